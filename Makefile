@@ -1,0 +1,47 @@
+# `make` alone prints what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv/bin
+PYTEST := $(VENV)/python -m pytest
+ROOMS := chaos clients lograft proto runtime storage
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv with lograft and every extra (quick when nothing changed)
+	@PYTHON=$(PYTHON) tools/setup
+
+test: lint typecheck ## set everything up, run every test
+	$(PYTEST) --durations=10 -n 2 tests
+
+test-unit: setup ## unit, contract and property tests only
+	$(PYTEST) --durations=10 -n 2 tests/unit tests/contract tests/property
+
+lint: setup ## ruff: style and formatting
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+
+format: setup ## let ruff mend what it can
+	$(VENV)/ruff check --fix .
+	$(VENV)/ruff format .
+
+# mypy cannot see packages through package-dir, so it is shown a tree laid out as the installed package is.
+typecheck: setup ## mypy, strict
+	@rm -rf .typecheck && mkdir -p .typecheck/lograft
+	@for room in $(filter-out lograft,$(ROOMS)); do ln -s ../../$$room .typecheck/lograft/$$room; done
+	@for file in lograft/*; do ln -s ../../$$file .typecheck/$$file; done
+	MYPYPATH=.typecheck $(VENV)/mypy -p lograft
+
+proto: setup ## generate code from proto/*.proto
+	$(VENV)/python tools/generate_proto.py
+
+bench-storage: setup ## batch codec and partition log, against a bare write and read loop
+	$(VENV)/python benchmarks/storage.py
+
+clean: ## remove all that make made
+	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup test test-unit lint format typecheck proto bench-storage clean

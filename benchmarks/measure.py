@@ -1,0 +1,82 @@
+"""Timing for benchmarks. Contenders take turns within one run, because machines change from minute to minute."""
+
+import gc
+import mmap
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+MEBIBYTE = 1024 * 1024
+MEGABYTE = 1_000_000
+
+Contender = Callable[[], Awaitable[float]]
+Samples = Mapping[str, list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What we hope for: a value, or a ratio to the baseline, below `below`."""
+
+    below: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the report. `ratio` says how many times slower than the baseline it is (below 1: faster)."""
+
+    section: str
+    name: str
+    value: float
+    unit: str
+    ratio: float | None = None
+    aim: Aim | None = None
+    note: str = ""
+
+    @property
+    def is_met(self) -> bool | None:
+        if self.aim is None:
+            return None
+        return (self.value if self.ratio is None else self.ratio) < self.aim.below
+
+
+async def take_turns(rounds: int, contenders: Mapping[str, Contender]) -> Samples:
+    """What each contender answered in each round. A first round is run and forgotten: caches and memory are warm then."""
+    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, contender in contenders.items():
+            gc.collect()
+            answer = await contender()
+            if turn > 0:
+                samples[name].append(answer)
+    return samples
+
+
+def slowdown(samples: Samples, name: str, baseline: str) -> float:
+    """How many times slower `name` is than `baseline`, both given as rates: the median over rounds."""
+    return median(bare / own for own, bare in zip(samples[name], samples[baseline], strict=True))
+
+
+def nanoseconds_each(function: Callable[[], object], items: int, repetitions: int) -> Contender:
+    """A contender: nanoseconds an item, of a function that handles `items` at a time."""
+
+    async def contender() -> float:
+        started = perf_counter()
+        for _ in range(repetitions):
+            function()
+        return (perf_counter() - started) / (items * repetitions) * 1e9
+
+    return contender
+
+
+def megabytes_per_second(size_bytes: int, seconds: float) -> float:
+    return size_bytes / MEGABYTE / seconds
+
+
+def warm_memory(size_bytes: int) -> None:
+    """Use memory once: on virtual machines the first touch of a page asks the host for it, and is very slow."""
+    with mmap.mmap(-1, size_bytes) as memory:
+        page = b"\x01" * MEBIBYTE
+        for position in range(0, size_bytes, MEBIBYTE):
+            memory[position : position + MEBIBYTE] = page

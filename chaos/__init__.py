@@ -1,0 +1,1 @@
+"""Faults on purpose: the virtual runtime, and the harnesses built on it."""

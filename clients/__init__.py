@@ -1,0 +1,1 @@
+"""What users hold: the command line, and the client library as it grows."""

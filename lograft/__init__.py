@@ -1,0 +1,5 @@
+"""lograft: a Raft-replicated log service."""
+
+from importlib import metadata as _metadata
+
+__version__ = _metadata.version("lograft")

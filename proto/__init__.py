@@ -1,0 +1,1 @@
+"""The wire: .proto files, the code generated from them, and the error-code table."""

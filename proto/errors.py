@@ -1,0 +1,82 @@
+"""What each error code means to who receives it: the one table that servers, clients and documents follow."""
+
+from dataclasses import dataclass
+
+from lograft.proto import errors_pb2
+from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMeaning:
+    """One row.
+
+    `retriable`: the same request can succeed later, perhaps elsewhere. `outcome_unknown`: the request may have been
+    carried out, so a retry must be recognisable (the same sequence, the same id). `grpc_status` is the status of a call
+    that fails with it.
+    """
+
+    name: str
+    retriable: bool
+    outcome_unknown: bool
+    grpc_status: str
+    meaning: str
+
+
+_YES, _NO = True, False
+_ROWS: tuple[tuple[str, bool, bool, str, str], ...] = (
+    # name, retriable, outcome unknown, gRPC status, meaning
+    ("NONE", _NO, _NO, "OK", "no error"),
+    ("INTERNAL", _NO, _YES, "INTERNAL", "a bug in the server, which stops itself"),
+    ("INVALID_REQUEST", _NO, _NO, "INVALID_ARGUMENT", "the request makes no sense; nothing was done"),
+    ("TIMED_OUT", _YES, _YES, "DEADLINE_EXCEEDED", "the request's time was over before its outcome was known"),
+    ("UNAVAILABLE", _YES, _NO, "UNAVAILABLE", "the node is starting, stopping or not connected; nothing was done"),
+    ("STORAGE_FAILED", _YES, _YES, "UNAVAILABLE", "the replica's disk failed; another replica takes over"),
+    ("LOADING", _YES, _NO, "UNAVAILABLE", "the coordinator is still reading its state"),
+    ("NOT_CONTROLLER", _YES, _NO, "UNAVAILABLE", "another node is the active controller"),
+    ("NOT_LEADER", _YES, _YES, "UNAVAILABLE", "another node leads the partition, or leadership was lost meanwhile"),
+    ("LEADER_NOT_AVAILABLE", _YES, _NO, "UNAVAILABLE", "the partition has no leader at the moment"),
+    ("FENCED_LEADER_EPOCH", _YES, _NO, "FAILED_PRECONDITION", "the request's leader epoch is old: ask for the leader"),
+    ("UNKNOWN_LEADER_EPOCH", _YES, _NO, "UNAVAILABLE", "the request's leader epoch is newer than this node knows"),
+    ("STALE_BROKER_EPOCH", _NO, _NO, "FAILED_PRECONDITION", "a newer process of the same broker has registered"),
+    ("UNKNOWN_TOPIC", _NO, _NO, "NOT_FOUND", "there is no topic of that name"),
+    ("UNKNOWN_TOPIC_ID", _YES, _NO, "NOT_FOUND", "the topic of that id is deleted, or not known here yet"),
+    ("UNKNOWN_PARTITION", _NO, _NO, "NOT_FOUND", "the topic has no such partition"),
+    ("TOPIC_ALREADY_EXISTS", _NO, _NO, "ALREADY_EXISTS", "there is another topic of that name"),
+    ("INVALID_TOPIC", _NO, _NO, "INVALID_ARGUMENT", "the name, partitions or replicas of the topic are not acceptable"),
+    ("INVALID_CONFIG", _NO, _NO, "INVALID_ARGUMENT", "a configuration key is unknown, or its value not acceptable"),
+    ("OFFSET_OUT_OF_RANGE", _NO, _NO, "OUT_OF_RANGE", "the offset is before the log's start or after its end"),
+    ("OFFSET_NOT_AVAILABLE", _YES, _NO, "UNAVAILABLE", "a new leader does not know yet how far the log is committed"),
+    ("NOT_ENOUGH_REPLICAS", _YES, _NO, "UNAVAILABLE", "too few replicas are in sync; nothing was appended"),
+    ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _YES, _YES, "UNAVAILABLE", "appended, but too few replicas are in sync"),
+    ("CORRUPT_BATCH", _NO, _NO, "DATA_LOSS", "the batch is not what its CRC was computed over, or malformed"),
+    ("BATCH_TOO_LARGE", _NO, _NO, "INVALID_ARGUMENT", "the batch is over max.message.bytes"),
+    ("INVALID_RECORD", _NO, _NO, "INVALID_ARGUMENT", "a record the topic does not take, such as no key when compacted"),
+    ("INVALID_TIMESTAMP", _NO, _NO, "INVALID_ARGUMENT", "a timestamp too far ahead of the broker's clock"),
+    ("UNSUPPORTED_FORMAT", _NO, _NO, "INVALID_ARGUMENT", "a batch layout or compression this broker does not know"),
+    ("UNKNOWN_PRODUCER_ID", _NO, _NO, "FAILED_PRECONDITION", "the producer's state has expired: begin a new epoch"),
+    ("OUT_OF_ORDER_SEQUENCE", _NO, _NO, "FAILED_PRECONDITION", "a batch before this one is missing"),
+    ("DUPLICATE_SEQUENCE", _NO, _NO, "ALREADY_EXISTS", "stored already, too long ago for its offset to be known"),
+    ("INVALID_PRODUCER_EPOCH", _NO, _NO, "FAILED_PRECONDITION", "a newer producer has taken over this producer id"),
+)
+
+ERRORS: dict[int, ErrorMeaning] = {getattr(errors_pb2, row[0]): ErrorMeaning(*row) for row in _ROWS}
+"""The meaning of every code."""
+
+
+def error_detail(
+    code: ErrorCode | int,
+    message: str,
+    *,
+    leader_id: int | None = None,
+    leader_address: str | None = None,
+    leader_epoch: int | None = None,
+) -> ErrorDetail:
+    """An ErrorDetail whose `retriable` is the table's."""
+    return ErrorDetail(
+        code=errors_pb2.ErrorCode.Name(code),
+        message=message,
+        retriable=ERRORS[code].retriable,
+        leader_id=leader_id,
+        leader_address=leader_address,
+        leader_epoch=leader_epoch,
+    )

@@ -1,0 +1,44 @@
+"""Work that would hold up the loop, done beside it."""
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+Operation = TypeVar("Operation", contravariant=True)
+
+
+class Blocking(Protocol):
+    """Runs single functions off the loop: a thread pool in production, inline in simulation."""
+
+    async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
+        """`function(*arguments)`, run beside the loop. It must not touch what the loop is changing meanwhile."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what is running; refuse anything new."""
+        ...
+
+
+class Worker(Protocol, Generic[Operation]):
+    """Performs operations in the order they were submitted, beside the loop, as many at once as are waiting.
+
+    It is made with `perform(operations) -> result`, which runs off the loop, and `completed(result)`, which runs on
+    the loop afterwards, in the same order. Neither may raise: an exception there ends the node.
+    """
+
+    def submit(self, operation: Operation) -> None:
+        """Queue `operation` and return at once."""
+        ...
+
+    async def close(self) -> None:
+        """Return when all that was submitted is performed and `completed` was called for it."""
+        ...
+
+
+R = TypeVar("R")
+
+
+class WorkerFactory(Protocol):
+    """Makes a worker: a thread in production, delayed callbacks in simulation."""
+
+    def __call__(self, name: str, perform: Callable[[list[Any]], R], completed: Callable[[R], None]) -> Worker[Any]: ...

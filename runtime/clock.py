@@ -1,0 +1,34 @@
+"""Time, as a node sees it."""
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two readings and a wait. Durations are measured with `monotonic_ms`; `wall_ms` is for people and timestamps."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 (UTC). May jump."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some moment in the past. Never goes back."""
+        ...
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        """Return after `duration_ms` by this clock."""
+        ...
+
+
+class LoopClock:
+    """The clock of the running event loop, and the machine's calendar."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        await asyncio.sleep(duration_ms / 1000)

@@ -1,0 +1,214 @@
+"""The network over gRPC: one adapter of `network.py`, and the only place that imports grpc.
+
+Every method is served as a stream of raw bytes; a unary gRPC client (grpcurl, any language) finds the same wire.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+# gRPC writes a line to stderr for each connection that goes away in a normal shutdown. Before its import, or too late.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+import grpc
+from grpc import ChannelConnectivity, aio
+
+from lograft.runtime.grpc_streams import CallStream, HandlerStream, LostStream
+from lograft.runtime.handling import run_handler
+from lograft.runtime.network import (
+    MAX_MESSAGE_BYTES,
+    AddressInUse,
+    ConnectFailed,
+    Handler,
+    PanicHandler,
+    Stream,
+)
+
+_NEVER_MS = 2**31 - 1
+_COMMON_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+)
+_SERVER_OPTIONS = (
+    *_COMMON_OPTIONS,
+    ("grpc.so_reuseport", 0),  # else a second server binds the same port silently
+)
+
+
+def _channel_options(timeout_ms: int) -> tuple[tuple[str, int], ...]:
+    return (
+        *_COMMON_OPTIONS,
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.use_local_subchannel_pool", 1),  # each connect is a TCP connection of its own
+        ("grpc.client_idle_timeout_ms", _NEVER_MS),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        # The least time gRPC gives an attempt, too: shorter, and a slow answer would look like a refusal.
+        ("grpc.min_reconnect_backoff_ms", max(50, timeout_ms)),
+        ("grpc.max_reconnect_backoff_ms", 200),
+    )
+
+
+class GrpcConnection:
+    """A channel that was ready once, and is used until its one TCP connection is lost."""
+
+    def __init__(self, address: str, channel: aio.Channel) -> None:
+        self._address = address
+        self._channel = channel
+        self._broken = asyncio.Event()
+        self._methods: dict[str, Any] = {}
+        self._streams: dict[CallStream, None] = {}
+        self._watching = asyncio.ensure_future(self._watch())
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def broken(self) -> asyncio.Event:
+        return self._broken
+
+    def open(self, method: str) -> Stream:
+        if self._broken.is_set():
+            return LostStream(self._address)  # the channel would connect anew
+        start = self._methods.get(method)
+        if start is None:
+            start = self._methods[method] = self._channel.stream_stream(method)
+        call = start()
+        stream = CallStream(call, self._address)
+        self._streams[stream] = None
+        call.add_done_callback(lambda _: self._streams.pop(stream, None))
+        return stream
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._broken.set()
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._watching.cancel()
+        await asyncio.wait([self._watching])
+        streams = list(self._streams)
+        for stream in streams:
+            stream.drop("the connection was closed")
+        for stream in streams:
+            await stream.ended()
+        await self._channel.close()
+
+    async def _watch(self) -> None:
+        """Wait for the channel to leave READY. A server that stops gracefully says so at once, streams still open."""
+        try:
+            await self._channel.wait_for_state_change(ChannelConnectivity.READY)
+        finally:
+            self._broken.set()
+
+
+class GrpcServer:
+    """A listening server, made by `GrpcNetwork.serve`."""
+
+    def __init__(self, handlers: Mapping[str, Handler], on_panic: PanicHandler) -> None:
+        self._on_panic = on_panic
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        methods = {
+            method: grpc.stream_stream_rpc_method_handler(self._serving(handler))
+            for method, handler in handlers.items()
+        }
+        self._server = aio.server(handlers=[_Methods(methods)], options=_SERVER_OPTIONS)
+        self._address = ""
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    async def listen(self, address: str) -> None:
+        """Bind and start, or raise AddressInUse."""
+        host = address.rpartition(":")[0]
+        try:
+            await _probe(address)
+            port = self._server.add_insecure_port(address)
+        except (OSError, RuntimeError, ValueError) as error:
+            await self._server.stop(None)
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise AddressInUse(address, reason) from error
+        self._address = f"{host}:{port}"
+        await self._server.start()
+
+    async def stop(self, grace_ms: int = 0) -> None:
+        await self._server.stop(grace_ms / 1000 if grace_ms else None)
+        # gRPC is done with the streams; their handlers may still be cleaning up.
+        while handlers := [task for task in self._tasks if task is not asyncio.current_task()]:
+            await asyncio.wait(handlers)
+
+    def _serving(self, handler: Handler) -> Callable[[Any, Any], Awaitable[None]]:
+        async def serve(_requests: Any, context: Any) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks[task] = None
+            try:
+                stream = HandlerStream(context, task)
+                error = await run_handler(handler, stream, self._on_panic)
+                if error is not None:
+                    await stream.end(error)
+            finally:
+                del self._tasks[task]
+
+        return serve
+
+
+class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
+    def __init__(self, methods: dict[str, Any]) -> None:
+        self._methods = methods
+
+    def service(self, handler_call_details: Any) -> Any:
+        return self._methods.get(handler_call_details.method)
+
+
+class GrpcNetwork:
+    """Production's network."""
+
+    async def connect(self, address: str, timeout_ms: int = 3000) -> GrpcConnection:
+        channel = aio.insecure_channel(address, options=_channel_options(timeout_ms))
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await _until_ready(address, channel)
+        except TimeoutError:
+            await channel.close()
+            raise ConnectFailed(address, f"no answer within {timeout_ms} ms") from None
+        except BaseException:
+            await channel.close()
+            raise
+        return GrpcConnection(address, channel)
+
+    async def serve(self, address: str, handlers: Mapping[str, Handler], on_panic: PanicHandler) -> GrpcServer:
+        server = GrpcServer(handlers, on_panic)
+        await server.listen(address)
+        return server
+
+
+async def _until_ready(address: str, channel: aio.Channel) -> None:
+    state = channel.get_state(try_to_connect=True)
+    while state is not ChannelConnectivity.READY:
+        if state is ChannelConnectivity.TRANSIENT_FAILURE:
+            raise ConnectFailed(address, await _failure_reason(channel))
+        await channel.wait_for_state_change(state)
+        state = channel.get_state(try_to_connect=True)
+
+
+async def _failure_reason(channel: aio.Channel) -> str:
+    """Why the channel failed: only a call can tell, and it fails at once in this state."""
+    try:
+        await channel.stream_stream("/")().read()
+    except aio.AioRpcError as error:
+        return str(error.details())
+    return "connection failed"
+
+
+async def _probe(address: str) -> None:
+    """Raise the OSError that binding `address` gives: gRPC itself does not tell the cause."""
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    candidates = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, target = candidates[0]
+    with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(target)

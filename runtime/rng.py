@@ -1,0 +1,22 @@
+"""Dice. Everything random in a node comes from the one `Rng` it was given."""
+
+import os
+import random
+from uuid import UUID
+
+
+class Rng(random.Random):
+    """A seeded source: the same seed gives the same numbers, so a simulated cluster replays exactly."""
+
+    def uuid(self) -> UUID:
+        """A random (version 4) UUID."""
+        return UUID(int=self.getrandbits(128), version=4)
+
+    def fork(self) -> "Rng":
+        """A new source whose numbers follow from this one's, but do not share them."""
+        return Rng(self.getrandbits(64))
+
+
+def system_rng() -> Rng:
+    """A source no one can predict the seed of: production's."""
+    return Rng(int.from_bytes(os.urandom(32), "big"))

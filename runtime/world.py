@@ -1,0 +1,21 @@
+"""All of the outside world that a node is given: `Runtime` is the one argument through which effects come in."""
+
+from dataclasses import dataclass
+
+from lograft.runtime.blocking import Blocking, WorkerFactory
+from lograft.runtime.clock import Clock
+from lograft.runtime.files import Files
+from lograft.runtime.network import Network
+from lograft.runtime.rng import Rng
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Production's is made by `production.production_runtime`, a simulated node's by `lograft.chaos`."""
+
+    clock: Clock
+    rng: Rng
+    files: Files
+    network: Network
+    blocking: Blocking
+    make_worker: WorkerFactory

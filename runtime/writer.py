@@ -1,0 +1,367 @@
+"""The ordered disk writer of one data directory: appends that return at once, and fsyncs shared by all who wait.
+
+Everything written to a directory goes through its one writer, in the order it was asked for. Whatever has queued up
+while the disk was busy is performed together: writes to one file become one, and each file is synced once.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from lograft.runtime.blocking import WorkerFactory
+from lograft.runtime.files import Buffer, File, Files, parent_of
+
+T = TypeVar("T")
+
+
+class DiskFailed(Exception):
+    """A write or an fsync failed. Nothing more is written to this directory: what the disk holds is not known."""
+
+    def __init__(self, path: str, cause: OSError) -> None:
+        super().__init__(f"writing to {path} failed, and writing to its directory has ended: {cause}")
+        self.path = path
+        self.cause = cause
+
+
+class AppendObserver(Protocol):
+    """Told, on the loop, what became of a file's appends."""
+
+    def on_progress(self, file: "AppendFile") -> None:
+        """`file.written` or `file.synced` moved on."""
+        ...
+
+    def on_disk_failed(self, error: DiskFailed) -> None:
+        """No append that is not yet written or synced ever will be."""
+        ...
+
+
+class AppendFile:
+    """A file that grows through a writer, as the loop sees it: `synced <= written <= appended`, all in bytes."""
+
+    __slots__ = ("appended", "generation", "observer", "opened", "path", "synced", "written")
+
+    def __init__(self, path: str, size: int, observer: AppendObserver, opened: File | None) -> None:
+        self.path = path
+        self.appended = size
+        self.written = size
+        self.synced = size
+        self.generation = 0  # one more after each truncation: completions of older ones say nothing
+        self.observer = observer
+        self.opened = opened  # for reading below `written`; None until the file is made
+
+
+@dataclass(slots=True, eq=False)
+class _Create:
+    file: AppendFile
+
+
+@dataclass(slots=True, eq=False)
+class _Append:
+    file: AppendFile
+    generation: int
+    position: int
+    buffers: Sequence[Buffer]
+    end: int
+    sync: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Sync:
+    file: AppendFile
+    generation: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class _Truncate:
+    file: AppendFile
+    generation: int
+    size: int
+    done: "asyncio.Future[None]"
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    action: Callable[[], Any]
+    done: "asyncio.Future[Any] | None"
+
+
+@dataclass(slots=True, eq=False)
+class _Progress:
+    """How far one file came in a round."""
+
+    generation: int
+    written: int
+    synced: int
+
+
+@dataclass(slots=True, eq=False)
+class _Outcome:
+    """What one round did; made beside the loop, then handed to it."""
+
+    opened: list[tuple[AppendFile, File]] = field(default_factory=list)
+    progress: dict[AppendFile, _Progress] = field(default_factory=dict)
+    answers: list[tuple["asyncio.Future[Any]", Any, BaseException | None]] = field(default_factory=list)
+    appended_bytes: int = 0
+    failure: DiskFailed | None = None
+
+
+class _Round:
+    """Performs one list of operations. Runs beside the loop; touches only the handles and the outcome it makes."""
+
+    def __init__(self, files: Files, handles: dict[AppendFile, File]) -> None:
+        self._files = files
+        self._handles = handles
+        self._unwritten: dict[AppendFile, list[_Append]] = {}
+        self._unsynced: dict[AppendFile, None] = {}
+        self.outcome = _Outcome()
+        self.path = ""  # what was being written, for the report of a failure
+
+    def perform(self, operations: list[Any]) -> None:
+        for operation in operations:
+            match operation:
+                case _Append():
+                    self._append(operation)
+                case _Sync(file=file, generation=generation, end=end):
+                    self._reached(file, generation, written=end)
+                    self._unsynced[file] = None
+                case _Create(file=file):
+                    self._settle()
+                    self._create(file)
+                case _Truncate():
+                    self._settle()
+                    self._truncate(operation)
+                case _Call():
+                    # What comes before a call is done before it, and durable where that was asked for.
+                    self._settle()
+                    self._call(operation)
+        self._settle()
+
+    def _append(self, operation: _Append) -> None:
+        self._unwritten.setdefault(operation.file, []).append(operation)
+        self.outcome.appended_bytes += operation.end - operation.position
+        self._reached(operation.file, operation.generation, written=operation.end)
+        if operation.sync:
+            self._unsynced[operation.file] = None
+
+    def _settle(self) -> None:
+        """Write what is unwritten, one call a file; then sync what is to be synced."""
+        for file, appends in self._unwritten.items():
+            self.path = file.path
+            buffers = [buffer for append in appends for buffer in append.buffers]
+            self._handles[file].write(appends[0].position, buffers)
+        self._unwritten.clear()
+        if self._unsynced:
+            self.path = next(iter(self._unsynced)).path
+            self._files.sync_all([self._handles[file] for file in self._unsynced])
+            for file in self._unsynced:
+                progress = self.outcome.progress[file]
+                progress.synced = progress.written
+            self._unsynced.clear()
+
+    def _create(self, file: AppendFile) -> None:
+        self.path = file.path
+        handle = self._handles[file] = self._files.create(file.path)
+        self._files.sync_directory(parent_of(file.path))
+        self.outcome.opened.append((file, handle))
+        self._reached(file, 0, written=0)
+
+    def _truncate(self, operation: _Truncate) -> None:
+        self.path = operation.file.path
+        handle = self._handles[operation.file]
+        handle.truncate(operation.size)
+        handle.sync()
+        size = operation.size
+        self.outcome.progress[operation.file] = _Progress(operation.generation, written=size, synced=size)
+        self.outcome.answers.append((operation.done, None, None))
+
+    def _call(self, operation: _Call) -> None:
+        self.path = ""
+        result = operation.action()
+        if operation.done is not None:
+            self.outcome.answers.append((operation.done, result, None))
+
+    def _reached(self, file: AppendFile, generation: int, written: int) -> None:
+        progress = self.outcome.progress.get(file)
+        if progress is None or progress.generation != generation:
+            self.outcome.progress[file] = _Progress(generation, written, synced=0)
+        else:
+            progress.written = max(progress.written, written)
+
+
+class DiskWriter:
+    """Writes to one directory, in order. Belongs to the loop; the disk work happens beside it.
+
+    The first failure ends writing for good (`failure` says why): after a failed fsync the kernel may have dropped the
+    data and called the next fsync a success, so nothing that follows could be trusted.
+    """
+
+    def __init__(
+        self, files: Files, make_worker: WorkerFactory, directory: str, max_queued_bytes: int = 256 * 1024 * 1024
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._max_queued_bytes = max_queued_bytes
+        self._handles: dict[AppendFile, File] = {}  # the worker's own: only rounds touch it
+        self._dead: DiskFailed | None = None  # the worker's own view of `failure`
+        self._open: dict[AppendFile, None] = {}
+        self._waiting_for_room: list[asyncio.Future[None]] = []
+        self._worker = make_worker(f"disk {directory}", self._perform, self._completed)
+        self.queued_bytes = 0
+        self.failure: DiskFailed | None = None
+
+    # -- files
+
+    def create(self, path: str, observer: AppendObserver) -> AppendFile:
+        """A new, empty file. Its name is durable before anything in it is reported written."""
+        self._check()
+        file = AppendFile(path, 0, observer, opened=None)
+        self._open[file] = None
+        self._worker.submit(_Create(file))
+        return file
+
+    def adopt(self, handle: File, size: int, observer: AppendObserver) -> AppendFile:
+        """An existing file of `size` durable bytes, to be appended to from now on."""
+        self._check()
+        file = AppendFile(handle.path, size, observer, opened=handle)
+        self._open[file] = None
+
+        def take() -> None:
+            self._handles[file] = handle
+
+        self._worker.submit(_Call(take, None))
+        return file
+
+    def release(self, file: AppendFile) -> None:
+        """Append to `file` no more, and tell it of no failure. What is queued is still written.
+
+        Its handle stays open: it is now the caller's to close.
+        """
+
+        def drop() -> None:
+            self._handles.pop(file, None)
+
+        self._worker.submit(_Call(drop, None))
+        self._open.pop(file, None)
+
+    # -- operations
+
+    def append(self, file: AppendFile, buffers: Sequence[Buffer], *, sync: bool) -> int:
+        """Queue `buffers` for the end of `file`; returns the position they will be at.
+
+        With `sync`, they are fsynced as soon as they are written. Progress comes through the file's observer.
+        """
+        self._check()
+        position = file.appended
+        end = position + sum(map(len, buffers))  # bytes, as every buffer here is one of bytes
+        file.appended = end
+        self.queued_bytes += end - position
+        self._worker.submit(_Append(file, file.generation, position, buffers, end, sync))
+        return position
+
+    def sync(self, file: AppendFile) -> None:
+        """Fsync `file` once all that is queued for it now is written."""
+        self._check()
+        self._worker.submit(_Sync(file, file.generation, file.appended))
+
+    def truncate(self, file: AppendFile, size: int) -> "asyncio.Future[None]":
+        """Cut `file` to `size`, behind what is queued for it; done when the cut is durable."""
+        self._check()
+        assert size <= file.appended
+        file.generation += 1
+        file.appended = size
+        file.written = min(file.written, size)
+        file.synced = min(file.synced, size)
+        done = self._future()
+        self._worker.submit(_Truncate(file, file.generation, size, done))
+        return done
+
+    def call(self, action: Callable[[], T]) -> "asyncio.Future[T]":
+        """Run `action` beside the loop, after all that was asked before and before all that is asked later."""
+        self._check()
+        done = self._future()
+        self._worker.submit(_Call(action, done))
+        return done
+
+    def enqueue(self, action: Callable[[], object]) -> None:
+        """As `call`, for who does not wait for the answer: a failure shows as the writer's `failure`."""
+        self._check()
+        self._worker.submit(_Call(action, None))
+
+    async def fail(self, path: str, error: OSError) -> NoReturn:
+        """A file of this directory failed outside the queue: writing ends here too. Raises the `DiskFailed`."""
+
+        def fail() -> None:
+            raise error
+
+        await self.call(fail)
+        raise AssertionError(f"{path} failed, and writing goes on")
+
+    async def room(self) -> None:
+        """Return once the queue is below its limit: call before appending much."""
+        while self.queued_bytes > self._max_queued_bytes and self.failure is None:
+            waiter = self._future()
+            self._waiting_for_room.append(waiter)
+            await waiter
+
+    async def close(self) -> None:
+        """Return when everything queued was performed. The files stay their owners' to close."""
+        await self._worker.close()
+
+    # -- the two sides
+
+    def _perform(self, operations: list[Any]) -> _Outcome:
+        """One round, beside the loop."""
+        round_ = _Round(self._files, self._handles)
+        outcome = round_.outcome
+        if self._dead is None:
+            try:
+                round_.perform(operations)
+                return outcome
+            except OSError as error:
+                self._dead = DiskFailed(round_.path or self._directory, error)
+        # No promise is made for any part of a round that failed.
+        answered = {id(done) for done, _, _ in outcome.answers}
+        outcome.progress.clear()
+        outcome.failure = self._dead
+        outcome.appended_bytes = sum(op.end - op.position for op in operations if isinstance(op, _Append))
+        for operation in operations:
+            if isinstance(operation, _Call | _Truncate) and operation.done is not None:
+                if id(operation.done) not in answered:
+                    outcome.answers.append((operation.done, None, self._dead))
+        return outcome
+
+    def _completed(self, outcome: _Outcome) -> None:
+        """What a round did, told on the loop."""
+        self.queued_bytes -= outcome.appended_bytes
+        if outcome.failure is not None and self.failure is None:
+            self.failure = outcome.failure
+            for file in list(self._open):
+                file.observer.on_disk_failed(outcome.failure)
+        for file, handle in outcome.opened:
+            file.opened = handle
+        for file, progress in outcome.progress.items():
+            if progress.generation == file.generation:
+                file.written = max(file.written, progress.written)
+                file.synced = max(file.synced, progress.synced)
+                file.observer.on_progress(file)
+        for done, result, error in outcome.answers:
+            if done.done():
+                continue  # its caller was cancelled
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+        if self._waiting_for_room and (self.queued_bytes <= self._max_queued_bytes or self.failure):
+            waiters, self._waiting_for_room = self._waiting_for_room, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _future(self) -> "asyncio.Future[Any]":
+        return asyncio.get_running_loop().create_future()

@@ -1,0 +1,1 @@
+"""The partition log: record batches, segments, indexes, recovery, retention and compaction."""

@@ -1,0 +1,57 @@
+"""What a leader lets into a log: checks and rewrites before offsets are assigned. Pure, but heavy for big batches."""
+
+from dataclasses import dataclass
+
+from lograft.runtime.files import Buffer
+from lograft.storage.batch import decode_columns, rewrite_batch, validate_batch
+from lograft.storage.config import LogConfig
+from lograft.storage.errors import BadAttributes, BadRecordCount, InvalidRecord, InvalidTimestamp
+from lograft.storage.header import BatchHeader, parse_header
+
+MAX_FUTURE_MS = 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A batch that may be appended as it is, but for its offset and epoch."""
+
+    header: BatchHeader
+    batch: Buffer
+
+
+def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
+    """Check one batch from a client against the topic's rules, and rewrite it where they say so.
+
+    `InvalidBatch` names what is wrong; nothing is changed then.
+    """
+    header = validate_batch(batch, max_bytes=config.max_message_bytes)
+    if header.total_bytes != len(batch):
+        raise BadRecordCount(f"{len(batch) - header.total_bytes} bytes follow the batch: one batch at a time")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise BadRecordCount(f"{header.record_count} records, and the last offset delta is {header.last_offset_delta}")
+    if header.is_control or header.has_delete_horizon or header.is_append_time:
+        raise BadAttributes(f"attributes {header.attributes:#06x} are not for clients to set")
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise BadAttributes("a producer id needs an epoch and a sequence")
+    if not config.append_time:
+        _check_timestamps(header, now_ms)
+    if config.cleanup_compact:
+        _check_keys(batch)
+    to_codec = config.compression if config.compression not in (None, header.compression) else None
+    if to_codec is None and not config.append_time:
+        return Admitted(header, batch)
+    rewritten = rewrite_batch(batch, compression=to_codec, append_time=now_ms if config.append_time else None)
+    return Admitted(parse_header(rewritten), rewritten)
+
+
+def _check_timestamps(header: BatchHeader, now_ms: int) -> None:
+    if header.base_timestamp < 0 or header.max_timestamp < 0:
+        raise InvalidTimestamp(f"timestamp {min(header.base_timestamp, header.max_timestamp)} is before 1970")
+    if header.max_timestamp > now_ms + MAX_FUTURE_MS:
+        raise InvalidTimestamp(f"timestamp {header.max_timestamp} is more than an hour ahead of {now_ms}")
+
+
+def _check_keys(batch: Buffer) -> None:
+    keys = decode_columns(batch).keys
+    if any(key is None for key in keys):
+        raise InvalidRecord("every record of a compacted topic needs a key")

@@ -1,0 +1,217 @@
+"""The columns payload (magic 3) from and to Python lists; `arrow` does the same for Arrow arrays.
+
+Decoding trusts nothing: every offset is checked before it is used, since a batch may come from anyone.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, islice, pairwise
+from operator import lt
+from typing import Any
+
+from lograft.storage.compression import BytesLike
+from lograft.storage.errors import BadRecord, BatchTooLarge
+from lograft.storage.header import MAX_BATCH_LENGTH, MAX_TIMESTAMP, MIN_TIMESTAMP, BatchHeader
+from lograft.storage.record import Columns, Headers
+from lograft.storage.sections import (
+    HEADER_VALUE_COLUMN,
+    KEY_COLUMN,
+    VALUE_COLUMN,
+    BinaryColumn,
+    Section,
+    Spans,
+    header_count,
+    lay_out,
+    parse_sections,
+)
+
+
+def encode_columns(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    headers: Sequence[Iterable[tuple[str, bytes | None]]] | None,
+    timestamp_deltas: Sequence[int] | None,
+    offset_deltas: Sequence[int] | None,
+) -> list[Any]:
+    """The parts of the payload; deltas of None are left out: all zero, and dense."""
+    if not values:
+        return lay_out(())
+    sections: list[tuple[Section, bytes]] = []
+    if timestamp_deltas is not None:
+        sections.append((Section.TIMESTAMP_DELTAS, pack_integers("q", timestamp_deltas)))
+    if offset_deltas is not None:
+        sections.append((Section.OFFSET_DELTAS, pack_integers("i", offset_deltas)))
+    if keys is not None:
+        sections += _encode_nullable(KEY_COLUMN, keys)
+    sections += _encode_nullable(VALUE_COLUMN, values) or _encode_all_null(VALUE_COLUMN, len(values))
+    if headers is not None and any(headers):
+        sections += _encode_headers(headers)
+    return lay_out(sections)
+
+
+def decode_columns(header: BatchHeader, payload: BytesLike) -> Columns:
+    """The records of an uncompressed columns payload; raises a subclass of InvalidBatch if any part is malformed."""
+    spans = parse_sections(payload, header.record_count)
+    count = header.record_count
+    if count == 0:
+        return Columns([], [], [], [], [])
+    view = memoryview(payload)
+    return Columns(
+        offsets=_decode_record_offsets(header, view, spans),
+        timestamps=_decode_timestamps(header, view, spans),
+        keys=_decode_nullable(KEY_COLUMN, view, spans, count),
+        values=_decode_nullable(VALUE_COLUMN, view, spans, count),
+        headers=_decode_headers(view, spans, count),
+    )
+
+
+def pack_integers(code: str, numbers: Iterable[int]) -> bytes:
+    numbers = tuple(numbers)
+    return struct.pack(f"<{len(numbers)}{code}", *numbers)
+
+
+def check_offset_deltas(header: BatchHeader, deltas: Sequence[int]) -> None:
+    """Offset deltas rise, and stay within the batch."""
+    if not all(map(lt, deltas, islice(deltas, 1, None))):
+        raise BadRecord("offset deltas do not rise")
+    if deltas[0] < 0 or deltas[-1] > header.last_offset_delta:
+        raise BadRecord(f"offset deltas {deltas[0]} to {deltas[-1]} are not within 0 to {header.last_offset_delta}")
+
+
+def absolute_timestamps(header: BatchHeader, deltas: Sequence[int] | None) -> list[int]:
+    """What readers see: append time is one for all; otherwise each delta counts from the base timestamp."""
+    if header.is_append_time:
+        return [header.max_timestamp] * header.record_count
+    base = header.base_timestamp
+    if deltas is None:
+        return [base] * header.record_count
+    check_timestamp_range(base, min(deltas), max(deltas))
+    return list(map(base.__add__, deltas))
+
+
+def check_timestamp_range(base: int, smallest_delta: int, largest_delta: int) -> None:
+    if base + smallest_delta < MIN_TIMESTAMP or base + largest_delta > MAX_TIMESTAMP:
+        raise BadRecord("a timestamp is out of range")
+
+
+# -- encoding
+
+
+def _encode_nullable(column: BinaryColumn, items: Sequence[bytes | None]) -> list[tuple[Section, bytes]]:
+    """The sections of one column; none at all when every item is null."""
+    try:
+        # Fails at the first null, which is the cheapest way to learn that there is one.
+        data = b"".join(items)  # type: ignore[arg-type]
+    except TypeError:
+        if None not in items:
+            raise
+        return _encode_with_nulls(column, items)
+    offsets = tuple(accumulate(map(len, items), initial=0))  # type: ignore[arg-type]
+    if len(data) > MAX_BATCH_LENGTH:
+        raise BatchTooLarge(f"a column of {len(data)} bytes does not fit a batch")
+    if offsets[-1] != len(data):
+        raise TypeError("keys, values and header values are bytes")
+    return [(column.offsets, pack_integers("i", offsets)), (column.data, data)]
+
+
+def _encode_with_nulls(column: BinaryColumn, items: Sequence[bytes | None]) -> list[tuple[Section, bytes]]:
+    filled = [b"" if item is None else item for item in items]
+    bits = "".join(["0" if item is None else "1" for item in items])
+    if "1" not in bits:
+        return []
+    validity = int(bits[::-1], 2).to_bytes((len(items) + 7) // 8, "little")
+    (offsets, data) = _encode_nullable(column, filled)
+    return [offsets, (column.validity, validity), data]
+
+
+def _encode_all_null(column: BinaryColumn, count: int) -> list[tuple[Section, bytes]]:
+    """Values are always there, because their offsets are what bounds the record count by the payload's size."""
+    return [(column.offsets, bytes(4 * (count + 1))), (column.validity, bytes((count + 7) // 8)), (column.data, b"")]
+
+
+def _encode_headers(headers: Sequence[Iterable[tuple[str, bytes | None]]]) -> list[tuple[Section, bytes]]:
+    lists = [tuple(pairs) for pairs in headers]
+    pairs = list(chain.from_iterable(lists))
+    names = [name.encode() for name, _ in pairs]
+    values = [value for _, value in pairs]
+    return [
+        (Section.HEADER_OFFSETS, pack_integers("i", accumulate(map(len, lists), initial=0))),
+        (Section.HEADER_KEY_OFFSETS, pack_integers("i", accumulate(map(len, names), initial=0))),
+        (Section.HEADER_KEY_BYTES, b"".join(names)),
+        *_encode_nullable(HEADER_VALUE_COLUMN, values),
+    ]
+
+
+# -- decoding
+
+
+def _decode_record_offsets(header: BatchHeader, view: memoryview, spans: Spans) -> Sequence[int]:
+    if Section.OFFSET_DELTAS not in spans:
+        return range(header.base_offset, header.base_offset + header.record_count)
+    deltas = _integers("i", view, spans[Section.OFFSET_DELTAS])
+    check_offset_deltas(header, deltas)
+    return [header.base_offset + delta for delta in deltas]
+
+
+def _decode_timestamps(header: BatchHeader, view: memoryview, spans: Spans) -> list[int]:
+    if Section.TIMESTAMP_DELTAS not in spans:
+        return absolute_timestamps(header, None)
+    return absolute_timestamps(header, _integers("q", view, spans[Section.TIMESTAMP_DELTAS]))
+
+
+def _decode_nullable(column: BinaryColumn, view: memoryview, spans: Spans, count: int) -> Sequence[bytes | None]:
+    if column.offsets not in spans:
+        return [None] * count
+    items = _slices(view, spans, column.offsets, column.data)
+    if column.validity not in spans:
+        return items
+    bits = _validity_bits(view, spans[column.validity], count)
+    return [item if bit == "1" else None for item, bit in zip(items, bits, strict=True)]
+
+
+def _decode_headers(view: memoryview, spans: Spans, count: int) -> list[Headers]:
+    if Section.HEADER_OFFSETS not in spans:
+        return [()] * count
+    pairs_count = header_count(spans)
+    offsets = _checked_offsets(view, spans[Section.HEADER_OFFSETS], pairs_count, Section.HEADER_OFFSETS)
+    try:
+        names = [
+            str(name, "utf-8") for name in _slices(view, spans, Section.HEADER_KEY_OFFSETS, Section.HEADER_KEY_BYTES)
+        ]
+    except UnicodeDecodeError as error:
+        raise BadRecord(f"a header key is not UTF-8: {error.reason}") from None
+    values = _decode_nullable(HEADER_VALUE_COLUMN, view, spans, pairs_count)
+    pairs = tuple(zip(names, values, strict=True))
+    return [pairs[start:end] for start, end in pairwise(offsets)]
+
+
+def _slices(view: memoryview, spans: Spans, offsets_section: Section, data_section: Section) -> list[bytes]:
+    """The byte strings of one column. One copy of the whole section makes each slice a plain `bytes`."""
+    start, length = spans[data_section]
+    data = bytes(view[start : start + length])
+    offsets = _checked_offsets(view, spans[offsets_section], length, offsets_section)
+    return [data[first:last] for first, last in pairwise(offsets)]
+
+
+def _checked_offsets(view: memoryview, span: tuple[int, int], end: int, section: Section) -> tuple[int, ...]:
+    """Offsets begin at 0, never fall, and end where what they point into ends."""
+    offsets = _integers("i", view, span)
+    # Sorting what is sorted already takes one pass in C; comparing pairs in Python would take five times as long.
+    if offsets[0] != 0 or offsets[-1] != end or sorted(offsets) != list(offsets):
+        raise BadRecord(f"the offsets of section {section:d} do not rise from 0 to {end}")
+    return offsets
+
+
+def _validity_bits(view: memoryview, span: tuple[int, int], count: int) -> str:
+    start, length = span
+    number = int.from_bytes(view[start : start + length], "little")
+    if number >> count:
+        raise BadRecord("validity bits beyond the last record are set")
+    # A bit above the last keeps leading zeros; reversed, and without it, the first record comes first.
+    return f"{number | 1 << count:b}"[:0:-1]
+
+
+def _integers(code: str, view: memoryview, span: tuple[int, int]) -> tuple[int, ...]:
+    start, length = span
+    count = length // struct.calcsize(f"<{code}")
+    return struct.unpack_from(f"<{count}{code}", view, start)

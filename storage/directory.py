@@ -1,0 +1,149 @@
+"""A data directory: the lock on it, its identity, how it was last left, and the partitions in it."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from lograft.runtime.files import FileLocked, Files, Lock, parent_of, read_whole, replace_file
+from lograft.runtime.world import Runtime
+from lograft.runtime.writer import DiskWriter
+from lograft.storage.config import LogConfig
+from lograft.storage.errors import DirectoryRefused
+from lograft.storage.log import PartitionLog, open_log
+from lograft.storage.names import PartitionName
+from lograft.storage.partition_disk import Disk
+from lograft.storage.sealed_file import seal, unseal
+from lograft.storage.segment import SegmentFiles
+
+LOCK_FILE = "lock"
+IDENTITY_FILE = "directory-id"
+MARKER_FILE = "clean-shutdown"
+WATERMARKS_FILE = "high-watermarks"
+IDENTITY_KIND = "lograft-directory-id-1"
+MARKER_KIND = "lograft-clean-shutdown-1"
+WATERMARKS_KIND = "lograft-high-watermarks-1"
+
+
+class DataDirectory:
+    """One disk's worth of partitions, held by one process. Made by `open_directory`, given back by `close`."""
+
+    def __init__(self, runtime: Runtime, path: str, lock: Lock, identity: UUID, clean_epoch: int | None) -> None:
+        self.path = path
+        self.identity = identity
+        self.clean_epoch = clean_epoch  # the broker epoch of the last owner, if it left in good order
+        self._runtime = runtime
+        self._lock = lock
+        self._is_marked = clean_epoch is not None
+        self._writer = DiskWriter(runtime.files, runtime.make_worker, path)
+        segment_files = SegmentFiles(runtime.files, runtime.blocking)
+        self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
+        self._open: dict[PartitionName, PartitionLog] = {}
+
+    async def partitions(self) -> list[PartitionName]:
+        """The partitions that are here, open or not."""
+        names = await self._runtime.blocking.run_blocking(self._runtime.files.list_directory, self.path)
+        return [partition for partition in map(PartitionName.parse, names) if partition is not None]
+
+    async def open_partition(self, name: PartitionName, config: LogConfig) -> PartitionLog:
+        """Open a partition's log, making it if it is not there; see `open_log`."""
+        assert name not in self._open
+        await self._unmark()
+        log = self._open[name] = await open_log(self.disk, f"{self.path}/{name}", config)
+        return log
+
+    async def read_high_watermarks(self) -> dict[PartitionName, int]:
+        """As last written; none if they never were or the file is damaged: a watermark may always be too low."""
+        return await self._runtime.blocking.run_blocking(_read_watermarks, self._runtime.files, self.path)
+
+    async def write_high_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
+        lines = "".join(f"{watermark} {name}\n" for name, watermark in watermarks.items())
+        await self._replace(WATERMARKS_FILE, seal(WATERMARKS_KIND, lines.encode()))
+
+    async def close(self, broker_epoch: int | None = None) -> None:
+        """Close every partition and give the directory back; with `broker_epoch`, note that all was in order."""
+        try:
+            for log in self._open.values():
+                await log.close()
+            if broker_epoch is not None and self._writer.failure is None:
+                await self._replace(MARKER_FILE, seal(MARKER_KIND, f"broker_epoch {broker_epoch}\n".encode()))
+        finally:
+            await self._writer.close()
+            self._lock.release()
+
+    async def _unmark(self) -> None:
+        """Before anything is written here, the marker goes, durably."""
+        if self._is_marked:
+            self._is_marked = False
+            await self._writer.call(self._remove_marker)
+
+    def _remove_marker(self) -> None:
+        self._runtime.files.remove(f"{self.path}/{MARKER_FILE}")
+        self._runtime.files.sync_directory(self.path)
+
+    async def _replace(self, name: str, content: bytes) -> None:
+        await self._writer.call(lambda: replace_file(self._runtime.files, f"{self.path}/{name}", content))
+
+
+async def open_directory(runtime: Runtime, path: str) -> DataDirectory:
+    """Take hold of the data directory at `path`, making it if it is not there; `DirectoryRefused` says why not."""
+    lock, identity, clean_epoch = await runtime.blocking.run_blocking(
+        _take_hold, runtime.files, path, runtime.rng.uuid()
+    )
+    return DataDirectory(runtime, path, lock, identity, clean_epoch)
+
+
+def _take_hold(files: Files, path: str, fresh_identity: UUID) -> tuple[Lock, UUID, int | None]:
+    try:
+        files.make_directory(path)
+        files.sync_directory(parent_of(path))
+        lock = files.lock(f"{path}/{LOCK_FILE}")
+    except FileLocked:
+        raise DirectoryRefused(f"{path} is in use by another process: stop it, or choose another directory") from None
+    except OSError as error:
+        raise DirectoryRefused(
+            f"{path} cannot be used: {error.strerror}; check that it exists and is writable"
+        ) from None
+    try:
+        return lock, _identity(files, path, fresh_identity), _clean_epoch(files, path)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _identity(files: Files, path: str, fresh: UUID) -> UUID:
+    file = f"{path}/{IDENTITY_FILE}"
+    if files.exists(file):
+        try:
+            return UUID(unseal(IDENTITY_KIND, read_whole(files, file)).decode().strip())
+        except ValueError as error:
+            raise DirectoryRefused(
+                f"{file} is damaged ({error}): restore it, or start with an empty directory"
+            ) from None
+    if any(PartitionName.parse(name) for name in files.list_directory(path)):
+        raise DirectoryRefused(
+            f"{path} has partitions but no {IDENTITY_FILE}: restore it, or start with an empty directory"
+        )
+    replace_file(files, file, seal(IDENTITY_KIND, f"{fresh}\n".encode()))
+    return fresh
+
+
+def _clean_epoch(files: Files, path: str) -> int | None:
+    """A damaged marker is no marker."""
+    try:
+        content = unseal(MARKER_KIND, read_whole(files, f"{path}/{MARKER_FILE}"))
+        return int(content.split()[1])
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _read_watermarks(files: Files, path: str) -> dict[PartitionName, int]:
+    try:
+        lines = unseal(WATERMARKS_KIND, read_whole(files, f"{path}/{WATERMARKS_FILE}")).decode().splitlines()
+    except (FileNotFoundError, ValueError):
+        return {}
+    watermarks = {}
+    for line in lines:
+        watermark, _, text = line.partition(" ")
+        name = PartitionName.parse(text)
+        if name is not None:
+            watermarks[name] = int(watermark)
+    return watermarks

@@ -1,0 +1,481 @@
+"""A partition's log: batches in, batches out, and what is known of them. Belongs to one loop.
+
+Appends are decided and numbered at once, without waiting; the disk follows in order (`lograft.runtime.writer`), and
+`stable_end` says how far an acknowledgement may go. The owner appends nothing while `truncate`, `reset` or `close`
+is under way.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lograft.runtime.files import Files
+from lograft.runtime.writer import AppendFile, DiskFailed
+from lograft.storage import time_search
+from lograft.storage.admission import Admitted
+from lograft.storage.batch import iterate_batches, rewrite_batch
+from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.durability import Durability
+from lograft.storage.epochs import EpochEntry
+from lograft.storage.errors import FrameMismatch, OffsetOutOfRange
+from lograft.storage.header import BatchHeader, check_crc, parse_header, stamp
+from lograft.storage.index import SegmentIndex
+from lograft.storage.partition_disk import Disk, PartitionDisk
+from lograft.storage.producer_state import ProducerState
+from lograft.storage.reader import Batches, LogReader
+from lograft.storage.recovery import RecoveredLog, create_partition, recover
+from lograft.storage.segment import Segment
+from lograft.storage.segments import SegmentList
+from lograft.storage.tail import Chunk, Tail
+from lograft.storage.truncation import Cut, find_cut
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch is: [base_offset, next_offset). A duplicate was there before."""
+
+    base_offset: int
+    next_offset: int
+    is_duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a leader sends a follower: batches that take its log from `start` to `end`, and the epochs begun there."""
+
+    start: int
+    end: int
+    batches: bytes
+    epochs: Sequence[EpochEntry] = ()
+
+
+async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionLog":
+    """Open the partition in `directory`, making it if there is none, mending what a crash left.
+
+    `CorruptLog` if what was durable is damaged.
+    """
+    now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
+    open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now)
+    recovered = await disk.blocking.run_blocking(open_it)
+    return PartitionLog(disk, directory, config, recovered)
+
+
+def _open_or_create(files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int) -> RecoveredLog:
+    if not files.exists(directory):
+        create_partition(files, directory)
+    return recover(files, directory, interval_bytes, wall_ms, monotonic_ms)
+
+
+class PartitionLog:
+    """One replica's copy of a partition. Invariant: start_offset <= end_offset, stable_end <= end_offset."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, recovered: RecoveredLog) -> None:
+        self.config = config
+        self.directory = directory
+        self.epochs = recovered.epochs
+        self.producers = recovered.producers
+        self.checkpointed = recovered.checkpoint  # as on disk, or on its way there
+        self.end_offset = recovered.end_offset
+        self.stable_end = recovered.end_offset  # an acknowledgement may name it: it survives what `flush.mode` promises
+        self.generation = 0  # one more whenever offsets are taken back
+        self.tail = Tail(config.tail_bytes)
+        self.failure: DiskFailed | None = None
+        self.on_stable: Callable[[], None] = lambda: None  # told when `stable_end` moved on
+        self.on_failed: Callable[[DiskFailed], None] = lambda error: None
+        self._disk = disk
+        self._operations = PartitionDisk(disk, directory)
+        self.segments = SegmentList(disk, self._operations, recovered.segments, recovered.snapshots)
+        self._reader = LogReader(self, disk.segment_files, disk.blocking)
+        self._durability = Durability(recovered.end_offset)
+        self._unsynced_segments: list[Segment] = []  # sealed under flush.mode=os
+        self._unflushed_records = 0
+        self._flushed_ms = disk.clock.monotonic_ms()
+        self._last_append_ms = 0
+        self._is_exclusive = False
+        if recovered.active is None:
+            self.segments.start(self.end_offset, self)
+        else:
+            active = self.segments.active
+            active.append_file = disk.writer.adopt(recovered.active, active.size_bytes, self)
+            if config.append_time and active.index is not None:
+                self._last_append_ms = active.index.summary.max_timestamp
+
+    # -- what is known
+
+    @property
+    def start_offset(self) -> int:
+        return self.checkpointed.log_start
+
+    @property
+    def synced_end(self) -> int:
+        """All below it survives a power failure."""
+        return self._durability.synced_end
+
+    @property
+    def recovery_point(self) -> int:
+        """All below it is known, after a crash, to have been synced."""
+        return self.checkpointed.recovery_point
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEntry | None:
+        """Where this log parts from one that ends in `epoch`; see `EpochCache.end_offset_for`."""
+        return self.epochs.end_offset_for(epoch, self.end_offset)
+
+    # -- appending
+
+    def assign_epoch(self, epoch: int) -> None:
+        """A new leader epoch starts at the end; durable before any batch of it."""
+        self._check_writable()
+        if self.epochs.assign(epoch, self.end_offset):
+            self._operations.replace_epochs(self.epochs)
+
+    def append_as_leader(self, admitted: Admitted, leader_epoch: int) -> Appended:
+        """Number a batch, stamp it and queue it. `ProducerError` if it is out of its producer's order."""
+        self._check_writable()
+        latest = self.epochs.latest
+        assert latest is not None, "assign_epoch comes first"
+        assert latest.epoch == leader_epoch
+        known = self.producers.check(admitted.header)
+        if known is not None:
+            return Appended(known.base_offset, known.last_offset + 1, is_duplicate=True)
+        if self.config.append_time:
+            admitted = self._with_rising_append_time(admitted)
+        base_offset = self.end_offset
+        header = admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        self._append(stamp(admitted.batch, base_offset, leader_epoch), (header,), header.next_offset)
+        return Appended(base_offset, header.next_offset)
+
+    def append_as_follower(self, frame: Frame) -> None:
+        """Take over what a leader stored. `FrameMismatch` or `InvalidBatch` if it does not follow: nothing changes."""
+        self._check_writable()
+        headers = self._check_frame(frame)
+        changed = [entry for entry in frame.epochs if self.epochs.assign(*entry)]
+        if changed:
+            self._operations.replace_epochs(self.epochs)
+        self._append(frame.batches, headers, frame.end)
+
+    def _check_frame(self, frame: Frame) -> list[BatchHeader]:
+        if frame.start != self.end_offset:
+            raise FrameMismatch(f"the frame starts at {frame.start}, and the log ends at {self.end_offset}")
+        latest = self.epochs.latest
+        epochs = [latest.epoch if latest is not None else -1, *(entry.epoch for entry in frame.epochs)]
+        if epochs != sorted(epochs) or any(not frame.start <= entry.start_offset < frame.end for entry in frame.epochs):
+            raise FrameMismatch(f"the frame's epochs {frame.epochs} do not follow {latest}")
+        headers, next_offset, epoch = [], frame.start, -1
+        for position, header in iterate_batches(frame.batches):
+            check_crc(frame.batches, position, header)
+            if header.base_offset < next_offset:
+                raise FrameMismatch(f"offset {header.base_offset} where {next_offset} is next")
+            if header.leader_epoch < epoch or header.leader_epoch not in epochs:
+                raise FrameMismatch(f"leader epoch {header.leader_epoch} at {header.base_offset} is not in {epochs}")
+            next_offset, epoch = header.next_offset, header.leader_epoch
+            headers.append(header)
+        if not headers or next_offset != frame.end:
+            raise FrameMismatch(f"the frame ends at {next_offset}, and should end at {frame.end}")
+        return headers
+
+    def _with_rising_append_time(self, admitted: Admitted) -> Admitted:
+        """Append times never go back, whatever the wall clock does."""
+        if admitted.header.max_timestamp < self._last_append_ms:
+            batch = rewrite_batch(admitted.batch, append_time=self._last_append_ms)
+            admitted = Admitted(parse_header(batch), batch)
+        self._last_append_ms = admitted.header.max_timestamp
+        return admitted
+
+    def _append(self, batches: bytes, headers: Sequence[BatchHeader], end: int) -> None:
+        now_ms = self._disk.clock.wall_ms()
+        if self._roll_is_due(len(batches), end, now_ms):
+            self.roll()
+        segment, start = self.segments.active, self.end_offset
+        index, file = segment.index, segment.append_file
+        assert index is not None
+        assert file is not None
+        sync = self.config.flush_mode is FlushMode.FSYNC
+        position = self._disk.writer.append(file, (batches,), sync=sync)
+        monotonic_ms = self._disk.clock.monotonic_ms()
+        for header in headers:
+            index.add(header, now_ms, self.config.index_interval_bytes)
+            self.producers.update(header, monotonic_ms)
+        segment.size_bytes += len(batches)
+        self.end_offset = end
+        self._unflushed_records += end - start
+        self._durability.appended(file, position + len(batches), end, sync=sync)
+        self.tail.append(Chunk(start, end, batches))
+
+    # -- rolling
+
+    def _roll_is_due(self, incoming_bytes: int, end: int, now_ms: int) -> bool:
+        active = self.segments.active
+        return active.size_bytes > 0 and (
+            active.size_bytes + incoming_bytes > self.config.segment_bytes
+            or end - active.base_offset > MAX_RELATIVE_OFFSET
+            or self._is_old(now_ms)
+        )
+
+    def _is_old(self, now_ms: int) -> bool:
+        index = self.segments.active.index
+        assert index is not None
+        return now_ms - index.summary.first_append_ms >= self.config.segment_ms
+
+    def roll_if_old(self) -> None:
+        """Seal the active segment once it is older than `segment.ms`, though nothing is appended."""
+        if self.segments.active.size_bytes > 0 and self._is_old(self._disk.clock.wall_ms()):
+            self.roll()
+
+    def roll(self) -> None:
+        """Seal the active segment, which must not be empty, and start the next."""
+        self._check_writable()
+        sealed = self.segments.seal_active()
+        self.segments.snapshot_producers(self.end_offset, self.producers)
+        if self.config.flush_mode is FlushMode.OS:
+            self._unsynced_segments.append(sealed)
+        self.segments.start(self.end_offset, self)
+
+    # -- reading
+
+    async def read(self, start: int, max_bytes: int, bound: int | None = None) -> Batches:
+        """Whole batches from the one that holds `start` on, below `bound` (by default the end).
+
+        At most `max_bytes`, but at least one batch whatever its size; none if there is none below `bound`.
+        `OffsetOutOfRange` names the valid range.
+        """
+        while True:
+            limit = self.end_offset if bound is None else min(bound, self.end_offset)
+            if not self.start_offset <= start <= self.end_offset:
+                raise OffsetOutOfRange(start, self.start_offset, self.end_offset)
+            if start >= limit:
+                return Batches([], start)
+            found = self._reader.read_tail(start, max_bytes, limit)
+            if found is None:
+                found = await self._reader.read_segments(start, max_bytes, limit)
+            if found is None:
+                continue  # the log changed meanwhile
+            if found.buffers:
+                return found
+            # A hole: compaction left nothing between here and the next segment.
+            following = self.segments.start_after(start)
+            if following is None or following >= limit:
+                return Batches([], start)
+            start = following
+
+    async def offset_for_time(self, timestamp: int, bound: int | None = None) -> time_search.FoundTime | None:
+        """The first record below `bound` whose timestamp is at least `timestamp`, if there is one."""
+        return await time_search.first_at_or_after(self, timestamp, self.end_offset if bound is None else bound)
+
+    async def greatest_timestamp(self, bound: int | None = None) -> time_search.FoundTime | None:
+        """The first record below `bound` that has the greatest timestamp, if there are any."""
+        return await time_search.with_greatest_time(self, self.end_offset if bound is None else bound)
+
+    async def index_of(self, segment: Segment) -> SegmentIndex:
+        """A segment's index, loaded or rebuilt when it is first needed."""
+        interval_bytes = self.config.index_interval_bytes
+        return await self._disk.segment_files.index_of(segment, interval_bytes, self._operations.write_index)
+
+    # -- taking back
+
+    async def truncate(self, offset: int) -> int:
+        """Cut the log at `offset`, or at the start of the batch it lies within; returns the new end, durable.
+
+        Only for offsets in the log: who must go below its start gives all of it up, with `reset`.
+        """
+        assert self.start_offset <= offset
+        with self._exclusively():
+            if offset < self.end_offset:
+                await self._cut(offset)
+            if self.epochs.truncate_from(offset):
+                self._operations.replace_epochs(self.epochs)
+            await self._operations.barrier()
+        return self.end_offset
+
+    async def _cut(self, offset: int) -> None:
+        await self._operations.barrier()  # what is to be read now must be in the files
+        place = self.segments.place_of(offset)
+        last = self.segments[place]
+        index = await self.index_of(last)
+        file = await self._disk.segment_files.lease(last)
+        try:
+            cut: Cut = await self._disk.blocking.run_blocking(
+                find_cut,
+                self._disk.files,
+                self.segments.up_to(place),
+                file,
+                index,
+                offset,
+                tuple(self.segments.snapshots),
+                self.config.index_interval_bytes,
+                self._disk.clock.monotonic_ms(),
+            )
+            # From here on there is no await: the log changes at one moment.
+            self._end_at(cut.end_offset, cut.producers)
+            # The recovery point goes down before the data does: it must not vouch for what is written there next.
+            self._move_checkpoint(
+                recovery_point=min(self.recovery_point, self.end_offset),
+                first_dirty=min(self.checkpointed.first_dirty, self.end_offset),
+            )
+            self.segments.drop_snapshots(lambda snapshot: snapshot > self.end_offset)
+            self.segments.retire_after(place)
+            self.segments.shorten(last, cut.index, self)
+        finally:
+            self._disk.segment_files.release(last)
+
+    def _end_at(self, end_offset: int, producers: ProducerState) -> None:
+        self.generation += 1
+        self.end_offset = end_offset
+        self.producers = producers
+        self.stable_end = min(self.stable_end, end_offset)
+        self._durability.truncated(end_offset)
+        self._unsynced_segments = [segment for segment in self._unsynced_segments if segment.base_offset < end_offset]
+        self.tail.truncate(end_offset)
+
+    async def reset(self, start: int, epochs: Sequence[EpochEntry] = (), producers: bytes = b"") -> None:
+        """Give up everything and go on, empty, at `start`, with the leader's epochs and producers as of there."""
+        with self._exclusively():
+            await self._operations.barrier()
+            self._end_at(0, ProducerState.decode(producers, self._disk.clock.monotonic_ms()))
+            self._move_checkpoint(log_start=start, recovery_point=start, first_dirty=start, tombstones_removed_below=0)
+            self.segments.retire_after(-1)
+            self.segments.drop_snapshots(lambda snapshot: True)
+            self.epochs.replace_all(epochs)
+            self._operations.replace_epochs(self.epochs)
+            self.end_offset = self.stable_end = start
+            self._durability.restarted(start)
+            self.segments.snapshot_producers(start, self.producers)
+            self.segments.start(start, self)
+            await self._operations.barrier()
+
+    def delete_prefix(self, offset: int) -> None:
+        """The log starts at `offset` from now on: segments wholly below it go. The owner keeps to its bound."""
+        self._check_writable()
+        assert offset <= self.end_offset
+        if offset <= self.start_offset:
+            return
+        self._move_checkpoint(log_start=offset, first_dirty=max(self.checkpointed.first_dirty, offset))
+        self.segments.retire_before(offset)
+        if self.epochs.forget_before(offset):
+            self._operations.replace_epochs(self.epochs)
+
+    # -- durability
+
+    async def wait_stable(self, offset: int) -> None:
+        """Return when `stable_end` has reached `offset`; `DiskFailed` if it never will."""
+        self._check_writable()
+        await self._durability.wait(offset, self.stable_end)
+
+    def flush_is_due(self) -> bool:
+        """Under flush.mode=os: do `flush.messages` or `flush.ms` ask for an fsync?"""
+        if self.config.flush_mode is FlushMode.FSYNC or self.synced_end == self.end_offset:
+            return False
+        messages, interval_ms = self.config.flush_messages, self.config.flush_ms
+        elapsed_ms = self._disk.clock.monotonic_ms() - self._flushed_ms
+        return (messages is not None and self._unflushed_records >= messages) or (
+            interval_ms is not None and elapsed_ms >= interval_ms
+        )
+
+    async def flush(self) -> None:
+        """Return when all that is in the log now would survive a power failure."""
+        target, generation = self.end_offset, self.generation
+        self._unflushed_records = 0
+        self._flushed_ms = self._disk.clock.monotonic_ms()
+        await self._operations.barrier()
+        if (self.synced_end >= target and not self._unsynced_segments) or generation != self.generation:
+            return
+        # Beside the writer, not in its queue: others need not wait for a file that was long left unsynced.
+        unsynced, self._unsynced_segments = self._unsynced_segments, []
+        for segment in [*unsynced, self.segments.active]:
+            if not segment.retired:
+                await self._sync_segment(segment)
+        if generation == self.generation:
+            self._durability.flushed(target)
+
+    async def _sync_segment(self, segment: Segment) -> None:
+        file = await self._disk.segment_files.lease(segment)
+        try:
+            await self._disk.blocking.run_blocking(file.sync)
+        except OSError as error:
+            await self._disk.writer.fail(segment.path, error)
+        finally:
+            self._disk.segment_files.release(segment)
+
+    async def checkpoint(self) -> None:
+        """Note durably how far the log is synced, so that recovery need not read what is below."""
+        self._check_writable()
+        await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
+        await self.flush()
+        active = self.segments.active
+        assert active.index is not None
+        assert active.append_file is not None
+        self._disk.writer.sync(active.append_file)
+        self._operations.write_index(active, active.index.encode())
+        self.segments.snapshot_producers(self.end_offset, self.producers)
+        self._move_checkpoint(recovery_point=self.end_offset)
+        await self._operations.barrier()
+
+    async def close(self) -> None:
+        """Make everything durable, leave notes for a quick start, and close the files. Nothing may follow."""
+        try:
+            if self.failure is None:
+                self._is_exclusive = True
+                await self._checkpoint()
+        finally:
+            append_file = self.segments.active.append_file
+            if append_file is not None:
+                self._disk.writer.release(append_file)
+            self.segments.close()
+
+    async def reconfigure(self, config: LogConfig) -> None:
+        """Behave as `config` says from now on. Going back to fsync first syncs what was not."""
+        if config.flush_mode is FlushMode.FSYNC and self.config.flush_mode is FlushMode.OS:
+            await self.flush()
+            while self._unsynced_segments:
+                await self.flush()
+            file = self.segments.active.append_file
+            assert file is not None
+            self._durability.appended(file, file.appended, self.end_offset, sync=True)
+            self._disk.writer.sync(file)
+        self.config = config
+
+    # -- told by the writer
+
+    def on_progress(self, file: AppendFile) -> None:
+        self._durability.progress()
+        self.tail.evict(self._durability.written_end)
+        is_safe = self.config.flush_mode is FlushMode.FSYNC
+        reached = self._durability.synced_end if is_safe else self._durability.written_end
+        if reached > self.stable_end:
+            self.stable_end = reached
+            self._durability.release(reached)
+            self.on_stable()
+
+    def on_disk_failed(self, error: DiskFailed) -> None:
+        self.failure = error
+        self._durability.failed(error)
+        self.on_failed(error)
+
+    # -- the rest
+
+    def _move_checkpoint(self, **changes: int) -> None:
+        self.checkpointed = replace(self.checkpointed, **changes)
+        self._operations.replace_checkpoint(self.checkpointed)
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """Appending meanwhile is a bug of the owner."""
+        self._check_writable()
+        self._is_exclusive = True
+        try:
+            yield
+        finally:
+            self._is_exclusive = False
+
+    def _check_writable(self) -> None:
+        assert not self._is_exclusive, "the log is being cut, reset or closed"
+        if self.failure is not None:
+            raise self.failure

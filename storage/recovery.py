@@ -1,0 +1,336 @@
+"""Opening a partition's directory: trust what the checkpoint vouches for, scan the rest, cut a torn tail. Blocking.
+
+All below the recovery point was fsynced once, so damage there is corruption and is reported (`CorruptLog`), never
+cut. Above it, the first batch that is not sound is where a crash interrupted a write: the log ends there.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from lograft.runtime.files import File, Files, parent_of, read_whole, replace_file
+from lograft.storage.checkpoint import (
+    CHECKPOINT_FILE,
+    EPOCHS_FILE,
+    Checkpoint,
+    decode_epochs,
+    encode_epochs,
+)
+from lograft.storage.epochs import EpochCache
+from lograft.storage.errors import CorruptLog, InvalidBatch
+from lograft.storage.index import SegmentIndex
+from lograft.storage.names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    PRODUCERS_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    numbered,
+    parse_numbered,
+    parse_swap,
+)
+from lograft.storage.producer_state import ProducerState
+from lograft.storage.scan import scan_batches
+from lograft.storage.sealed_file import seal, unseal
+from lograft.storage.segment import Segment, read_index
+
+PRODUCERS_KIND = "lograft-producers-1"
+
+
+@dataclass(slots=True)
+class RecoveredLog:
+    """A partition as found on disk, sound and durable as far as it goes."""
+
+    segments: list[Segment]
+    end_offset: int
+    checkpoint: Checkpoint
+    epochs: EpochCache
+    producers: ProducerState
+    snapshots: list[int]
+    active: File | None  # the last segment's open file, where there is one
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+
+
+def create_partition(files: Files, directory: str, log_start: int = 0) -> None:
+    """Make the directory of a new, empty partition, durably. Harmless if a crash interrupted it before."""
+    files.make_directory(directory)
+    replace_file(files, f"{directory}/{EPOCHS_FILE}", encode_epochs(EpochCache()))
+    checkpoint = Checkpoint(log_start=log_start, recovery_point=log_start, first_dirty=log_start)
+    replace_file(files, f"{directory}/{CHECKPOINT_FILE}", checkpoint.encode())
+    files.sync_directory(parent_of(directory))
+
+
+def write_producers(files: Files, directory: str, offset: int, content: bytes) -> None:
+    """Durably keep `content`, the producer state as of `offset`."""
+    replace_file(files, f"{directory}/{numbered(offset, PRODUCERS_SUFFIX)}", seal(PRODUCERS_KIND, content))
+
+
+def read_producers(files: Files, directory: str, offset: int, now_ms: int) -> ProducerState | None:
+    """The producer state as of `offset`, if its snapshot is there and sound."""
+    try:
+        content = unseal(PRODUCERS_KIND, read_whole(files, f"{directory}/{numbered(offset, PRODUCERS_SUFFIX)}"))
+        return ProducerState.decode(content, now_ms)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def recover(files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int) -> RecoveredLog:
+    """Bring the partition in `directory` to a sound state and say what is there; `CorruptLog` if that cannot be."""
+    return _Recovery(files, directory, interval_bytes, wall_ms, monotonic_ms).run()
+
+
+@dataclass(slots=True)
+class _Resume:
+    """Where the scan starts: all before it is known without reading it."""
+
+    segment: int  # its place in the list
+    position: int
+    index: SegmentIndex
+    producers: ProducerState
+
+
+@dataclass(slots=True)
+class _Recovery:
+    files: Files
+    directory: str
+    interval_bytes: int
+    wall_ms: int
+    monotonic_ms: int
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    epochs: EpochCache = field(default_factory=EpochCache)
+    segments: list[Segment] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+
+    def run(self) -> RecoveredLog:
+        names = self._tidy_up(self.files.list_directory(self.directory))
+        self._read_small_files(names)
+        self._list_segments(names)
+        self._drop_segments_below_start()
+        was_reset = self.checkpoint.recovery_point <= self.checkpoint.log_start
+        if not self.segments:
+            if not was_reset:
+                raise CorruptLog(self.directory, None, "its segments are gone, and it was not empty")
+            return self._empty()
+        resume = self._resume_point()
+        producers, end_offset, active = self._scan_from(resume)
+        if self.checkpoint.log_start > end_offset and was_reset:
+            return self._finish_reset(active)
+        if end_offset < self.checkpoint.recovery_point:
+            raise CorruptLog(
+                self.segments[-1].path,
+                self.segments[-1].size_bytes,
+                f"the log ends at offset {end_offset}, and was durable up to {self.checkpoint.recovery_point}",
+            )
+        self._settle_epochs(end_offset)
+        self._remove_stale_snapshots(end_offset)
+        return self._result(end_offset, producers, active)
+
+    # -- what is there
+
+    def _tidy_up(self, names: list[str]) -> list[str]:
+        """Finish what a crash interrupted: complete swaps, remove what was never finished."""
+        for name in names:
+            if name.endswith((TEMPORARY_SUFFIX, CLEANED_SUFFIX)):
+                self._remove(name)
+        swaps = [(name, bounds) for name in names if (bounds := parse_swap(name)) is not None]
+        for name, (base, limit) in swaps:
+            complete_swap(self.files, self.directory, name, base, limit, names)
+        return self.files.list_directory(self.directory)
+
+    def _read_small_files(self, names: list[str]) -> None:
+        has_data = any(name.endswith(LOG_SUFFIX) for name in names)
+        for name in (CHECKPOINT_FILE, EPOCHS_FILE):
+            if name not in names and has_data:
+                raise CorruptLog(f"{self.directory}/{name}", None, "it is missing, and the partition has data")
+        try:
+            if CHECKPOINT_FILE in names:
+                path = f"{self.directory}/{CHECKPOINT_FILE}"
+                self.checkpoint = Checkpoint.decode(read_whole(self.files, path))
+            if EPOCHS_FILE in names:
+                path = f"{self.directory}/{EPOCHS_FILE}"
+                self.epochs = EpochCache(decode_epochs(read_whole(self.files, path)))
+        except (ValueError, TypeError) as error:
+            raise CorruptLog(path, None, str(error)) from error
+
+    def _list_segments(self, names: list[str]) -> None:
+        bases = set()
+        for offset, suffix in filter(None, map(parse_numbered, names)):
+            if suffix == LOG_SUFFIX:
+                bases.add(offset)
+                size = self.files.size(f"{self.directory}/{numbered(offset, LOG_SUFFIX)}")
+                self.segments.append(Segment(self.directory, offset, size, index=None))
+            elif suffix == PRODUCERS_SUFFIX:
+                self.snapshots.append(offset)
+        for offset, suffix in filter(None, map(parse_numbered, names)):
+            if suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and offset not in bases:
+                self._remove(numbered(offset, suffix))
+
+    def _drop_segments_below_start(self) -> None:
+        """A crash between moving the log start and removing the files it passed leaves them behind."""
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.checkpoint.log_start:
+            self._remove_segment(self.segments.pop(0))
+
+    # -- the scan
+
+    def _resume_point(self) -> _Resume:
+        """The latest place at or below the recovery point for which both index and producer state are on disk."""
+        last = len(self.segments) - 1
+        recovery_point = self.checkpoint.recovery_point
+        index = read_index(self.files, self.segments[last])
+        if index is not None:
+            summary = index.summary
+            fits = summary.size_bytes <= self.segments[last].size_bytes and summary.next_offset <= recovery_point
+            if fits and (producers := self._producers_at(summary.next_offset)) is not None:
+                return _Resume(last, summary.size_bytes, index, producers)
+        for place in range(last, -1, -1):
+            base = self.segments[place].base_offset
+            if base <= recovery_point and (producers := self._producers_at(base)) is not None:
+                return _Resume(place, 0, SegmentIndex(base), producers)
+        return _Resume(0, 0, SegmentIndex(self.segments[0].base_offset), ProducerState())
+
+    def _producers_at(self, offset: int) -> ProducerState | None:
+        if offset not in self.snapshots:
+            return None
+        return read_producers(self.files, self.directory, offset, self.monotonic_ms)
+
+    def _scan_from(self, resume: _Resume) -> tuple[ProducerState, int, File]:
+        """Check every batch from the resume point on; cut where the first is not sound."""
+        index, position, producers = resume.index, resume.position, resume.producers
+        place = resume.segment
+        while True:
+            segment = self.segments[place]
+            file = self.files.open(segment.path)
+            is_whole = self._scan_segment(segment, file, position, index, producers)
+            segment.index = index
+            end_offset = index.summary.next_offset
+            if not is_whole:
+                self._cut_after(place, file)
+            elif position < segment.size_bytes:
+                file.sync()  # it may have been in memory only; from here on it counts as durable
+            if place == len(self.segments) - 1:
+                return producers, end_offset, file
+            file.close()
+            place += 1
+            if self.segments[place].base_offset < end_offset:
+                raise CorruptLog(
+                    self.segments[place].path, 0, f"it overlaps the segment before, which ends at {end_offset}"
+                )
+            index, position = SegmentIndex(self.segments[place].base_offset), 0
+
+    def _scan_segment(
+        self, segment: Segment, file: File, position: int, index: SegmentIndex, producers: ProducerState
+    ) -> bool:
+        """Add the segment's batches to `index` and `producers`; True if all of it is sound and all of it is there."""
+        expected = read_index(self.files, segment)  # written when it was sealed, so it knows how long it should be
+        latest_epoch = self.epochs.epoch_at(index.summary.next_offset - 1) or 0
+        try:
+            for batch in scan_batches(file, position, segment.size_bytes):
+                header = batch.header
+                if header.base_offset < index.summary.next_offset:
+                    raise InvalidBatch(f"offset {header.base_offset} where {index.summary.next_offset} is next")
+                if header.leader_epoch < latest_epoch:
+                    raise InvalidBatch(f"leader epoch {header.leader_epoch} after {latest_epoch}")
+                latest_epoch = header.leader_epoch
+                self._note_epoch(header.leader_epoch, header.base_offset)
+                index.add(header, self.wall_ms, self.interval_bytes)
+                producers.update(header, self.monotonic_ms)
+                self.scanned_bytes += header.total_bytes
+        except InvalidBatch as error:
+            if index.summary.next_offset < self.checkpoint.recovery_point:
+                raise CorruptLog(segment.path, index.summary.size_bytes, str(error)) from error
+            return False
+        return expected is None or expected.summary.size_bytes <= segment.size_bytes
+
+    def _note_epoch(self, epoch: int, offset: int) -> None:
+        """Epochs are durable before their batches, so this adds one only where the file was not what it should be."""
+        latest = self.epochs.latest
+        if latest is None or epoch > latest.epoch:
+            self.epochs.assign(epoch, offset)
+
+    def _cut_after(self, place: int, file: File) -> None:
+        """The log ends with what is sound of this segment: later ones go first, so that no crash leaves a hole."""
+        for segment in reversed(self.segments[place + 1 :]):
+            self.cut_bytes += segment.size_bytes
+            self._remove_segment(segment)
+        del self.segments[place + 1 :]
+        self.files.sync_directory(self.directory)
+        segment = self.segments[place]
+        assert segment.index is not None
+        sound_bytes = segment.index.summary.size_bytes
+        self.cut_bytes += segment.size_bytes - sound_bytes
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            # An index that reaches beyond the cut would lie once other batches are there.
+            if self.files.exists(segment.path_of(suffix)):
+                self.files.remove(segment.path_of(suffix))
+        self.files.sync_directory(self.directory)
+        file.truncate(sound_bytes)
+        file.sync()
+        segment.size_bytes = sound_bytes
+
+    # -- the result
+
+    def _settle_epochs(self, end_offset: int) -> None:
+        before = list(self.epochs)
+        self.epochs.clip_to(end_offset)
+        self.epochs.forget_before(max(self.checkpoint.log_start, self.segments[0].base_offset))
+        if list(self.epochs) != before:
+            replace_file(self.files, f"{self.directory}/{EPOCHS_FILE}", encode_epochs(self.epochs))
+
+    def _remove_stale_snapshots(self, end_offset: int) -> None:
+        for offset in [offset for offset in self.snapshots if offset > end_offset]:
+            self._remove(numbered(offset, PRODUCERS_SUFFIX))
+            self.snapshots.remove(offset)
+
+    def _result(self, end_offset: int, producers: ProducerState, active: File | None) -> RecoveredLog:
+        start = max(self.checkpoint.log_start, self.segments[0].base_offset) if self.segments else end_offset
+        return RecoveredLog(
+            self.segments,
+            end_offset,
+            replace(self.checkpoint, log_start=start),
+            self.epochs,
+            producers,
+            self.snapshots,
+            active,
+            self.scanned_bytes,
+            self.cut_bytes,
+        )
+
+    def _empty(self) -> RecoveredLog:
+        """No segment yet: a partition whose making was interrupted, or one that was reset."""
+        create_partition(self.files, self.directory, self.checkpoint.log_start)
+        self.epochs, self.checkpoint = EpochCache(), Checkpoint(self.checkpoint.log_start, self.checkpoint.log_start)
+        self._remove_stale_snapshots(-1)
+        return self._result(self.checkpoint.log_start, ProducerState(), None)
+
+    def _finish_reset(self, active: File) -> RecoveredLog:
+        """The log start was moved beyond the end: all that is here was given up, and a crash kept it from going."""
+        active.close()
+        for segment in reversed(self.segments):
+            self._remove_segment(segment)
+        self.segments.clear()
+        return self._empty()
+
+    def _remove_segment(self, segment: Segment) -> None:
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
+            if self.files.exists(segment.path_of(suffix)):
+                self.files.remove(segment.path_of(suffix))
+
+    def _remove(self, name: str) -> None:
+        self.files.remove(f"{self.directory}/{name}")
+
+
+def complete_swap(files: Files, directory: str, name: str, base: int, limit: int, names: list[str]) -> None:
+    """Put a compacted segment (`name`, see `swap_name`) in the place of those it was made from. Blocking.
+
+    Safe to repeat after a crash at any point: the swap file's own rename is the last step.
+    """
+    for offset, suffix in filter(None, map(parse_numbered, names)):
+        is_index = suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and base <= offset < limit
+        is_replaced = suffix == LOG_SUFFIX and base < offset < limit
+        if is_index or is_replaced:
+            files.remove(f"{directory}/{numbered(offset, suffix)}")
+    files.sync_directory(directory)
+    files.rename(f"{directory}/{name}", f"{directory}/{numbered(base, LOG_SUFFIX)}")
+    files.sync_directory(directory)

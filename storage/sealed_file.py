@@ -1,0 +1,25 @@
+"""Small files with a seal: a kind, a content and a CRC over both, so that a file that is wrong is known to be wrong.
+
+Text kinds are readable as they are; the last line is the seal. Layout: `<content>crc32c <8 hex digits> <kind>\\n`.
+"""
+
+import google_crc32c
+
+
+class BrokenSeal(ValueError):
+    """The content is not what was sealed, or it is a file of another kind."""
+
+
+def seal(kind: str, content: bytes) -> bytes:
+    """`content` with its seal; the content is followed by a line of its own."""
+    crc = google_crc32c.extend(google_crc32c.value(kind.encode()), content)
+    return content + f"crc32c {crc:08x} {kind}\n".encode()
+
+
+def unseal(kind: str, sealed: bytes) -> bytes:
+    """The content, checked; `BrokenSeal` names what is wrong."""
+    trailer_bytes = len(seal(kind, b""))
+    content = sealed[:-trailer_bytes] if len(sealed) >= trailer_bytes else b""
+    if seal(kind, content) != sealed:
+        raise BrokenSeal(f"not a sound {kind} file: its seal does not match its content")
+    return content

@@ -1,0 +1,67 @@
+"""The newest end of a log, kept in memory: followers and tailing consumers are served from here."""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+
+class Chunk(NamedTuple):
+    """Whole batches that were appended together, covering [start, end)."""
+
+    start: int
+    end: int
+    batches: bytes
+
+
+class Tail:
+    """The last chunks of a log, without gaps, up to `limit_bytes`; more only while they are not yet written.
+
+    Invariant: chunks are in order, each starts where the one before ended, and the last ends at the log's end.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._starts: list[int] = []
+        self._chunks: list[Chunk] = []
+        self._head = 0  # chunks before it are gone; the lists are cut now and then
+        self._bytes = 0
+
+    def append(self, chunk: Chunk) -> None:
+        assert self._head == len(self._chunks) or self._chunks[-1].end == chunk.start
+        self._starts.append(chunk.start)
+        self._chunks.append(chunk)
+        self._bytes += len(chunk.batches)
+
+    def evict(self, written_end: int) -> None:
+        """Forget the oldest chunks beyond the limit, of those that can be read from disk (end <= `written_end`)."""
+        while self._bytes > self._limit_bytes and self._chunks[self._head].end <= written_end:
+            self._bytes -= len(self._chunks[self._head].batches)
+            self._chunks[self._head] = Chunk(0, 0, b"")
+            self._head += 1
+        if self._head > 256 and self._head * 2 > len(self._chunks):
+            del self._chunks[: self._head], self._starts[: self._head]
+            self._head = 0
+
+    def find(self, offset: int) -> int | None:
+        """A cursor for `at`: the chunk that holds `offset`, or None if memory does not reach back to it."""
+        index = bisect_right(self._starts, offset, lo=self._head) - 1
+        if index < self._head or offset >= self._chunks[index].end:
+            return None
+        return index
+
+    def at(self, cursor: int) -> Chunk | None:
+        """The chunk at a cursor; the next one is at cursor + 1. Cursors are good until the next await."""
+        return self._chunks[cursor] if cursor < len(self._chunks) else None
+
+    def truncate(self, end: int) -> None:
+        """Forget all chunks that reach beyond `end`; one that spans it goes too, and with it the hold on the end."""
+        while len(self._chunks) > self._head and self._chunks[-1].end > end:
+            self._bytes -= len(self._chunks[-1].batches)
+            del self._chunks[-1], self._starts[-1]
+        if len(self._chunks) > self._head and self._chunks[-1].end != end:
+            self.clear()
+
+    def clear(self) -> None:
+        self._starts.clear()
+        self._chunks.clear()
+        self._head = 0
+        self._bytes = 0

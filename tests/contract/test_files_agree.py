@@ -1,0 +1,167 @@
+"""The simulated file system against the machine's own, on random sequences of calls: every answer is the same."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lograft.chaos.virtual_files import VirtualFiles
+from lograft.runtime.files import File, FileLocked, Files, Lock
+from lograft.runtime.os_files import OsFiles
+from lograft.runtime.rng import Rng
+
+PATHS = st.sampled_from(["a", "b", "d", "d/a", "d/b", "e", "e/a", "d/f", "d/f/a"])
+POSITIONS = st.one_of(st.integers(0, 20), st.integers(0, 9000))
+BUFFERS = st.lists(st.binary(max_size=40), max_size=4)
+
+
+class FilesAgree(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = tempfile.mkdtemp()
+        self.os_files = OsFiles()
+        self.virtual = VirtualFiles(Rng(0), cold_read_probability=0)
+        self.virtual.make_directory("/data")
+        self.handles: list[tuple[File, File]] = []
+        self.locks: list[tuple[Lock, Lock]] = []
+
+    def both(self, call: Callable[[Files, str], Any]) -> tuple[Any, Any]:
+        """Make a call in both worlds; they must fail alike or both succeed."""
+        real = self.outcome(lambda: call(self.os_files, self.base))
+        simulated = self.outcome(lambda: call(self.virtual, "/data"))
+        if isinstance(real, Exception) or isinstance(simulated, Exception):
+            assert self.failure(real) == self.failure(simulated)
+        return real, simulated
+
+    def both_equal(self, call: Callable[[Files, str], Any]) -> None:
+        real, simulated = self.both(call)
+        if not isinstance(real, Exception):
+            assert real == simulated
+
+    @staticmethod
+    def outcome(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except (OSError, FileLocked) as error:
+            return error
+
+    @staticmethod
+    def failure(outcome: Any) -> Any:
+        if isinstance(outcome, OSError):
+            return type(outcome), outcome.errno
+        return type(outcome)
+
+    def on_handle(self, choice: int, call: Callable[[File], Any]) -> None:
+        real, simulated = self.handles[choice % len(self.handles)]
+        first, second = self.outcome(lambda: call(real)), self.outcome(lambda: call(simulated))
+        if isinstance(first, Exception) or isinstance(second, Exception):
+            assert self.failure(first) == self.failure(second)
+        else:
+            assert first == second
+
+    @rule(path=PATHS, create=st.booleans())
+    def open(self, path: str, create: bool) -> None:
+        real, simulated = self.both(lambda f, base: (f.create if create else f.open)(f"{base}/{path}"))
+        if not isinstance(real, Exception):
+            self.handles.append((real, simulated))
+
+    @rule(path=PATHS)
+    def make_directory(self, path: str) -> None:
+        self.both(lambda f, base: f.make_directory(f"{base}/{path}"))
+
+    @rule(old=PATHS, new=PATHS)
+    def rename(self, old: str, new: str) -> None:
+        self.both(lambda f, base: f.rename(f"{base}/{old}", f"{base}/{new}"))
+
+    @rule(path=PATHS)
+    def remove(self, path: str) -> None:
+        self.both(lambda f, base: f.remove(f"{base}/{path}"))
+
+    @rule(path=PATHS)
+    def remove_directory(self, path: str) -> None:
+        self.both(lambda f, base: f.remove_directory(f"{base}/{path}"))
+
+    @rule(path=PATHS)
+    def look(self, path: str) -> None:
+        self.both_equal(lambda f, base: f.exists(f"{base}/{path}"))
+        self.both_equal(lambda f, base: f.list_directory(f"{base}/{path}"))
+
+    @rule(path=PATHS)
+    def sync_directory(self, path: str) -> None:
+        self.both(lambda f, base: f.sync_directory(f"{base}/{path}"))
+
+    @rule(path=PATHS)
+    def lock(self, path: str) -> None:
+        real, simulated = self.both(lambda f, base: f.lock(f"{base}/{path}"))
+        if not isinstance(real, Exception):
+            self.locks.append((real, simulated))
+
+    @precondition(lambda self: self.locks)
+    @rule()
+    def release(self) -> None:
+        for lock in self.locks.pop(0):
+            lock.release()
+
+    @precondition(lambda self: self.handles)
+    @rule(choice=st.integers(0, 9), position=POSITIONS, buffers=BUFFERS)
+    def write(self, choice: int, position: int, buffers: list[bytes]) -> None:
+        self.on_handle(choice, lambda file: file.write(position, buffers))
+
+    @precondition(lambda self: self.handles)
+    @rule(choice=st.integers(0, 9), position=POSITIONS, size=POSITIONS)
+    def read(self, choice: int, position: int, size: int) -> None:
+        self.on_handle(choice, lambda file: file.read(position, size))
+        self.on_handle(choice, lambda file: file.size())
+
+    @precondition(lambda self: self.handles)
+    @rule(choice=st.integers(0, 9), size=POSITIONS)
+    def truncate(self, choice: int, size: int) -> None:
+        self.on_handle(choice, lambda file: file.truncate(size))
+
+    @precondition(lambda self: self.handles)
+    @rule(choice=st.integers(0, 9))
+    def close(self, choice: int) -> None:
+        self.on_handle(choice, lambda file: file.close())
+
+    @rule()
+    def crash(self) -> None:
+        """A killed process loses its handles and locks, and nothing else."""
+        self.drop_real_handles()
+        self.virtual.process_crash()
+
+    def drop_real_handles(self) -> None:
+        for real, _ in [*self.handles]:
+            real.close()
+        for lock, _ in self.locks:
+            lock.release()
+        self.handles.clear()
+        self.locks.clear()
+
+    def teardown(self) -> None:
+        self.drop_real_handles()
+        try:
+            assert self.tree(self.os_files, self.base, "") == self.tree(self.virtual, "/data", "")
+        finally:
+            shutil.rmtree(self.base)
+
+    def tree(self, files: Files, base: str, below: str) -> dict[str, bytes | None]:
+        found: dict[str, bytes | None] = {}
+        for name in files.list_directory(base + below):
+            path = f"{below}/{name}"
+            try:
+                file = files.open(base + path)
+            except IsADirectoryError:
+                found[path] = None
+                found.update(self.tree(files, base, path))
+            else:
+                found[path] = file.read(0, file.size())
+                file.close()
+        return found
+
+
+TestFilesAgree = FilesAgree.TestCase
+TestFilesAgree.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,105 @@
+"""What only gRPC's adapter has: that others speak to it as to any gRPC server."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import grpc
+import pytest
+from grpc import aio
+
+from lograft.runtime.grpc_network import GrpcNetwork, GrpcServer
+from lograft.runtime.network import AddressInUse, Handler, Status, Stream, StreamError
+
+METHOD = "/lograft.test.Unary/Method"
+
+
+async def serve(handler: Handler) -> GrpcServer:
+    for attempt in range(50):
+        port = 10_000 + (os.getpid() * 31 + attempt) % 2000
+        try:
+            return await GrpcNetwork().serve(f"127.0.0.1:{port}", {METHOD: handler}, print)
+        except AddressInUse:
+            continue
+    raise AssertionError("no free port in 50 attempts")
+
+
+def test_a_unary_client_is_served_by_a_stream_handler() -> None:
+    async def answer(stream: Stream) -> None:
+        request = await stream.receive()
+        assert request is not None
+        if request == b"refuse":
+            raise StreamError(Status.NOT_FOUND, "no such topic", b"\x00detail")
+        await stream.send(request.upper())
+
+    async def main() -> None:
+        server = await serve(answer)
+        async with aio.insecure_channel(server.address) as channel:
+            call = channel.unary_unary(METHOD)
+            assert await call(b"hello") == b"HELLO"
+            with pytest.raises(aio.AioRpcError) as caught:
+                await call(b"refuse")
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+            assert caught.value.details() == "no such topic"
+            assert dict(caught.value.trailing_metadata() or ()) == {"lograft-error-bin": b"\x00detail"}
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_a_message_too_long_for_a_header_is_cut_not_lost() -> None:
+    async def complain(stream: Stream) -> None:
+        raise StreamError(Status.ABORTED, "ä" * 100_000, b"detail")
+
+    async def main() -> None:
+        server = await serve(complain)
+        connection = await GrpcNetwork().connect(server.address)
+        with pytest.raises(StreamError) as caught:
+            await connection.open(METHOD).receive()
+        assert caught.value.status is Status.ABORTED
+        assert caught.value.detail == b"detail"
+        assert caught.value.message == "ä" * len(caught.value.message)
+        await connection.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:port", "no-such-host.invalid:9092"])
+def test_an_address_that_makes_no_sense_cannot_be_listened_on(address: str) -> None:
+    with pytest.raises(AddressInUse) as caught:
+        asyncio.run(GrpcNetwork().serve(address, {}, print))
+    assert caught.value.address == address
+    assert caught.value.reason
+
+
+NOISE = """
+import asyncio
+from lograft.runtime.grpc_network import GrpcNetwork
+from lograft.runtime.network import AddressInUse
+async def wait(stream):
+    await stream.receive()
+async def main():
+    server = await GrpcNetwork().serve("127.0.0.1:0", {"/wait": wait}, print)
+    try:
+        await GrpcNetwork().serve(server.address, {}, print)
+    except AddressInUse:
+        pass
+    connection = await GrpcNetwork().connect(server.address)
+    stream = connection.open("/wait")
+    await stream.send(b"x")
+    connection.open("/wait")
+    await server.stop()
+    await connection.broken.wait()
+    await connection.close()
+for _ in range(2):
+    asyncio.run(main(), debug=True)
+"""
+
+
+def test_refusals_and_a_shutdown_print_nothing() -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GRPC_")}
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", NOISE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert (done.stdout, done.stderr) == ("", "")
