@@ -66,7 +66,7 @@ class Appending:
         return contender
 
     def bare_as_log(self, in_flight: int) -> Contender:
-        """As `bare`, syncing as seldom as the log just did with `in_flight`: it comes before this one in each round."""
+        """As `bare`, syncing as seldom as the log last did with `in_flight`, which must have had its turn before."""
 
         async def contender() -> float:
             return self._write_bare(self._group_sizes[in_flight])

@@ -27,11 +27,11 @@ async def measure_codec(record_bytes: int, label: str, rounds: int) -> list[Resu
     count = len(sample.values)
     columns, rows = _encoder(sample)(), _encoder(sample, magic=MAGIC_ROWS)()
     contenders: dict[str, tuple[Callable[[], object], int, Aim | None]] = {
-        "columns encode, from lists": (_encoder(sample), 4, ENCODE_AIM),
-        "columns decode, to Record tuples": (partial(decode_records, columns), 4, None),
-        "columns decode, to lists": (partial(decode_columns, columns), 4, None),
-        "Arrow encode": (partial(encode_arrow, **sample.arrow), 20, None),
-        "Arrow decode": (partial(decode_arrow, columns), 20, ARROW_DECODE_AIM),
+        "columns encode, from lists": (_encoder(sample), 10, ENCODE_AIM),
+        "columns decode, to Record tuples": (partial(decode_records, columns), 5, None),
+        "columns decode, to lists": (partial(decode_columns, columns), 5, None),
+        "Arrow encode": (partial(encode_arrow, **sample.arrow), 50, None),
+        "Arrow decode": (partial(decode_arrow, columns), 100, ARROW_DECODE_AIM),
         "rows encode, from lists": (_encoder(sample, magic=MAGIC_ROWS), 1, None),
         "rows decode, to Record tuples": (partial(decode_records, rows), 1, None),
     }
@@ -40,7 +40,14 @@ async def measure_codec(record_bytes: int, label: str, rounds: int) -> list[Resu
         {name: nanoseconds_each(function, count, times) for name, (function, times, _) in contenders.items()},
     )
     return [
-        Result(f"Codec, records of {label}", name, median(samples[name]), "ns/record", aim=aim)
+        Result(
+            f"Codec, records of {label}",
+            name,
+            median(samples[name]),
+            "ns/record",
+            aim=aim,
+            note=f"{median(samples[name]) * count / 1000:,.0f} us a batch",
+        )
         for name, (_, _, aim) in contenders.items()
     ]
 

@@ -93,9 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lograft-bench-", dir=options.dir) as directory:
         machine = describe_machine(directory)
         print(machine)
-        print(
-            "Medians of interleaved rounds. MB is 10^6 bytes. 'x' is how many times slower than the bare loop above it."
-        )
+        print("Medians of interleaved rounds. MB is 10^6 bytes. `x`: so many times slower than the bare loop above it.")
         results = asyncio.run(measure_everything(directory, QUICK if options.quick else THOROUGH))
     print(f"\nTook {perf_counter() - started:.0f} s.")
     if options.json is not None:

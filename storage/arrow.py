@@ -43,6 +43,8 @@ SCHEMA = pa.schema(
 Bytes: TypeAlias = NDArray[np.uint8]
 
 _NO_HEADERS = pa.array([], HEADER_TYPE)
+_INT32 = np.dtype("<i4")
+_INT64 = np.dtype("<i8")
 
 
 # -- encoding
@@ -171,8 +173,8 @@ def decode_arrays(header: BatchHeader, payload: BytesLike) -> Any:
     arrays = [
         _decode_binary(KEY_COLUMN, view, spans, count),
         _decode_binary(VALUE_COLUMN, view, spans, count),
-        pa.array(_decode_offsets(header, view, spans)),
-        pa.array(_decode_timestamps(header, view, spans)).view(TIMESTAMP_TYPE),
+        _fixed_array(pa.int64(), _decode_offsets(header, view, spans)),
+        _fixed_array(TIMESTAMP_TYPE, _decode_timestamps(header, view, spans)),
         _decode_headers(view, spans, count),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -191,17 +193,23 @@ def from_columns(columns: Columns) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _numbers(view: memoryview, span: tuple[int, int], dtype: str) -> NDArray[Any]:
+def _numbers(view: memoryview, span: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
     """A section as native, aligned integers: in place where memory permits."""
     start, length = span
-    little = np.frombuffer(view[start : start + length], np.dtype(dtype))
-    native = little.astype(little.dtype.newbyteorder("="), copy=False)
-    return np.require(native, requirements=["ALIGNED", "C_CONTIGUOUS"])
+    little = np.frombuffer(view, dtype, length // dtype.itemsize, start)
+    if little.flags.aligned and dtype.isnative:
+        return little
+    return little.astype(dtype.newbyteorder("="))
+
+
+def _fixed_array(of_type: Any, numbers: NDArray[Any]) -> Any:
+    """An array over the memory of `numbers`, none of them null: what `pa.array` does, at a third of the cost."""
+    return pa.Array.from_buffers(of_type, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 def _checked_offsets(view: memoryview, spans: Spans, section: Section, end: int) -> NDArray[np.int32]:
-    offsets = _numbers(view, spans[section], "<i4")
-    if offsets[0] != 0 or offsets[-1] != end or bool(np.any(offsets[1:] < offsets[:-1])):
+    offsets = _numbers(view, spans[section], _INT32)
+    if offsets[0] != 0 or offsets[-1] != end or (offsets[1:] < offsets[:-1]).any():
         raise BadRecord(f"the offsets of section {section:d} do not rise from 0 to {end}")
     return offsets
 
@@ -228,8 +236,8 @@ def _decode_validity(view: memoryview, span: tuple[int, int], count: int) -> Any
 def _decode_offsets(header: BatchHeader, view: memoryview, spans: Spans) -> NDArray[np.int64]:
     if Section.OFFSET_DELTAS not in spans:
         return np.arange(header.base_offset, header.base_offset + header.record_count, dtype=np.int64)
-    deltas = _numbers(view, spans[Section.OFFSET_DELTAS], "<i4")
-    if bool(np.any(deltas[1:] <= deltas[:-1])):
+    deltas = _numbers(view, spans[Section.OFFSET_DELTAS], _INT32)
+    if (deltas[1:] <= deltas[:-1]).any():
         raise BadRecord("offset deltas do not rise")
     if deltas[0] < 0 or deltas[-1] > header.last_offset_delta:
         raise BadRecord(f"offset deltas {deltas[0]} to {deltas[-1]} are not within 0 to {header.last_offset_delta}")
@@ -241,7 +249,7 @@ def _decode_timestamps(header: BatchHeader, view: memoryview, spans: Spans) -> N
         return np.full(header.record_count, header.max_timestamp, np.int64)
     if Section.TIMESTAMP_DELTAS not in spans:
         return np.full(header.record_count, header.base_timestamp, np.int64)
-    deltas = _numbers(view, spans[Section.TIMESTAMP_DELTAS], "<i8")
+    deltas = _numbers(view, spans[Section.TIMESTAMP_DELTAS], _INT64)
     check_timestamp_range(header.base_timestamp, int(deltas.min()), int(deltas.max()))
     return np.asarray(deltas + header.base_timestamp)
 

@@ -5,6 +5,7 @@ Appends are decided and numbered at once, without waiting; the disk follows in o
 is under way.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -85,7 +86,7 @@ class PartitionLog:
         self.failure: DiskFailed | None = None
         self.on_stable: Callable[[], None] = lambda: None  # told when `stable_end` moved on
         self.on_failed: Callable[[DiskFailed], None] = lambda error: None
-        self._disk = disk
+        self.disk = disk
         self._operations = PartitionDisk(disk, directory)
         self.segments = SegmentList(disk, self._operations, recovered.segments, recovered.snapshots)
         self._reader = LogReader(self, disk.segment_files, disk.blocking)
@@ -94,7 +95,7 @@ class PartitionLog:
         self._unflushed_records = 0
         self._flushed_ms = disk.clock.monotonic_ms()
         self._last_append_ms = 0
-        self._is_exclusive = False
+        self.is_exclusive = False  # being cut, reset or closed: nothing else may change it
         if recovered.active is None:
             self.segments.start(self.end_offset, self)
         else:
@@ -189,7 +190,7 @@ class PartitionLog:
         return admitted
 
     def _append(self, batches: bytes, headers: Sequence[BatchHeader], end: int) -> None:
-        now_ms = self._disk.clock.wall_ms()
+        now_ms = self.disk.clock.wall_ms()
         if self._roll_is_due(len(batches), end, now_ms):
             self.roll()
         segment, start = self.segments.active, self.end_offset
@@ -197,8 +198,8 @@ class PartitionLog:
         assert index is not None
         assert file is not None
         sync = self.config.flush_mode is FlushMode.FSYNC
-        position = self._disk.writer.append(file, (batches,), sync=sync)
-        monotonic_ms = self._disk.clock.monotonic_ms()
+        position = self.disk.writer.append(file, (batches,), sync=sync)
+        monotonic_ms = self.disk.clock.monotonic_ms()
         for header in headers:
             index.add(header, now_ms, self.config.index_interval_bytes)
             self.producers.update(header, monotonic_ms)
@@ -225,7 +226,7 @@ class PartitionLog:
 
     def roll_if_old(self) -> None:
         """Seal the active segment once it is older than `segment.ms`, though nothing is appended."""
-        if self.segments.active.size_bytes > 0 and self._is_old(self._disk.clock.wall_ms()):
+        if self.segments.active.size_bytes > 0 and self._is_old(self.disk.clock.wall_ms()):
             self.roll()
 
     def roll(self) -> None:
@@ -275,7 +276,7 @@ class PartitionLog:
     async def index_of(self, segment: Segment) -> SegmentIndex:
         """A segment's index, loaded or rebuilt when it is first needed."""
         interval_bytes = self.config.index_interval_bytes
-        return await self._disk.segment_files.index_of(segment, interval_bytes, self._operations.write_index)
+        return await self.disk.segment_files.index_of(segment, interval_bytes, self._operations.write_index)
 
     # -- taking back
 
@@ -298,18 +299,18 @@ class PartitionLog:
         place = self.segments.place_of(offset)
         last = self.segments[place]
         index = await self.index_of(last)
-        file = await self._disk.segment_files.lease(last)
+        file = await self.disk.segment_files.lease(last)
         try:
-            cut: Cut = await self._disk.blocking.run_blocking(
+            cut: Cut = await self.disk.blocking.run_blocking(
                 find_cut,
-                self._disk.files,
+                self.disk.files,
                 self.segments.up_to(place),
                 file,
                 index,
                 offset,
                 tuple(self.segments.snapshots),
                 self.config.index_interval_bytes,
-                self._disk.clock.monotonic_ms(),
+                self.disk.clock.monotonic_ms(),
             )
             # From here on there is no await: the log changes at one moment.
             self._end_at(cut.end_offset, cut.producers)
@@ -322,7 +323,7 @@ class PartitionLog:
             self.segments.retire_after(place)
             self.segments.shorten(last, cut.index, self)
         finally:
-            self._disk.segment_files.release(last)
+            self.disk.segment_files.release(last)
 
     def _end_at(self, end_offset: int, producers: ProducerState) -> None:
         self.generation += 1
@@ -337,7 +338,7 @@ class PartitionLog:
         """Give up everything and go on, empty, at `start`, with the leader's epochs and producers as of there."""
         with self._exclusively():
             await self._operations.barrier()
-            self._end_at(0, ProducerState.decode(producers, self._disk.clock.monotonic_ms()))
+            self._end_at(0, ProducerState.decode(producers, self.disk.clock.monotonic_ms()))
             self._move_checkpoint(log_start=start, recovery_point=start, first_dirty=start, tombstones_removed_below=0)
             self.segments.retire_after(-1)
             self.segments.drop_snapshots(lambda snapshot: True)
@@ -360,6 +361,20 @@ class PartitionLog:
         if self.epochs.forget_before(offset):
             self._operations.replace_epochs(self.epochs)
 
+    def replace_segments(
+        self, old: Sequence[Segment], new: Segment, cleaned: str, tombstones_removed_below: int
+    ) -> "asyncio.Future[None]":
+        """Compaction: `new`, in the file `cleaned`, stands for `old` at once, and on disk with the answer."""
+        self._check_writable()
+        if tombstones_removed_below > self.checkpointed.tombstones_removed_below:
+            self._move_checkpoint(tombstones_removed_below=tombstones_removed_below)
+        return self.segments.replace(old, new, cleaned)
+
+    def note_clean(self, end: int) -> None:
+        """Compaction has cleaned all below `end`."""
+        self._check_writable()
+        self._move_checkpoint(first_dirty=max(self.checkpointed.first_dirty, end))
+
     # -- durability
 
     async def wait_stable(self, offset: int) -> None:
@@ -372,7 +387,7 @@ class PartitionLog:
         if self.config.flush_mode is FlushMode.FSYNC or self.synced_end == self.end_offset:
             return False
         messages, interval_ms = self.config.flush_messages, self.config.flush_ms
-        elapsed_ms = self._disk.clock.monotonic_ms() - self._flushed_ms
+        elapsed_ms = self.disk.clock.monotonic_ms() - self._flushed_ms
         return (messages is not None and self._unflushed_records >= messages) or (
             interval_ms is not None and elapsed_ms >= interval_ms
         )
@@ -381,7 +396,7 @@ class PartitionLog:
         """Return when all that is in the log now would survive a power failure."""
         target, generation = self.end_offset, self.generation
         self._unflushed_records = 0
-        self._flushed_ms = self._disk.clock.monotonic_ms()
+        self._flushed_ms = self.disk.clock.monotonic_ms()
         await self._operations.barrier()
         if (self.synced_end >= target and not self._unsynced_segments) or generation != self.generation:
             return
@@ -394,13 +409,13 @@ class PartitionLog:
             self._durability.flushed(target)
 
     async def _sync_segment(self, segment: Segment) -> None:
-        file = await self._disk.segment_files.lease(segment)
+        file = await self.disk.segment_files.lease(segment)
         try:
-            await self._disk.blocking.run_blocking(file.sync)
+            await self.disk.blocking.run_blocking(file.sync)
         except OSError as error:
-            await self._disk.writer.fail(segment.path, error)
+            await self.disk.writer.fail(segment.path, error)
         finally:
-            self._disk.segment_files.release(segment)
+            self.disk.segment_files.release(segment)
 
     async def checkpoint(self) -> None:
         """Note durably how far the log is synced, so that recovery need not read what is below."""
@@ -412,7 +427,7 @@ class PartitionLog:
         active = self.segments.active
         assert active.index is not None
         assert active.append_file is not None
-        self._disk.writer.sync(active.append_file)
+        self.disk.writer.sync(active.append_file)
         self._operations.write_index(active, active.index.encode())
         self.segments.snapshot_producers(self.end_offset, self.producers)
         self._move_checkpoint(recovery_point=self.end_offset)
@@ -422,12 +437,12 @@ class PartitionLog:
         """Make everything durable, leave notes for a quick start, and close the files. Nothing may follow."""
         try:
             if self.failure is None:
-                self._is_exclusive = True
+                self.is_exclusive = True
                 await self._checkpoint()
         finally:
             append_file = self.segments.active.append_file
             if append_file is not None:
-                self._disk.writer.release(append_file)
+                self.disk.writer.release(append_file)
             self.segments.close()
 
     async def reconfigure(self, config: LogConfig) -> None:
@@ -439,7 +454,7 @@ class PartitionLog:
             file = self.segments.active.append_file
             assert file is not None
             self._durability.appended(file, file.appended, self.end_offset, sync=True)
-            self._disk.writer.sync(file)
+            self.disk.writer.sync(file)
         self.config = config
 
     # -- told by the writer
@@ -469,13 +484,13 @@ class PartitionLog:
     def _exclusively(self) -> Iterator[None]:
         """Appending meanwhile is a bug of the owner."""
         self._check_writable()
-        self._is_exclusive = True
+        self.is_exclusive = True
         try:
             yield
         finally:
-            self._is_exclusive = False
+            self.is_exclusive = False
 
     def _check_writable(self) -> None:
-        assert not self._is_exclusive, "the log is being cut, reset or closed"
+        assert not self.is_exclusive, "the log is being cut, reset or closed"
         if self.failure is not None:
             raise self.failure

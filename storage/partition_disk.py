@@ -11,8 +11,8 @@ from lograft.runtime.files import Files, replace_file
 from lograft.runtime.writer import DiskWriter
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint, encode_epochs
 from lograft.storage.epochs import EpochCache
-from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, numbered
-from lograft.storage.recovery import write_producers
+from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, numbered, swap_name
+from lograft.storage.recovery import complete_swap, write_producers
 from lograft.storage.segment import Segment, SegmentFiles, write_index
 
 
@@ -64,6 +64,18 @@ class PartitionDisk:
             then()
 
         self._writer.call(partial(self._remove_now, names)).add_done_callback(done)
+
+    def swap_in(self, cleaned: str, base_offset: int, limit: int) -> "asyncio.Future[None]":
+        """Put the synced file `cleaned` in the place of all segments whose base is in [base_offset, limit)."""
+        name = swap_name(base_offset, limit)
+
+        def swap() -> None:
+            self._files.rename(cleaned, f"{self.directory}/{name}")
+            self._files.sync_directory(self.directory)  # from here on recovery completes what a crash interrupts
+            names = self._files.list_directory(self.directory)
+            complete_swap(self._files, self.directory, name, base_offset, limit, names)
+
+        return self._writer.call(swap)
 
     def remove_index(self, segment: Segment) -> None:
         names = [numbered(segment.base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]

@@ -104,6 +104,9 @@ class _Recovery:
     cut_bytes: int = 0
 
     def run(self) -> RecoveredLog:
+        # A process that was killed may have left names that are there but not durable: they are relied on from here.
+        self.files.sync_directory(parent_of(self.directory))
+        self.files.sync_directory(self.directory)
         names = self._tidy_up(self.files.list_directory(self.directory))
         self._read_small_files(names)
         self._list_segments(names)
@@ -186,7 +189,8 @@ class _Recovery:
                 return _Resume(last, summary.size_bytes, index, producers)
         for place in range(last, -1, -1):
             base = self.segments[place].base_offset
-            if base <= recovery_point and (producers := self._producers_at(base)) is not None:
+            is_vouched_for = base <= recovery_point or place == 0  # nothing before the first segment needs a scan
+            if is_vouched_for and (producers := self._producers_at(base)) is not None:
                 return _Resume(place, 0, SegmentIndex(base), producers)
         return _Resume(0, 0, SegmentIndex(self.segments[0].base_offset), ProducerState())
 

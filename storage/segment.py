@@ -86,19 +86,31 @@ class SegmentFiles:
         self._idle: OrderedDict[Segment, None] = OrderedDict()  # open, sealed and without a lease; oldest first
 
     async def lease(self, segment: Segment) -> File:
-        """The segment's file, open until `release`. `FileNotFoundError` if it was removed before it could be opened."""
-        handle = segment.handle
-        if handle is None:
-            opened = await self._blocking.run_blocking(self._files.open, segment.path)
-            handle = segment.handle
-            if handle is None:
-                handle = opened
-                segment.attach(opened)
-            else:
-                opened.close()  # someone else was quicker
+        """The segment's file, open until `release`. `FileNotFoundError` if it was retired before it could be opened."""
+        # Counted before the file is open: should the segment be replaced meanwhile, who has it open now keeps it open,
+        # and no one takes the file that then has its name for this one.
         segment.leases += 1
         self._idle.pop(segment, None)
-        return handle
+        try:
+            return segment.handle or await self._open(segment)
+        except BaseException:
+            self.release(segment)
+            raise
+
+    async def _open(self, segment: Segment) -> File:
+        if segment.retired:
+            raise FileNotFoundError(segment.path)
+        try:
+            opened = await self._blocking.run_blocking(self._files.open, segment.path)
+        except FileNotFoundError:
+            if segment.handle is None:
+                raise
+            return segment.handle
+        if segment.handle is None:
+            segment.attach(opened)
+            return opened
+        opened.close()  # someone else was quicker
+        return segment.handle
 
     def release(self, segment: Segment) -> None:
         segment.leases -= 1

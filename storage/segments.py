@@ -1,5 +1,6 @@
 """The segments of one log, and the producer snapshots beside them: which there are, and how they come and go."""
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
@@ -94,14 +95,25 @@ class SegmentList:
         self._retire(self._segments[place + 1 :][::-1])
         del self._segments[place + 1 :]
 
-    def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """`new` stands for `old` from now on; its file has their place already."""
+    def replace(self, old: Sequence[Segment], new: Segment, cleaned: str) -> "asyncio.Future[None]":
+        """`new` stands for `old`, which are open, from now on. Its file, open too, is `cleaned` until the answer comes.
+
+        Only then may it be closed: before, what has its name is still the first of `old`.
+        """
         place = self._segments.index(old[0])
-        assert self._segments[place : place + len(old)] == list(old)
-        self._segments[place : place + len(old)] = [new]
+        limit = place + len(old)
+        assert self._segments[place:limit] == list(old)
+        assert limit < len(self._segments), "the active segment stays"
+        assert new.handle is not None
+        assert new.leases > 0
+        assert new.index is not None
+        swapped = self._operations.swap_in(cleaned, new.base_offset, self._segments[limit].base_offset)
+        self._operations.write_index(new, new.index.encode())
+        self._segments[place:limit] = [new]
         for segment in old:
             segment.retired = True
             self._disk.segment_files.settle(segment)
+        return swapped
 
     def _retire(self, segments: list[Segment]) -> None:
         """Take segments out of use; their files go when the queue gets there, and close with their last reader."""

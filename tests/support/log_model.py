@@ -49,18 +49,23 @@ class Model:
 
     batches: list[ModelBatch] = field(default_factory=list)
     start: int = 0
+    empty_at: int = 0  # where the log stood before its first batch
     removed: dict[int, None] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
-        return self.batches[-1].next if self.batches else 0
+        return self.batches[-1].next if self.batches else self.empty_at
 
     def records(self) -> list[Record]:
         return [record for batch in self.batches for record in batch.records]
 
+    def restart(self, offset: int) -> None:
+        """The log is empty, and goes on at `offset`."""
+        self.batches, self.removed, self.empty_at = [], {}, offset
+
     def cut(self, end: int) -> None:
         """The log was found to end at `end`, which must be where a batch ended."""
-        ends = [0, *(batch.next for batch in self.batches)]
+        ends = [self.empty_at, *(batch.next for batch in self.batches)]
         assert end in ends, f"the log ends at {end}, where no batch ended"
         self.batches = [batch for batch in self.batches if batch.next <= end]
         self.removed = {offset: None for offset in self.removed if offset < end}
@@ -154,7 +159,9 @@ class Story:
         assert log.end_offset >= kept_end, f"ends at {log.end_offset}, and was durable up to {kept_end}"
         assert start_bounds[0] <= log.start_offset <= max(start_bounds), f"starts at {log.start_offset}: {start_bounds}"
         model.start = log.start_offset
-        if log.end_offset != model.end:
+        if self.config.flush_mode is FlushMode.OS and log.end_offset == log.start_offset:
+            model.restart(log.end_offset)  # all that the start had not passed was never synced
+        elif log.end_offset != model.end:
             model.cut(log.end_offset)
         self.high_watermark = min(self.high_watermark, log.end_offset)
         self._forget_sequences()

@@ -42,9 +42,9 @@ OUTSIDE_METHODS = ["run_in_executor"]
 # Decisions without effects: no IO, no clock, no await, no log, and no order that depends on hashing.
 PURE = [
     "storage/checkpoint.py", "storage/config.py", "storage/epochs.py", "storage/errors.py", "storage/header.py",
-    "storage/index.py", "storage/names.py", "storage/producer_state.py", "storage/retention.py",
+    "storage/index.py", "storage/names.py", "storage/producer_state.py", "storage/retention_plan.py",
     "storage/sealed_file.py", "storage/tail.py", "storage/columns.py", "storage/rows.py", "storage/sections.py",
-    "storage/compaction_plan.py", "proto/errors.py",
+    "storage/batch_cleaner.py", "storage/compaction_plan.py", "storage/key_map.py", "proto/errors.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 

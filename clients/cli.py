@@ -1,0 +1,111 @@
+"""The command line: `lograft COMMAND ...`. A command's module is imported when the command is used, not before.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage. Data goes to stdout, all else to stderr.
+"""
+
+import difflib
+import errno
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import click
+
+PROGRAM = "lograft"
+
+
+class CommandError(click.ClickException):
+    """A command that cannot be done: one line says why, one what can be done about it. Exit code 1."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.remedy = remedy
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.message}", err=True)
+        click.echo(f"Remedy: {self.remedy}", err=True)
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is (`module:attribute`), and what help says of it, so that help need not import it."""
+
+    target: str
+    summary: str
+
+    def load(self) -> click.Command:
+        module, _, attribute = self.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "dump-log": LazyCommand(
+        "lograft.clients.dump_log:dump_log", "Show what a data file holds, and whether it is sound."
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are in a table."""
+
+    def __init__(self, *args: Any, lazy_commands: Mapping[str, LazyCommand] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = dict(lazy_commands or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        lazy = self._lazy.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if lazy is None else lazy.load()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name in known or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        close = difflib.get_close_matches(name, known, n=3)
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, self._summary(ctx, name)) for name in self.list_commands(ctx)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        if name in self._lazy:
+            return self._lazy[name].summary
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return command.get_short_help_str()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """No traceback unless asked for, whatever goes wrong."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            is_reader_gone = isinstance(error, OSError) and error.errno == errno.EPIPE
+            if is_reader_gone or ctx.params.get("debug"):
+                raise
+            cause = f"unexpected {type(error).__name__}: {error}"
+            raise CommandError(cause, "run `lograft --debug ...` for the traceback, and report it") from error
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name=PROGRAM, prog_name=PROGRAM, message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show a traceback when something unexpected goes wrong.")
+def cli(debug: bool) -> None:
+    """lograft: a replicated log service, and its tools."""
+
+
+def run() -> NoReturn:
+    """Run the command that the process was started with, and exit."""
+    cli.main(prog_name=PROGRAM)
+    raise AssertionError("click exits by itself")

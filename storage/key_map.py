@@ -1,0 +1,51 @@
+"""The latest offset of each key in a stretch of a log, in bounded memory. Pure."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+LONGEST_PLAIN_KEY_BYTES = 32
+DIGEST_BYTES = 16
+DEFAULT_MAX_KEYS = 1_000_000
+
+
+class KeyMap:
+    """Fed batch by batch, in the order of the log. Invariant: knows every key of [first_dirty, end).
+
+    Long keys are held as digests. Those are integers, so that no one can make a plain key that equals one.
+    """
+
+    def __init__(self, first_dirty: int, max_keys: int = DEFAULT_MAX_KEYS) -> None:
+        self.end = first_dirty
+        self._max_keys = max_keys
+        self._latest: dict[bytes | int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._latest)
+
+    def add(self, keys: Sequence[bytes | None], offsets: Sequence[int], end: int) -> bool:
+        """Take in a whole batch that ends at `end`; False, and nothing changes, if it has too many new keys.
+
+        The first batch with keys is always taken, so that every compaction gets somewhere.
+        """
+        latest = {_identity(key): offset for key, offset in zip(keys, offsets, strict=True) if key is not None}
+        if self._latest and len(self._latest) + len(latest) > self._max_keys:
+            new_keys = sum(key not in self._latest for key in latest)
+            if len(self._latest) + new_keys > self._max_keys:
+                return False
+        self._latest.update(latest)
+        self.end = end
+        return True
+
+    def skip(self, end: int) -> None:
+        """A batch that has no keys ends at `end`."""
+        self.end = end
+
+    def is_superseded(self, key: bytes, offset: int) -> bool:
+        """Is there a later record with this key?"""
+        return self._latest.get(_identity(key), -1) > offset
+
+
+def _identity(key: bytes) -> bytes | int:
+    if len(key) <= LONGEST_PLAIN_KEY_BYTES:
+        return key
+    return int.from_bytes(blake2b(key, digest_size=DIGEST_BYTES).digest())

@@ -1,0 +1,45 @@
+"""Long random lives of the partition log, with crashes all along. A failing seed replays exactly: LOGRAFT_SEED=n.
+
+LOGRAFT_LIVES=n lives as many fresh ones; the seeds that once failed are lived again every time.
+"""
+
+import os
+import random
+
+import pytest
+from support.log_lives import live
+
+STEPS = 200
+LIVES = int(os.environ.get("LOGRAFT_LIVES", "60"))
+FIRST_SEED = int(os.environ.get("LOGRAFT_SEED", random.SystemRandom().randrange(2**32)))
+
+KEPT_SEEDS = {
+    25: "producers were forgotten when the log start had passed the recovery point",
+    246: "a log whose start outlived its unsynced data opens empty there",
+    447: "a segment's name, made by a killed process, was relied on before it was durable",
+}
+
+
+@pytest.mark.parametrize("seed", KEPT_SEEDS)
+def test_a_life_that_once_went_wrong(seed: int) -> None:
+    live(seed, STEPS)
+
+
+def test_fresh_lives() -> None:
+    count = 1 if "LOGRAFT_SEED" in os.environ else LIVES
+    print(f"lives from seed {FIRST_SEED}, {count} of them, {STEPS} steps each")
+    crashes = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + count):
+        try:
+            crashes += len(live(seed, STEPS).crashes)
+        except BaseException as error:
+            error.add_note(f"replay with LOGRAFT_SEED={seed}")
+            raise
+    assert crashes > 0, "no life met a crash"
+
+
+def test_a_seed_lives_the_same_life_twice() -> None:
+    first, second = live(7, STEPS), live(7, STEPS)
+    assert first.crashes == second.crashes
+    assert first.files.calls == second.files.calls
+    assert first.model.batches == second.model.batches
