@@ -37,7 +37,6 @@ class Appending:
         self._bench = bench
         self._batches = batches
         self._rate = rate
-        self._config = LogConfig()
         self._group_sizes: dict[int, float] = {}
 
     def log(self, flush_mode: FlushMode, in_flight: int) -> Contender:
@@ -79,7 +78,7 @@ class Appending:
     def _write_bare(self, batches_per_sync: float | None) -> float:
         path = self._bench.fresh_path("bare")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-        unsynced = 0
+        unsynced = 0.0
         started = perf_counter()
         for batch in self._batches:
             os.write(descriptor, batch)
@@ -96,67 +95,73 @@ class Appending:
 
 
 async def measure_appends(
-    bench: Bench, record_bytes: int, label: str, os_batches: int, fsync_batches: int, rounds: int
+    bench: Bench, record_bytes: int, label: str, os_batches: int, fsync_batches: int, rounds: int, fsync_rounds: int
 ) -> list[Result]:
     """Batches of 1 MiB, in megabytes a second."""
     section = f"Append, 1 MiB batches of {label} records"
     batches = make_batches(record_bytes)
-    return await _measure(bench, section, batches, os_batches, fsync_batches, rounds, 8, _megabytes, "MB/s")
+    written = Appending(bench, list(islice(cycle(batches), os_batches)), _megabytes)
+    synced = Appending(bench, list(islice(cycle(batches), fsync_batches)), _megabytes)
+    return [
+        *await _measure_written(written, section, rounds, 8, "MB/s", APPEND_AIM),
+        *await _measure_synced(synced, section, fsync_rounds, 8, "MB/s", APPEND_AIM),
+    ]
 
 
 async def measure_small_appends(bench: Bench, os_batches: int, fsync_batches: int, rounds: int) -> list[Result]:
     """Batches of 16 KiB, in batches a second: what one append costs, whatever its size."""
     section = "Append, 16 KiB batches of 100 B records"
     batches = make_batches(100, 16 * 1024, count=64)
-    return await _measure(bench, section, batches, os_batches, fsync_batches, rounds, 64, _batches, "batches/s")
-
-
-async def _measure(
-    bench: Bench,
-    section: str,
-    batches: list[bytes],
-    os_batches: int,
-    fsync_batches: int,
-    rounds: int,
-    in_flight: int,
-    rate: Rate,
-    unit: str,
-) -> list[Result]:
-    many, one = f"{in_flight} in flight", "1 in flight"
-    plain = Appending(bench, list(islice(cycle(batches), os_batches)), rate)
-    written = await take_turns(
-        rounds,
-        {
-            many: plain.log(FlushMode.OS, in_flight),
-            one: plain.log(FlushMode.OS, 1),
-            "bare": plain.bare(None),
-        },
-    )
-    safe = Appending(bench, list(islice(cycle(batches), fsync_batches)), rate)
-    synced = await take_turns(
-        rounds,
-        {
-            many: safe.log(FlushMode.FSYNC, in_flight),
-            "grouped": safe.bare_as_log(in_flight),
-            one: safe.log(FlushMode.FSYNC, 1),
-            "single": safe.bare(1),
-        },
-    )
-    group = f"{safe.group_size(in_flight):.1f} batches"
-    is_aimed_at = unit == "MB/s"
-    aim = APPEND_AIM if is_aimed_at else None
+    written = Appending(bench, list(islice(cycle(batches), os_batches)), _batches)
+    synced = Appending(bench, list(islice(cycle(batches), fsync_batches)), _batches)
     return [
-        Result(section, "bare os.write loop", median(written["bare"]), unit),
-        Result(
-            section, f"log, flush.mode=os, {many}", median(written[many]), unit, slowdown(written, many, "bare"), aim
-        ),
-        Result(section, f"log, flush.mode=os, {one}", median(written[one]), unit, slowdown(written, one, "bare")),
-        Result(
-            section, f"bare, os.fdatasync every {group}", median(synced["grouped"]), unit, note="as often as the log"
-        ),
-        Result(section, f"log, fsync, {many}", median(synced[many]), unit, slowdown(synced, many, "grouped"), aim),
-        Result(section, "bare, os.fdatasync every batch", median(synced["single"]), unit),
-        Result(section, f"log, fsync, {one}", median(synced[one]), unit, slowdown(synced, one, "single"), aim),
+        *await _measure_written(written, section, rounds, 64, "batches/s", None),
+        *await _measure_synced(synced, section, rounds, 64, "batches/s", None),
+    ]
+
+
+async def _measure_written(
+    appending: Appending, section: str, rounds: int, in_flight: int, unit: str, aim: Aim | None
+) -> list[Result]:
+    """flush.mode=os against os.write alone."""
+    many, one = f"{in_flight} in flight", "1 in flight"
+    samples = await take_turns(
+        rounds,
+        {
+            many: appending.log(FlushMode.OS, in_flight),
+            one: appending.log(FlushMode.OS, 1),
+            "bare": appending.bare(None),
+        },
+    )
+    log = "log, flush.mode=os"
+    return [
+        Result(section, "bare os.write loop", median(samples["bare"]), unit),
+        Result(section, f"{log}, {many}", median(samples[many]), unit, slowdown(samples, many, "bare"), aim),
+        Result(section, f"{log}, {one}", median(samples[one]), unit, slowdown(samples, one, "bare")),
+    ]
+
+
+async def _measure_synced(
+    appending: Appending, section: str, rounds: int, in_flight: int, unit: str, aim: Aim | None
+) -> list[Result]:
+    """Group fsync against os.write and as many os.fdatasync."""
+    many, one = f"{in_flight} in flight", "1 in flight"
+    samples = await take_turns(
+        rounds,
+        {
+            many: appending.log(FlushMode.FSYNC, in_flight),
+            "grouped": appending.bare_as_log(in_flight),
+            one: appending.log(FlushMode.FSYNC, 1),
+            "single": appending.bare(1),
+        },
+    )
+    group = f"{appending.group_size(in_flight):.1f} batches"
+    note = "as often as the log with many in flight"
+    return [
+        Result(section, f"bare, os.fdatasync every {group}", median(samples["grouped"]), unit, note=note),
+        Result(section, f"log, fsync, {many}", median(samples[many]), unit, slowdown(samples, many, "grouped"), aim),
+        Result(section, "bare, os.fdatasync every batch", median(samples["single"]), unit),
+        Result(section, f"log, fsync, {one}", median(samples[one]), unit, slowdown(samples, one, "single"), aim),
     ]
 
 

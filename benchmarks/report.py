@@ -6,6 +6,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
+from time import perf_counter, process_time
 
 from measure import Result
 
@@ -42,6 +43,28 @@ def _file_system(directory: str) -> str:
     holding = [mount for mount in mounts if os.path.commonpath((mount[1], path)) == mount[1]]
     device, _, kind = max(holding, key=lambda mount: len(mount[1]))
     return f"{device} ({kind})"
+
+
+class Neighbours:
+    """How much of the processors others took, since this was made: what they take, a measurement misses."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self._busy_before = self._busy_seconds()
+
+    def cores_used(self) -> float:
+        return max(self._busy_seconds() - self._busy_before, 0.0) / (perf_counter() - self._started)
+
+    @staticmethod
+    def _busy_seconds() -> float:
+        """Processor seconds of all but this process; 0 where the kernel does not tell."""
+        try:
+            with open("/proc/stat") as lines:
+                user, nice, system, _, _, interrupts, soft_interrupts = map(int, lines.readline().split()[1:8])
+        except (OSError, ValueError):
+            return 0.0
+        ticks = user + nice + system + interrupts + soft_interrupts
+        return ticks / os.sysconf("SC_CLK_TCK") - process_time()
 
 
 def print_results(results: Sequence[Result]) -> None:

@@ -15,7 +15,7 @@ from disk import open_bench
 from measure import MEBIBYTE, Result, warm_memory
 from opening import measure_opening, measure_recovery
 from reading import measure_reads
-from report import describe_machine, print_results, write_json
+from report import Neighbours, describe_machine, print_results, write_json
 
 from lograft.runtime.allocator import keep_freed_memory
 
@@ -60,8 +60,10 @@ async def measure_everything(directory: str, effort: Effort) -> list[Result]:
     results: list[Result] = []
 
     async def show(measuring: Awaitable[list[Result]]) -> None:
+        neighbours = Neighbours()
         found = await measuring
         print_results(found)
+        print(f"  (meanwhile other processes used {neighbours.cores_used():.1f} cores)", flush=True)
         results.extend(found)
 
     warm_memory(effort.warm_bytes)
@@ -69,18 +71,18 @@ async def measure_everything(directory: str, effort: Effort) -> list[Result]:
         await show(measure_codec(size, label, effort.rounds))
     for size, label in RECORD_SIZES:
         await show(measure_compression(size, label, 3))
-    async with open_bench(directory) as bench:
+    async with open_bench(directory, is_counting=True) as bench:
         for size, label in RECORD_SIZES:
-            await show(
-                measure_appends(bench, size, label, effort.os_batches, effort.fsync_batches, effort.fsync_rounds)
-            )
+            amounts = (effort.os_batches, effort.fsync_batches, effort.rounds, effort.fsync_rounds)
+            await show(measure_appends(bench, size, label, *amounts))
         await show(measure_small_appends(bench, effort.os_batches * 16, effort.fsync_batches * 16, 3))
-        for size, label in RECORD_SIZES:
-            await show(measure_reads(bench, size, label, MEBIBYTE, "1 MiB", effort.log_bytes, effort.rounds))
-        await show(measure_reads(bench, 100, "100 B", 16 * 1024, "16 KiB", effort.log_bytes, effort.rounds))
         await show(measure_recovery(bench, MEBIBYTE, "1 MiB", effort.log_bytes, 3))
         await show(measure_recovery(bench, 16 * 1024, "16 KiB", effort.log_bytes, 3))
         await show(measure_opening(bench, effort.partitions))
+    async with open_bench(directory, is_counting=False) as bench:
+        for size, label in RECORD_SIZES:
+            await show(measure_reads(bench, size, label, MEBIBYTE, "1 MiB", effort.log_bytes, effort.rounds))
+        await show(measure_reads(bench, 100, "100 B", 16 * 1024, "16 KiB", effort.log_bytes, effort.rounds))
     return results
 
 

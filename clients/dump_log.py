@@ -5,6 +5,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import click
 
@@ -74,7 +75,7 @@ def _write(dump: DumpedSegment | Document, path: str, form: str) -> Verdict:
 def _checked_with_segment(index: Document, path: str) -> Document:
     log_path = os.path.splitext(path)[0] + ".log"
     if not os.path.isfile(log_path):
-        return index
+        return replace(index, note=f"the entries were not checked: there is no {os.path.basename(log_path)} beside it")
     with open_file(log_path) as log:
         return check_against_segment(index, log, os.path.basename(log_path))
 

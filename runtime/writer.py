@@ -85,6 +85,7 @@ class _Truncate:
 class _Call:
     action: Callable[[], Any]
     done: "asyncio.Future[Any] | None"
+    path: str = ""  # what it is about, for the report of a failure
 
 
 @dataclass(slots=True, eq=False)
@@ -163,8 +164,8 @@ class _Round:
     def _create(self, file: AppendFile) -> None:
         self.path = file.path
         handle = self._handles[file] = self._files.create(file.path)
+        self.outcome.opened.append((file, handle))  # open, so to be closed, whatever comes next
         self._files.sync_directory(parent_of(file.path))
-        self.outcome.opened.append((file, handle))
         self._reached(file, 0, written=0)
 
     def _truncate(self, operation: _Truncate) -> None:
@@ -177,7 +178,7 @@ class _Round:
         self.outcome.answers.append((operation.done, None, None))
 
     def _call(self, operation: _Call) -> None:
-        self.path = ""
+        self.path = operation.path
         result = operation.action()
         if operation.done is not None:
             self.outcome.answers.append((operation.done, result, None))
@@ -295,7 +296,10 @@ class DiskWriter:
         def fail() -> None:
             raise error
 
-        await self.call(fail)
+        self._check()
+        done = self._future()
+        self._worker.submit(_Call(fail, done, path))
+        await done
         raise AssertionError(f"{path} failed, and writing goes on")
 
     async def room(self) -> None:
@@ -327,9 +331,9 @@ class DiskWriter:
         outcome.failure = self._dead
         outcome.appended_bytes = sum(op.end - op.position for op in operations if isinstance(op, _Append))
         for operation in operations:
-            if isinstance(operation, _Call | _Truncate) and operation.done is not None:
-                if id(operation.done) not in answered:
-                    outcome.answers.append((operation.done, None, self._dead))
+            done = operation.done if isinstance(operation, _Call | _Truncate) else None
+            if done is not None and id(done) not in answered:
+                outcome.answers.append((done, None, self._dead))
         return outcome
 
     def _completed(self, outcome: _Outcome) -> None:

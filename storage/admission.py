@@ -7,6 +7,7 @@ from lograft.storage.batch import decode_columns, rewrite_batch, validate_batch
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import BadAttributes, BadRecordCount, InvalidRecord, InvalidTimestamp
 from lograft.storage.header import BatchHeader, parse_header
+from lograft.storage.producer_state import NO_PRODUCER
 
 MAX_FUTURE_MS = 3600 * 1000
 
@@ -31,8 +32,8 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
         raise BadRecordCount(f"{header.record_count} records, and the last offset delta is {header.last_offset_delta}")
     if header.is_control or header.has_delete_horizon or header.is_append_time:
         raise BadAttributes(f"attributes {header.attributes:#06x} are not for clients to set")
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
-        raise BadAttributes("a producer id needs an epoch and a sequence")
+    if header.producer_id != NO_PRODUCER and min(header.producer_id, header.producer_epoch, header.base_sequence) < 0:
+        raise BadAttributes("a producer id needs an epoch and a sequence, and none is negative")
     if not config.append_time:
         _check_timestamps(header, now_ms)
     if config.cleanup_compact:

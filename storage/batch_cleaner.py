@@ -6,7 +6,7 @@ is set when a compaction first meets it, so that whoever reads the log from its 
 having seen the older value also learns that it is gone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from lograft.runtime.files import Buffer
 from lograft.storage.batch import decode_columns, encode_batch
@@ -20,9 +20,9 @@ from lograft.storage.record import Columns
 class BatchCleaner:
     """Cleans batches, in any order, and counts what it takes out of them."""
 
-    def __init__(self, keys: KeyMap, last_offsets: Mapping[int, int], now_ms: int, delete_retention_ms: int) -> None:
+    def __init__(self, keys: KeyMap, live_producers: Iterable[int], now_ms: int, delete_retention_ms: int) -> None:
         self._keys = keys
-        self._last_offsets = last_offsets
+        self._live_producers = frozenset(live_producers)
         self._now_ms = now_ms
         self._delete_horizon = min(now_ms + delete_retention_ms, MAX_TIMESTAMP)
         self.records_removed = 0
@@ -36,7 +36,7 @@ class BatchCleaner:
         """
         if header.base_offset >= self._keys.end or header.is_control:
             return batch
-        must_stay = is_last or self._last_offsets.get(header.producer_id) == header.last_offset
+        must_stay = is_last or self._is_last_of_producer(header)
         try:
             columns = decode_columns(batch)
         except InvalidBatch:
@@ -54,14 +54,22 @@ class BatchCleaner:
         horizon = header.base_timestamp if header.has_delete_horizon else self._delete_horizon
         return _rewritten(header, columns, kept, horizon if has_tombstones else None)
 
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Is it, of all that is cleaned, its producer's last? A later one, not cleaned yet, may still be cut off."""
+        if header.producer_id not in self._live_producers:
+            return False
+        return self._keys.last_offsets.get(header.producer_id, header.last_offset) == header.last_offset
+
     def _kept(self, header: BatchHeader, columns: Columns) -> list[int]:
         """The places, in the batch, of the records that stay."""
-        is_superseded = self._keys.is_superseded
+        latest_offsets = self._keys.latest_of(columns.keys)
         kept = [
             place
-            for place, (key, offset) in enumerate(zip(columns.keys, columns.offsets, strict=True))
-            if key is not None and not is_superseded(key, offset)
+            for place, (latest, offset) in enumerate(zip(latest_offsets, columns.offsets, strict=True))
+            if latest is None or latest <= offset
         ]
+        if None in columns.keys:
+            kept = [place for place in kept if columns.keys[place] is not None]
         if not header.has_delete_horizon or self._now_ms < header.base_timestamp:
             return kept
         with_values = [place for place in kept if columns.values[place] is not None]

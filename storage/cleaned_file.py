@@ -1,6 +1,7 @@
 """The file that compaction writes: a segment in the making, with its index. Blocking; one thread at a time."""
 
 import contextlib
+from dataclasses import dataclass
 
 from lograft.runtime.files import Buffer, File, Files
 from lograft.storage.batch_cleaner import BatchCleaner
@@ -12,6 +13,15 @@ from lograft.storage.scan import scan_batches
 from lograft.storage.segment import Segment
 
 WRITE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A segment to read from, as it was when it was opened."""
+
+    file: File
+    path: str
+    size_bytes: int
 
 
 class CleanedFile:
@@ -46,16 +56,14 @@ class CleanedFile:
     def create(self) -> None:
         self._file = self._files.create(self.path)
 
-    def copy(
-        self, source: File, segment: Segment, is_last: bool, start: int, limit_bytes: int, cleaner: BatchCleaner
-    ) -> int:
+    def copy(self, source: Source, is_last: bool, start: int, limit_bytes: int, cleaner: BatchCleaner) -> int:
         """Clean batches of `source` from `start` on, until about `limit_bytes` are read; where the next one starts.
 
-        If it is the last segment to be copied, its last batch stays in some form. `CorruptLog` if one is damaged.
+        If it is the last to be copied, its last batch stays in some form. `CorruptLog` if one is damaged.
         """
-        position, size = start, segment.size_bytes
+        position, size = start, source.size_bytes
         try:
-            for found in scan_batches(source, start, size):
+            for found in scan_batches(source.file, start, size):
                 position = found.end_position
                 cleaned = cleaner.clean(found.header, found.content, is_last=is_last and position == size)
                 self.is_changed = self.is_changed or cleaned is not found.content
@@ -64,7 +72,7 @@ class CleanedFile:
                 if position - start >= limit_bytes:
                     break
         except InvalidBatch as error:
-            raise CorruptLog(segment.path, position, str(error)) from error
+            raise CorruptLog(source.path, position, str(error)) from error
         return position
 
     def _append(self, batch: Buffer) -> None:

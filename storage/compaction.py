@@ -15,16 +15,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lograft.runtime.files import Buffer, File
+from lograft.runtime.files import Buffer
 from lograft.storage.batch import decode_columns
 from lograft.storage.batch_cleaner import BatchCleaner
-from lograft.storage.cleaned_file import CleanedFile
+from lograft.storage.cleaned_file import CleanedFile, Source
 from lograft.storage.compaction_plan import clean_bytes, count_cleanable, group_segments, is_worthwhile
-from lograft.storage.errors import CorruptLog, InvalidBatch, StorageError
+from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired, StorageError
 from lograft.storage.header import BatchHeader
 from lograft.storage.index import SegmentIndex
 from lograft.storage.key_map import DEFAULT_MAX_KEYS, KeyMap
 from lograft.storage.log import MAX_RELATIVE_OFFSET, PartitionLog
+from lograft.storage.producer_state import NO_PRODUCER
 from lograft.storage.scan import scan_batches
 from lograft.storage.segment import Segment
 
@@ -80,10 +81,8 @@ async def _plan(log: PartitionLog, bound: int, now_ms: int) -> list[Segment]:
     for segment in segments:
         try:
             indexes.append(await log.index_of(segment))
-        except FileNotFoundError:
-            if segment.retired:
-                return []
-            raise CorruptLog(segment.path, None, "the file is gone") from None
+        except SegmentRetired:
+            return []
     summaries = [index.summary for index in indexes]
     count = count_cleanable(summaries, bound, now_ms, log.config.min_compaction_lag_ms)
     ratio = log.config.min_cleanable_dirty_ratio
@@ -109,6 +108,10 @@ class _Compaction:
     async def run(self, max_keys: int) -> CompactionResult:
         try:
             is_done = await self._run(max_keys)
+        except CorruptLog:
+            if not self._is_changed(()):
+                raise
+            is_done = False  # a segment that was cut short while it was read
         except OSError as error:
             raise CompactionFailed(f"compacting {self._log.directory} failed: {error}") from error
         return CompactionResult(
@@ -127,9 +130,9 @@ class _Compaction:
         # Retention may have taken the first ones by now; what is left is still the oldest of the log.
         mapped = [segment for segment in self._segments if segment.base_offset < keys.end and not segment.retired]
         summaries = [_index(segment).summary for segment in mapped]
-        last_offsets = self._log.producers.last_offsets()
+        producers = [producer_id for producer_id, _ in self._log.producers.entries()]
         for group in group_segments(summaries, self._log.config.segment_bytes, MAX_RELATIVE_OFFSET):
-            cleaner = BatchCleaner(keys, last_offsets, self._now_ms, self._log.config.delete_retention_ms)
+            cleaner = BatchCleaner(keys, producers, self._now_ms, self._log.config.delete_retention_ms)
             if not await self._clean_group(mapped[group], cleaner):
                 return False
         if self._is_changed(()):
@@ -150,13 +153,13 @@ class _Compaction:
             index = _index(segment)
             if index.summary.next_offset <= first_dirty:
                 continue
-            async with self._leased([segment]) as files:
-                if files is None:
+            async with self._leased([segment]) as sources:
+                if sources is None:
                     return None
                 position = clean_bytes(index, first_dirty)
-                while position < segment.size_bytes:
+                while position < sources[0].size_bytes:
                     position, is_full = await self._beside_loop(
-                        _map_slice, keys, files[0], segment, position, self._slice_bytes
+                        _map_slice, keys, sources[0], position, self._slice_bytes
                     )
                     if self._is_changed([segment]):
                         return None
@@ -172,8 +175,8 @@ class _Compaction:
         first_append_ms = _index(group[0]).summary.first_append_ms
         cleaned = CleanedFile(log.disk.files, group[0], first_append_ms, log.config.index_interval_bytes)
         try:
-            async with self._leased(group) as files:
-                if files is None or not await self._copy(group, files, cleaned, cleaner):
+            async with self._leased(group) as sources:
+                if sources is None or not await self._copy(group, sources, cleaned, cleaner):
                     return False
                 is_wanted = len(group) > 1 or cleaned.is_changed
                 if is_wanted and not await self._swap(group, cleaned, cleaner.tombstones_removed_below):
@@ -186,18 +189,17 @@ class _Compaction:
         self._records_removed += cleaner.records_removed
         return True
 
-    async def _copy(self, group: list[Segment], files: list[File], cleaned: CleanedFile, cleaner: BatchCleaner) -> bool:
+    async def _copy(
+        self, group: list[Segment], sources: list[Source], cleaned: CleanedFile, cleaner: BatchCleaner
+    ) -> bool:
         """Write what is left of `group` to `cleaned`, durably."""
         await self._beside_loop(cleaned.create)
-        for segment, file in zip(group, files, strict=True):
-            position = 0
-            while position < segment.size_bytes:
+        for source in sources:
+            position, is_last = 0, source is sources[-1]
+            while position < source.size_bytes:
                 if self._is_changed(group):
                     return False
-                is_last = segment is group[-1]
-                position = await self._beside_loop(
-                    cleaned.copy, file, segment, is_last, position, self._slice_bytes, cleaner
-                )
+                position = await self._beside_loop(cleaned.copy, source, is_last, position, self._slice_bytes, cleaner)
         await self._beside_loop(cleaned.write)
         try:
             await self._beside_loop(cleaned.file.sync)
@@ -230,22 +232,21 @@ class _Compaction:
     # -- the outside
 
     @asynccontextmanager
-    async def _leased(self, segments: Sequence[Segment]) -> AsyncIterator[list[File] | None]:
+    async def _leased(self, segments: Sequence[Segment]) -> AsyncIterator[list[Source] | None]:
         """The files of `segments`, open; None if one is gone already."""
         segment_files = self._log.disk.segment_files
-        files: list[File] = []
+        sources: list[Source] = []
         try:
             for segment in segments:
                 try:
-                    files.append(await segment_files.lease(segment))
-                except FileNotFoundError:
-                    if not segment.retired:
-                        raise CorruptLog(segment.path, None, "the file is gone") from None
+                    file = await segment_files.lease(segment)
+                    sources.append(Source(file, segment.path, segment.size_bytes))
+                except SegmentRetired:
                     yield None
                     return
-            yield files
+            yield sources
         finally:
-            for segment in segments[: len(files)]:
+            for segment in segments[: len(sources)]:
                 segment_files.release(segment)
 
     async def _beside_loop(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -260,19 +261,22 @@ class _Compaction:
             raise
 
 
-def _map_slice(keys: KeyMap, file: File, segment: Segment, start: int, limit_bytes: int) -> tuple[int, bool]:
+def _map_slice(keys: KeyMap, source: Source, start: int, limit_bytes: int) -> tuple[int, bool]:
     """Feed `keys` with batches from `start` on, until about `limit_bytes` are read; where to go on, and is it full?"""
     position = start
     try:
-        for found in scan_batches(file, start, segment.size_bytes):
+        for found in scan_batches(source.file, start, source.size_bytes):
             header = found.header
-            if header.next_offset > keys.end and not _add_batch(keys, header, found.content):
-                return position, True
+            if header.next_offset > keys.end:
+                if not _add_batch(keys, header, found.content):
+                    return position, True
+                if header.producer_id != NO_PRODUCER:
+                    keys.last_offsets[header.producer_id] = header.last_offset
             position = found.end_position
             if position - start >= limit_bytes:
                 break
     except InvalidBatch as error:
-        raise CorruptLog(segment.path, position, str(error)) from error
+        raise CorruptLog(source.path, position, str(error)) from error
     return position, False
 
 

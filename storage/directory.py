@@ -1,6 +1,7 @@
 """A data directory: the lock on it, its identity, how it was last left, and the partitions in it."""
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from uuid import UUID
 
 from lograft.runtime.files import FileLocked, Files, Lock, parent_of, read_whole, replace_file
@@ -61,8 +62,9 @@ class DataDirectory:
     async def close(self, broker_epoch: int | None = None) -> None:
         """Close every partition and give the directory back; with `broker_epoch`, note that all was in order."""
         try:
-            for log in self._open.values():
-                await log.close()
+            async with AsyncExitStack() as logs:
+                for log in self._open.values():
+                    logs.push_async_callback(log.close)  # each of them, though one may fail
             if broker_epoch is not None and self._writer.failure is None:
                 await self._replace(MARKER_FILE, seal(MARKER_KIND, f"broker_epoch {broker_epoch}\n".encode()))
         finally:
@@ -72,11 +74,13 @@ class DataDirectory:
     async def _unmark(self) -> None:
         """Before anything is written here, the marker goes, durably."""
         if self._is_marked:
-            self._is_marked = False
             await self._writer.call(self._remove_marker)
+            self._is_marked = False
 
     def _remove_marker(self) -> None:
-        self._runtime.files.remove(f"{self.path}/{MARKER_FILE}")
+        marker = f"{self.path}/{MARKER_FILE}"
+        if self._runtime.files.exists(marker):  # who opens another partition at the same time may have been first
+            self._runtime.files.remove(marker)
         self._runtime.files.sync_directory(self.path)
 
     async def _replace(self, name: str, content: bytes) -> None:

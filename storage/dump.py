@@ -93,9 +93,7 @@ def _empty(name: str) -> Document:
     kind = kind_by_name(name)
     if kind is None:
         return Document("empty", note="a segment to which nothing was appended yet is empty, and may be so")
-    problem = Problem(
-        0, "BrokenSeal", f"the file is empty; by its name it is a {short_kind(kind)} file, which never is"
-    )
+    problem = Problem(0, "BrokenSeal", f"the file is empty; its name says {short_kind(kind)}, and such a file never is")
     return Document(short_kind(kind), problems=(problem,))
 
 

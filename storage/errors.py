@@ -100,6 +100,14 @@ class FrameMismatch(StorageError):
     """A replicated frame that does not continue this log: wrong start, offsets or epochs that fall."""
 
 
+class SegmentRetired(StorageError):
+    """A segment that left its log before it could be opened: look again at what the log has now."""
+
+
+class LogClosed(StorageError):
+    """The log was closed before the answer was found."""
+
+
 class CorruptLog(StorageError):
     """Data that was once durable is no longer what it was. The replica must be rebuilt, not cut."""
 

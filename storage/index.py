@@ -15,6 +15,7 @@ _TIME_ENTRY = struct.Struct(">qI")
 OFFSET_INDEX_KIND = "lograft-offset-index-1"
 TIME_INDEX_KIND = "lograft-time-index-1"
 NO_TIMESTAMP = -1
+MAX_OFFSET_SPAN = 2**32 - 1  # what an entry can say
 
 
 @dataclass(slots=True)
@@ -80,8 +81,14 @@ class SegmentIndex:
 
     def position_at_or_before(self, offset: int) -> int:
         """The position of an indexed batch whose base is at most `offset`; the start if there is none."""
+        return self.batch_at_or_before(offset)[1]
+
+    def batch_at_or_before(self, offset: int) -> tuple[int, int]:
+        """The base and position of an indexed batch whose base is at most `offset`; the start if there is none."""
         at = bisect_right(self._offsets, offset - self.summary.base_offset) - 1
-        return self._positions[at] if at >= 0 else 0
+        if at < 0:
+            return self.summary.base_offset, 0
+        return self.summary.base_offset + self._offsets[at], self._positions[at]
 
     def position_at_or_after(self, offset: int) -> int:
         """The position of the first indexed batch whose base is at least `offset`; the end if there is none."""

@@ -1,4 +1,4 @@
-"""The latest offset of each key in a stretch of a log, in bounded memory. Pure."""
+"""The latest offset of each key, and of each producer, in a stretch of a log, in bounded memory. Pure."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -16,8 +16,9 @@ class KeyMap:
 
     def __init__(self, first_dirty: int, max_keys: int = DEFAULT_MAX_KEYS) -> None:
         self.end = first_dirty
+        self.last_offsets: dict[int, int] = {}  # of each producer's last batch in the stretch
         self._max_keys = max_keys
-        self._latest: dict[bytes | int, int] = {}
+        self._latest: dict[bytes | int | None, int] = {}
 
     def __len__(self) -> int:
         return len(self._latest)
@@ -27,7 +28,8 @@ class KeyMap:
 
         The first batch with keys is always taken, so that every compaction gets somewhere.
         """
-        latest = {_identity(key): offset for key, offset in zip(keys, offsets, strict=True) if key is not None}
+        latest = dict(zip(_identities(keys), offsets, strict=True))
+        latest.pop(None, None)
         if self._latest and len(self._latest) + len(latest) > self._max_keys:
             new_keys = sum(key not in self._latest for key in latest)
             if len(self._latest) + new_keys > self._max_keys:
@@ -40,12 +42,20 @@ class KeyMap:
         """A batch that has no keys ends at `end`."""
         self.end = end
 
-    def is_superseded(self, key: bytes, offset: int) -> bool:
-        """Is there a later record with this key?"""
-        return self._latest.get(_identity(key), -1) > offset
+    def latest_of(self, keys: Sequence[bytes | None]) -> list[int | None]:
+        """The latest offset of each of `keys`; None for one that is not known."""
+        return list(map(self._latest.get, _identities(keys)))
 
 
-def _identity(key: bytes) -> bytes | int:
-    if len(key) <= LONGEST_PLAIN_KEY_BYTES:
-        return key
+def _identities(keys: Sequence[bytes | None]) -> Sequence[bytes | int | None]:
+    try:
+        # Fails at the first null. Nearly always all keys are short, and then there is nothing to do for each.
+        if max(map(len, keys), default=0) <= LONGEST_PLAIN_KEY_BYTES:  # type: ignore[arg-type]
+            return keys
+    except TypeError:
+        pass
+    return [key if key is None or len(key) <= LONGEST_PLAIN_KEY_BYTES else _digest(key) for key in keys]
+
+
+def _digest(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=DIGEST_BYTES).digest())

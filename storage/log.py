@@ -15,12 +15,13 @@ from lograft.runtime.files import Files
 from lograft.runtime.writer import AppendFile, DiskFailed
 from lograft.storage import time_search
 from lograft.storage.admission import Admitted
-from lograft.storage.batch import iterate_batches, rewrite_batch
+from lograft.storage.batch import rewrite_batch
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.durability import Durability
 from lograft.storage.epochs import EpochEntry
-from lograft.storage.errors import FrameMismatch, OffsetOutOfRange
-from lograft.storage.header import BatchHeader, check_crc, parse_header, stamp
+from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange, SegmentRetired
+from lograft.storage.frames import Frame, check_frame
+from lograft.storage.header import BatchHeader, parse_header, stamp
 from lograft.storage.index import SegmentIndex
 from lograft.storage.partition_disk import Disk, PartitionDisk
 from lograft.storage.producer_state import ProducerState
@@ -43,16 +44,6 @@ class Appended:
     is_duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What a leader sends a follower: batches that take its log from `start` to `end`, and the epochs begun there."""
-
-    start: int
-    end: int
-    batches: bytes
-    epochs: Sequence[EpochEntry] = ()
-
-
 async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionLog":
     """Open the partition in `directory`, making it if there is none, mending what a crash left.
 
@@ -61,7 +52,12 @@ async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionL
     now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
     open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now)
     recovered = await disk.blocking.run_blocking(open_it)
-    return PartitionLog(disk, directory, config, recovered)
+    try:
+        return PartitionLog(disk, directory, config, recovered)
+    except DiskFailed:
+        if recovered.active is not None:
+            recovered.active.close()
+        raise
 
 
 def _open_or_create(files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int) -> RecoveredLog:
@@ -92,10 +88,12 @@ class PartitionLog:
         self._reader = LogReader(self, disk.segment_files, disk.blocking)
         self._durability = Durability(recovered.end_offset)
         self._unsynced_segments: list[Segment] = []  # sealed under flush.mode=os
+        self._has_notes = recovered.has_notes  # nothing changed since the last checkpoint
         self._unflushed_records = 0
         self._flushed_ms = disk.clock.monotonic_ms()
         self._last_append_ms = 0
         self.is_exclusive = False  # being cut, reset or closed: nothing else may change it
+        self._is_closed = False
         if recovered.active is None:
             self.segments.start(self.end_offset, self)
         else:
@@ -155,31 +153,13 @@ class PartitionLog:
     def append_as_follower(self, frame: Frame) -> None:
         """Take over what a leader stored. `FrameMismatch` or `InvalidBatch` if it does not follow: nothing changes."""
         self._check_writable()
-        headers = self._check_frame(frame)
+        headers = check_frame(frame, self.end_offset, self.epochs.latest)
         changed = [entry for entry in frame.epochs if self.epochs.assign(*entry)]
         if changed:
             self._operations.replace_epochs(self.epochs)
+        if self.config.append_time:
+            self._last_append_ms = max(self._last_append_ms, *(header.max_timestamp for header in headers))
         self._append(frame.batches, headers, frame.end)
-
-    def _check_frame(self, frame: Frame) -> list[BatchHeader]:
-        if frame.start != self.end_offset:
-            raise FrameMismatch(f"the frame starts at {frame.start}, and the log ends at {self.end_offset}")
-        latest = self.epochs.latest
-        epochs = [latest.epoch if latest is not None else -1, *(entry.epoch for entry in frame.epochs)]
-        if epochs != sorted(epochs) or any(not frame.start <= entry.start_offset < frame.end for entry in frame.epochs):
-            raise FrameMismatch(f"the frame's epochs {frame.epochs} do not follow {latest}")
-        headers, next_offset, epoch = [], frame.start, -1
-        for position, header in iterate_batches(frame.batches):
-            check_crc(frame.batches, position, header)
-            if header.base_offset < next_offset:
-                raise FrameMismatch(f"offset {header.base_offset} where {next_offset} is next")
-            if header.leader_epoch < epoch or header.leader_epoch not in epochs:
-                raise FrameMismatch(f"leader epoch {header.leader_epoch} at {header.base_offset} is not in {epochs}")
-            next_offset, epoch = header.next_offset, header.leader_epoch
-            headers.append(header)
-        if not headers or next_offset != frame.end:
-            raise FrameMismatch(f"the frame ends at {next_offset}, and should end at {frame.end}")
-        return headers
 
     def _with_rising_append_time(self, admitted: Admitted) -> Admitted:
         """Append times never go back, whatever the wall clock does."""
@@ -205,6 +185,7 @@ class PartitionLog:
             self.producers.update(header, monotonic_ms)
         segment.size_bytes += len(batches)
         self.end_offset = end
+        self._has_notes = False
         self._unflushed_records += end - start
         self._durability.appended(file, position + len(batches), end, sync=sync)
         self.tail.append(Chunk(start, end, batches))
@@ -232,6 +213,7 @@ class PartitionLog:
     def roll(self) -> None:
         """Seal the active segment, which must not be empty, and start the next."""
         self._check_writable()
+        self._has_notes = False
         sealed = self.segments.seal_active()
         self.segments.snapshot_producers(self.end_offset, self.producers)
         if self.config.flush_mode is FlushMode.OS:
@@ -247,6 +229,7 @@ class PartitionLog:
         `OffsetOutOfRange` names the valid range.
         """
         while True:
+            self.check_open()
             limit = self.end_offset if bound is None else min(bound, self.end_offset)
             if not self.start_offset <= start <= self.end_offset:
                 raise OffsetOutOfRange(start, self.start_offset, self.end_offset)
@@ -257,13 +240,11 @@ class PartitionLog:
                 found = await self._reader.read_segments(start, max_bytes, limit)
             if found is None:
                 continue  # the log changed meanwhile
-            if found.buffers:
-                return found
-            # A hole: compaction left nothing between here and the next segment.
-            following = self.segments.start_after(start)
-            if following is None or following >= limit:
-                return Batches([], start)
-            start = following
+            # A segment ends where the next one starts: compaction keeps the last batch.
+            following = None if found.buffers else self.segments.start_after(start)
+            if following is not None and following < limit:
+                raise CorruptLog(self.directory, None, f"there is nothing between the offsets {start} and {following}")
+            return found
 
     async def offset_for_time(self, timestamp: int, bound: int | None = None) -> time_search.FoundTime | None:
         """The first record below `bound` whose timestamp is at least `timestamp`, if there is one."""
@@ -289,6 +270,7 @@ class PartitionLog:
         with self._exclusively():
             if offset < self.end_offset:
                 await self._cut(offset)
+                offset = self.end_offset  # lower, if a batch or a hole spans it: an epoch begun in between goes too
             if self.epochs.truncate_from(offset):
                 self._operations.replace_epochs(self.epochs)
             await self._operations.barrier()
@@ -316,17 +298,20 @@ class PartitionLog:
             self._end_at(cut.end_offset, cut.producers)
             # The recovery point goes down before the data does: it must not vouch for what is written there next.
             self._move_checkpoint(
+                log_start=min(self.start_offset, self.end_offset),  # lower, if it lies within the first batch
                 recovery_point=min(self.recovery_point, self.end_offset),
                 first_dirty=min(self.checkpointed.first_dirty, self.end_offset),
             )
-            self.segments.drop_snapshots(lambda snapshot: snapshot > self.end_offset)
             self.segments.retire_after(place)
+            # After the segments: one that a crash keeps must have the snapshot of its start.
+            self.segments.drop_snapshots(lambda snapshot: snapshot > self.end_offset)
             self.segments.shorten(last, cut.index, self)
         finally:
             self.disk.segment_files.release(last)
 
     def _end_at(self, end_offset: int, producers: ProducerState) -> None:
         self.generation += 1
+        self._has_notes = False
         self.end_offset = end_offset
         self.producers = producers
         self.stable_end = min(self.stable_end, end_offset)
@@ -395,21 +380,32 @@ class PartitionLog:
     async def flush(self) -> None:
         """Return when all that is in the log now would survive a power failure."""
         target, generation = self.end_offset, self.generation
+        sealed, active = list(self._unsynced_segments), self.segments.active
         self._unflushed_records = 0
         self._flushed_ms = self.disk.clock.monotonic_ms()
         await self._operations.barrier()
-        if (self.synced_end >= target and not self._unsynced_segments) or generation != self.generation:
+        if self.synced_end >= target and not sealed:
             return
         # Beside the writer, not in its queue: others need not wait for a file that was long left unsynced.
-        unsynced, self._unsynced_segments = self._unsynced_segments, []
-        for segment in [*unsynced, self.segments.active]:
-            if not segment.retired:
-                await self._sync_segment(segment)
+        for segment in sealed:
+            await self._sync_segment(segment)
+            if segment in self._unsynced_segments:  # not before it is true: others flush meanwhile
+                self._unsynced_segments.remove(segment)
+        await self._sync_segment(active)
         if generation == self.generation:
             self._durability.flushed(target)
 
+    async def _flush_sealed(self) -> None:
+        """Flush until all that is sealed is synced: more may be sealed while that goes on."""
+        await self.flush()
+        while self._unsynced_segments:
+            await self.flush()
+
     async def _sync_segment(self, segment: Segment) -> None:
-        file = await self.disk.segment_files.lease(segment)
+        try:
+            file = await self.disk.segment_files.lease(segment)
+        except SegmentRetired:
+            return
         try:
             await self.disk.blocking.run_blocking(file.sync)
         except OSError as error:
@@ -423,7 +419,11 @@ class PartitionLog:
         await self._checkpoint()
 
     async def _checkpoint(self) -> None:
-        await self.flush()
+        if self._has_notes:
+            await self._operations.barrier()  # they may be on their way
+            return
+        await self._flush_sealed()
+        # From here on there is no await before the end: what is noted is the log as it is now.
         active = self.segments.active
         assert active.index is not None
         assert active.append_file is not None
@@ -431,6 +431,7 @@ class PartitionLog:
         self._operations.write_index(active, active.index.encode())
         self.segments.snapshot_producers(self.end_offset, self.producers)
         self._move_checkpoint(recovery_point=self.end_offset)
+        self._has_notes = True
         await self._operations.barrier()
 
     async def close(self) -> None:
@@ -440,6 +441,7 @@ class PartitionLog:
                 self.is_exclusive = True
                 await self._checkpoint()
         finally:
+            self._is_closed = True
             append_file = self.segments.active.append_file
             if append_file is not None:
                 self.disk.writer.release(append_file)
@@ -448,14 +450,13 @@ class PartitionLog:
     async def reconfigure(self, config: LogConfig) -> None:
         """Behave as `config` says from now on. Going back to fsync first syncs what was not."""
         if config.flush_mode is FlushMode.FSYNC and self.config.flush_mode is FlushMode.OS:
-            await self.flush()
-            while self._unsynced_segments:
-                await self.flush()
+            await self._flush_sealed()
             file = self.segments.active.append_file
             assert file is not None
             self._durability.appended(file, file.appended, self.end_offset, sync=True)
             self.disk.writer.sync(file)
         self.config = config
+        self.tail.limit_bytes = config.tail_bytes
 
     # -- told by the writer
 
@@ -489,6 +490,10 @@ class PartitionLog:
             yield
         finally:
             self.is_exclusive = False
+
+    def check_open(self) -> None:
+        if self._is_closed:
+            raise LogClosed(self.directory)
 
     def _check_writable(self) -> None:
         assert not self.is_exclusive, "the log is being cut, reset or closed"

@@ -12,9 +12,9 @@ CLEANED_SUFFIX = ".cleaned"  # compaction's output while it is written
 SWAP_SUFFIX = ".swap"  # compaction's output, complete, about to replace what it was made from
 TEMPORARY_SUFFIX = ".tmp"
 
-_NUMBERED = re.compile(r"(\d{20})(\.[a-z]+)")
-_SWAP = re.compile(r"(\d{20})-(\d{20})\.swap")
-_PARTITION = re.compile(r"([A-Za-z0-9._-]{1,180})-(\d{1,9})\.([0-9a-f]{32})")
+_NUMBERED = re.compile(r"([0-9]{20})(\.[a-z]+)")
+_SWAP = re.compile(r"([0-9]{20})-([0-9]{20})\.swap")
+_PARTITION = re.compile(r"([A-Za-z0-9._-]{1,180})-(0|[1-9][0-9]{0,8})\.([0-9a-f]{32})")
 
 
 def numbered(offset: int, suffix: str) -> str:

@@ -48,22 +48,18 @@ class PartitionDisk:
         self._writer.enqueue(lambda: write_producers(self._files, self.directory, offset, content))
 
     def write_index(self, segment: Segment, encoded: tuple[bytes, bytes]) -> None:
-        self._writer.enqueue(lambda: write_index(self._files, segment, encoded))
+        """An index can be made again, so a disk that takes no more is no reason not to read."""
+        if self._writer.failure is None:
+            self._writer.enqueue(lambda: write_index(self._files, segment, encoded))
 
-    def remove_segments(self, segments: Sequence[Segment], then: Callable[[], None]) -> None:
-        """Remove segments with their indexes, in the order given; `then` is called when that is done or has failed."""
+    def remove_segments(self, segments: Sequence[Segment]) -> None:
+        """Remove segments with their indexes, in the order given."""
         names = [
             numbered(segment.base_offset, suffix)
             for segment in segments
             for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
         ]
-
-        def done(answer: asyncio.Future[None]) -> None:
-            if not answer.cancelled():
-                answer.exception()  # a failure is the writer's to report
-            then()
-
-        self._writer.call(partial(self._remove_now, names)).add_done_callback(done)
+        self._writer.enqueue(partial(self._remove_now, names))
 
     def swap_in(self, cleaned: str, base_offset: int, limit: int) -> "asyncio.Future[None]":
         """Put the synced file `cleaned` in the place of all segments whose base is in [base_offset, limit)."""
@@ -85,6 +81,16 @@ class PartitionDisk:
         if offsets:
             names = [numbered(offset, PRODUCERS_SUFFIX) for offset in offsets]
             self._writer.enqueue(partial(self._remove_now, names))
+
+    def afterwards(self, then: Callable[[], None]) -> None:
+        """Call `then`, on the loop, when all that was asked before is done or has failed."""
+
+        def done(answer: asyncio.Future[None]) -> None:
+            if not answer.cancelled():
+                answer.exception()  # a failure is the writer's to report
+            then()
+
+        self._writer.call(lambda: None).add_done_callback(done)
 
     async def barrier(self) -> None:
         """Return when all that was asked before is done."""

@@ -89,7 +89,8 @@ class ProducerState:
             return
         batch = SequencedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
         entry = self._producers.get(header.producer_id)
-        if entry is None or header.producer_epoch > entry.epoch:
+        # An epoch that falls was let in by a leader that had forgotten the producer: the older one is no more.
+        if entry is None or header.producer_epoch != entry.epoch:
             self._producers[header.producer_id] = ProducerEntry(header.producer_epoch, [batch], now_ms)
             return
         entry.batches.append(batch)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from lograft.runtime.blocking import Blocking
-from lograft.storage.errors import CorruptLog, InvalidBatch
+from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired
 from lograft.storage.index import SegmentIndex
 from lograft.storage.scan import batch_bounds
 from lograft.storage.segment import Segment, SegmentFiles
@@ -59,7 +59,7 @@ class LogReader:
                 cursor += 1
                 continue
             part, reached = _cut(
-                memoryview(chunk.batches), next_offset, max_bytes - size, bound, at_least_one=size == 0
+                memoryview(chunk.batches), next_offset, max_bytes - size, bound, chunk.end, at_least_one=size == 0
             )
             if len(part):
                 buffers.append(part)
@@ -74,14 +74,18 @@ class LogReader:
         generation = self._log.generation
         segment = self._log.segments[self._log.segments.place_of(start)]
         try:
-            index = await self._log.index_of(segment)
+            index = segment.index
+            if index is None:
+                index = await self._log.index_of(segment)
             file = await self._segment_files.lease(segment)
-        except FileNotFoundError:
-            if segment.retired:
-                return None
-            raise CorruptLog(segment.path, None, "the file is gone") from None
+        except SegmentRetired:
+            return None
+        first = 0
         try:
-            first, limit = index.position_at_or_before(start), index.position_at_or_after(bound)
+            if generation != self._log.generation:
+                return None
+            (known, first), limit = index.batch_at_or_before(start), index.position_at_or_after(bound)
+            part = _Part(start, bound, max_bytes, known, index.summary.next_offset)
             while True:
                 end = min(segment.written_bytes, index.boundary_after(first, first + max_bytes), limit)
                 data = file.read_cached(first, end - first)
@@ -91,9 +95,7 @@ class LogReader:
                     return None
                 if len(data) != end - first:
                     raise CorruptLog(segment.path, first, f"{len(data)} bytes where {end - first} should be")
-                found = self._slice(
-                    memoryview(data), start, max_bytes, bound, index.last_position_within(first, end - 1) - first
-                )
+                found = part.slice(memoryview(data), index.last_position_within(first, end - 1) - first)
                 if found is not None or end >= min(segment.written_bytes, limit):
                     return found or Batches([], start)
                 first = end  # all of it lies before `start`, which is in a hole
@@ -102,36 +104,60 @@ class LogReader:
         finally:
             self._segment_files.release(segment)
 
-    def _slice(self, data: memoryview, start: int, max_bytes: int, bound: int, anchor: int) -> Batches | None:
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is to be read of a segment whose batches lie in [known, end_offset), and what is read of it checked."""
+
+    start: int
+    bound: int
+    max_bytes: int
+    known: int
+    end_offset: int
+
+    def slice(self, data: memoryview, anchor: int) -> Batches | None:
         """Cut what was read to whole batches in [start, bound); None if all of it lies before `start`.
 
         `anchor` is where a batch near the end begins: those before it are walked only if they must be.
         """
-        at, size = 0, len(data)
+        at, size, previous_end = 0, len(data), self.known
         while at < size:
             bounds = batch_bounds(data, at)
-            if bounds.next_offset > start:
+            if bounds.base_offset < previous_end or bounds.next_offset > self.end_offset:
+                raise InvalidBatch(f"offset {bounds.base_offset} where {previous_end} to {self.end_offset} should be")
+            if bounds.next_offset > self.start:
                 break
-            at += bounds.total_bytes
+            at, previous_end = at + bounds.total_bytes, bounds.next_offset
         if at == size:
             return None
-        if at > size:
-            raise InvalidBatch(f"a batch runs {at - size} bytes past where it should end")
-        if at < anchor and anchor - at <= max_bytes:
-            part, reached = _cut(data[anchor:], start, max_bytes - (anchor - at), bound, at_least_one=False)
+        if at + bounds.total_bytes > size:
+            raise InvalidBatch(f"a batch of {bounds.total_bytes} bytes where {size - at} are left")
+        if at + bounds.total_bytes == size and bounds.next_offset <= self.bound:
+            return Batches([data[at:]], bounds.next_offset)  # one batch, as a read of big ones finds
+        if at < anchor and anchor - at <= self.max_bytes:
+            part, reached = self._cut(data[anchor:], self.max_bytes - (anchor - at), at_least_one=False)
             if len(part):
                 return Batches([data[at : anchor + len(part)]], reached)
-        part, reached = _cut(data[at:], start, max_bytes, bound, at_least_one=True)
-        return Batches([part] if len(part) else [], reached if len(part) else start)
+        part, reached = self._cut(data[at:], self.max_bytes, at_least_one=True)
+        return Batches([part] if len(part) else [], reached if len(part) else self.start)
+
+    def _cut(self, data: memoryview, max_bytes: int, *, at_least_one: bool) -> tuple[memoryview, int]:
+        return _cut(data, self.start, max_bytes, self.bound, self.end_offset, at_least_one=at_least_one)
 
 
-def _cut(data: memoryview, start: int, max_bytes: int, bound: int, *, at_least_one: bool) -> tuple[memoryview, int]:
-    """The batches of `data` that end after `start` and at or before `bound`, within `max_bytes`; and where they end."""
+def _cut(
+    data: memoryview, start: int, max_bytes: int, bound: int, end_offset: int, *, at_least_one: bool
+) -> tuple[memoryview, int]:
+    """The batches of `data` that end after `start` and at or before `bound`, within `max_bytes`; and where they end.
+
+    `InvalidBatch` for one that does not follow the one before it, or ends beyond `end_offset`, where all of them do.
+    """
     at, size, reached, previous_end = 0, len(data), start, 0
     begin: int | None = None
     while at < size:
         bounds = batch_bounds(data, at)
-        if at + bounds.total_bytes > size or bounds.base_offset < previous_end:
+        is_inside = previous_end <= bounds.base_offset and bounds.next_offset <= end_offset
+        if at + bounds.total_bytes > size or not is_inside:
             raise InvalidBatch(f"offset {bounds.base_offset}, {bounds.total_bytes} bytes does not fit where it is")
         previous_end = bounds.next_offset
         if bounds.next_offset > bound:

@@ -16,7 +16,8 @@ from lograft.storage.checkpoint import (
 )
 from lograft.storage.epochs import EpochCache
 from lograft.storage.errors import CorruptLog, InvalidBatch
-from lograft.storage.index import SegmentIndex
+from lograft.storage.header import BatchHeader
+from lograft.storage.index import MAX_OFFSET_SPAN, SegmentIndex
 from lograft.storage.names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -47,6 +48,7 @@ class RecoveredLog:
     producers: ProducerState
     snapshots: list[int]
     active: File | None  # the last segment's open file, where there is one
+    has_notes: bool = False  # index, snapshot and checkpoint say all there is: nothing had to be read
     scanned_bytes: int = 0
     cut_bytes: int = 0
 
@@ -100,6 +102,8 @@ class _Recovery:
     epochs: EpochCache = field(default_factory=EpochCache)
     segments: list[Segment] = field(default_factory=list)
     snapshots: list[int] = field(default_factory=list)
+    has_notes: bool = False
+    has_removed: bool = False
     scanned_bytes: int = 0
     cut_bytes: int = 0
 
@@ -121,6 +125,7 @@ class _Recovery:
         if self.checkpoint.log_start > end_offset and was_reset:
             return self._finish_reset(active)
         if end_offset < self.checkpoint.recovery_point:
+            active.close()
             raise CorruptLog(
                 self.segments[-1].path,
                 self.segments[-1].size_bytes,
@@ -186,6 +191,7 @@ class _Recovery:
             summary = index.summary
             fits = summary.size_bytes <= self.segments[last].size_bytes and summary.next_offset <= recovery_point
             if fits and (producers := self._producers_at(summary.next_offset)) is not None:
+                self.has_notes = summary.size_bytes == self.segments[last].size_bytes
                 return _Resume(last, summary.size_bytes, index, producers)
         for place in range(last, -1, -1):
             base = self.segments[place].base_offset
@@ -204,54 +210,68 @@ class _Recovery:
         index, position, producers = resume.index, resume.position, resume.producers
         place = resume.segment
         while True:
-            segment = self.segments[place]
-            file = self.files.open(segment.path)
-            is_whole = self._scan_segment(segment, file, position, index, producers)
-            segment.index = index
-            end_offset = index.summary.next_offset
-            if not is_whole:
-                self._cut_after(place, file)
-            elif position < segment.size_bytes:
-                file.sync()  # it may have been in memory only; from here on it counts as durable
+            file = self.files.open(self.segments[place].path)
+            try:
+                end_offset = self._scan_segment(place, file, position, index, producers)
+            except BaseException:
+                file.close()
+                raise
             if place == len(self.segments) - 1:
                 return producers, end_offset, file
             file.close()
             place += 1
-            if self.segments[place].base_offset < end_offset:
-                raise CorruptLog(
-                    self.segments[place].path, 0, f"it overlaps the segment before, which ends at {end_offset}"
-                )
             index, position = SegmentIndex(self.segments[place].base_offset), 0
 
     def _scan_segment(
-        self, segment: Segment, file: File, position: int, index: SegmentIndex, producers: ProducerState
-    ) -> bool:
-        """Add the segment's batches to `index` and `producers`; True if all of it is sound and all of it is there."""
+        self, place: int, file: File, position: int, index: SegmentIndex, producers: ProducerState
+    ) -> int:
+        """Add a segment's batches to `index` and `producers`; where it ends, and if it is not whole, all ends there."""
+        segment = self.segments[place]
         expected = read_index(self.files, segment)  # written when it was sealed, so it knows how long it should be
-        latest_epoch = self.epochs.epoch_at(index.summary.next_offset - 1) or 0
+        segment.index = index
         try:
             for batch in scan_batches(file, position, segment.size_bytes):
-                header = batch.header
-                if header.base_offset < index.summary.next_offset:
-                    raise InvalidBatch(f"offset {header.base_offset} where {index.summary.next_offset} is next")
-                if header.leader_epoch < latest_epoch:
-                    raise InvalidBatch(f"leader epoch {header.leader_epoch} after {latest_epoch}")
-                latest_epoch = header.leader_epoch
-                self._note_epoch(header.leader_epoch, header.base_offset)
-                index.add(header, self.wall_ms, self.interval_bytes)
-                producers.update(header, self.monotonic_ms)
-                self.scanned_bytes += header.total_bytes
+                self._check_place(segment, batch.header, index)
+                index.add(batch.header, self.wall_ms, self.interval_bytes)
+                producers.update(batch.header, self.monotonic_ms)
+                self.scanned_bytes += batch.header.total_bytes
+            self._check_end(place, index, expected)
         except InvalidBatch as error:
             if index.summary.next_offset < self.checkpoint.recovery_point:
                 raise CorruptLog(segment.path, index.summary.size_bytes, str(error)) from error
-            return False
-        return expected is None or expected.summary.size_bytes <= segment.size_bytes
+            self._cut_after(place, file)
+        else:
+            if not self.has_notes:
+                # What a killed process wrote or cut off may have been so in memory only; from here on it is relied on.
+                file.sync()
+        return index.summary.next_offset
 
-    def _note_epoch(self, epoch: int, offset: int) -> None:
-        """Epochs are durable before their batches, so this adds one only where the file was not what it should be."""
-        latest = self.epochs.latest
-        if latest is None or epoch > latest.epoch:
-            self.epochs.assign(epoch, offset)
+    def _check_place(self, segment: Segment, header: BatchHeader, index: SegmentIndex) -> None:
+        """What the CRC does not cover: the offset follows, and the epoch is the one that offset belongs to.
+
+        A crash tears batches, or loses them; it makes none that are sound and out of place.
+        """
+        summary, offset = index.summary, header.base_offset
+        if not summary.next_offset <= offset <= summary.base_offset + MAX_OFFSET_SPAN:
+            reason = f"offset {offset} where {summary.next_offset} is next"
+            raise CorruptLog(segment.path, summary.size_bytes, reason)
+        epoch, oldest = self.epochs.epoch_at(offset), next(iter(self.epochs), None)
+        if epoch is None and oldest is not None and header.leader_epoch <= oldest.epoch:
+            return  # it begins before the log's start, where epochs are forgotten
+        if header.leader_epoch != epoch:  # epochs are durable before their batches
+            reason = f"leader epoch {header.leader_epoch} at offset {offset}, which is of epoch {epoch}"
+            raise CorruptLog(segment.path, summary.size_bytes, reason)
+
+    def _check_end(self, place: int, index: SegmentIndex, expected: SegmentIndex | None) -> None:
+        """A segment ends where the next one starts, and is no shorter than it was."""
+        segment, end_offset = self.segments[place], index.summary.next_offset
+        following = self.segments[place + 1] if place + 1 < len(self.segments) else None
+        if following is not None and following.base_offset < end_offset:
+            raise CorruptLog(following.path, 0, f"it overlaps the segment before, which ends at {end_offset}")
+        if following is not None and following.base_offset > end_offset:
+            raise InvalidBatch(f"it ends at offset {end_offset}, and the next one starts at {following.base_offset}")
+        if expected is not None and expected.summary.size_bytes > segment.size_bytes:
+            raise InvalidBatch(f"it has {segment.size_bytes} bytes, and had {expected.summary.size_bytes}")
 
     def _cut_after(self, place: int, file: File) -> None:
         """The log ends with what is sound of this segment: later ones go first, so that no crash leaves a hole."""
@@ -288,6 +308,9 @@ class _Recovery:
             self.snapshots.remove(offset)
 
     def _result(self, end_offset: int, producers: ProducerState, active: File | None) -> RecoveredLog:
+        if self.has_removed:
+            # What went must not come back beside what is written next, and be taken for a part of it.
+            self.files.sync_directory(self.directory)
         start = max(self.checkpoint.log_start, self.segments[0].base_offset) if self.segments else end_offset
         return RecoveredLog(
             self.segments,
@@ -297,6 +320,7 @@ class _Recovery:
             producers,
             self.snapshots,
             active,
+            self.has_notes and self.checkpoint.recovery_point == end_offset,
             self.scanned_bytes,
             self.cut_bytes,
         )
@@ -319,10 +343,11 @@ class _Recovery:
     def _remove_segment(self, segment: Segment) -> None:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             if self.files.exists(segment.path_of(suffix)):
-                self.files.remove(segment.path_of(suffix))
+                self._remove(numbered(segment.base_offset, suffix))
 
     def _remove(self, name: str) -> None:
         self.files.remove(f"{self.directory}/{name}")
+        self.has_removed = True
 
 
 def complete_swap(files: Files, directory: str, name: str, base: int, limit: int, names: list[str]) -> None:

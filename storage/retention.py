@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from lograft.storage.errors import CorruptLog
+from lograft.storage.errors import SegmentRetired
 from lograft.storage.log import PartitionLog
 from lograft.storage.retention_plan import RetainedSegment, is_expired, latest_ms, retention_start
 
@@ -34,10 +34,8 @@ async def _learn_ages(log: PartitionLog, now_ms: int) -> None:
     for segment in list(log.segments):
         try:
             index = await log.index_of(segment)
-        except FileNotFoundError:
-            if segment.retired:
-                continue  # it went by other means
-            raise CorruptLog(segment.path, None, "the file is gone") from None
+        except SegmentRetired:
+            continue  # it went by other means
         if not is_expired(latest_ms(index.summary), log.config, now_ms):
             return
 

@@ -1,5 +1,6 @@
 """One segment of a log, and the open files of all of them."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -7,8 +8,8 @@ from functools import partial
 from lograft.runtime.blocking import Blocking
 from lograft.runtime.files import File, Files, read_whole, replace_file
 from lograft.runtime.writer import AppendFile
-from lograft.storage.errors import CorruptLog, InvalidBatch
-from lograft.storage.index import SegmentIndex
+from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired
+from lograft.storage.index import MAX_OFFSET_SPAN, SegmentIndex
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, numbered
 from lograft.storage.scan import scan_batches
 
@@ -45,6 +46,10 @@ class Segment:
 
     def path_of(self, suffix: str) -> str:
         return f"{self.directory}/{numbered(self.base_offset, suffix)}"
+
+    @property
+    def has_index(self) -> bool:
+        return self.index is not None
 
     @property
     def handle(self) -> File | None:
@@ -86,7 +91,7 @@ class SegmentFiles:
         self._idle: OrderedDict[Segment, None] = OrderedDict()  # open, sealed and without a lease; oldest first
 
     async def lease(self, segment: Segment) -> File:
-        """The segment's file, open until `release`. `FileNotFoundError` if it was retired before it could be opened."""
+        """The segment's file, open until `release`. `SegmentRetired` if it left the log before."""
         # Counted before the file is open: should the segment be replaced meanwhile, who has it open now keeps it open,
         # and no one takes the file that then has its name for this one.
         segment.leases += 1
@@ -99,13 +104,19 @@ class SegmentFiles:
 
     async def _open(self, segment: Segment) -> File:
         if segment.retired:
-            raise FileNotFoundError(segment.path)
+            raise SegmentRetired(segment.path)
+        opening = asyncio.ensure_future(self._blocking.run_blocking(self._files.open, segment.path))
         try:
-            opened = await self._blocking.run_blocking(self._files.open, segment.path)
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_opened)
+            raise
         except FileNotFoundError:
-            if segment.handle is None:
-                raise
-            return segment.handle
+            if segment.handle is not None:
+                return segment.handle
+            if segment.retired:
+                raise SegmentRetired(segment.path) from None
+            raise CorruptLog(segment.path, None, "the file is gone") from None
         if segment.handle is None:
             segment.attach(opened)
             return opened
@@ -136,12 +147,22 @@ class SegmentFiles:
     async def index_of(
         self, segment: Segment, interval_bytes: int, on_rebuilt: Callable[[Segment, tuple[bytes, bytes]], None]
     ) -> SegmentIndex:
-        """The segment's index, loaded, or rebuilt from its batches if its files are missing or wrong."""
+        """The segment's index, loaded, or rebuilt from its batches if its files are missing or wrong.
+
+        `SegmentRetired` as for `lease`, `CorruptLog` if the batches are damaged.
+        """
         if segment.index is None:
             file = await self.lease(segment)
             try:
                 load = partial(load_index, self._files, segment, file, interval_bytes)
                 index, is_rebuilt = await self._blocking.run_blocking(load)
+            except CorruptLog:
+                # It says nothing of a segment that was cut, and so has an index again, or removed while it was read.
+                if segment.retired:
+                    raise SegmentRetired(segment.path) from None
+                if not segment.has_index:
+                    raise
+                return await self.index_of(segment, interval_bytes, on_rebuilt)
             finally:
                 self.release(segment)
             if segment.index is None:
@@ -151,11 +172,21 @@ class SegmentFiles:
         return segment.index
 
 
+def _close_opened(opening: "asyncio.Future[File]") -> None:
+    """Who asked for the file went away before it was open."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
 def load_index(files: Files, segment: Segment, file: File, interval_bytes: int) -> tuple[SegmentIndex, bool]:
     """The index of a sealed segment from its files, or rebuilt from its batches (then also True). Blocking."""
     index = read_index(files, segment)
     if index is not None and index.summary.size_bytes == segment.size_bytes:
         return index, False
+    if index is not None and index.summary.size_bytes > segment.size_bytes:
+        # Whoever cuts a segment removes its index first.
+        reason = f"it has {segment.size_bytes} bytes, and had {index.summary.size_bytes}"
+        raise CorruptLog(segment.path, segment.size_bytes, reason)
     return rebuild_index(file, segment, interval_bytes), True
 
 
@@ -176,7 +207,7 @@ def rebuild_index(file: File, segment: Segment, interval_bytes: int) -> SegmentI
     try:
         for batch in scan_batches(file, 0, segment.size_bytes):
             header = batch.header
-            if header.base_offset < index.summary.next_offset:
+            if not index.summary.next_offset <= header.base_offset <= segment.base_offset + MAX_OFFSET_SPAN:
                 raise InvalidBatch(f"offset {header.base_offset} after {index.summary.next_offset - 1}")
             index.add(header, header.max_timestamp, interval_bytes)
     except InvalidBatch as error:

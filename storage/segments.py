@@ -68,6 +68,7 @@ class SegmentList:
         self._operations.write_index(sealed, sealed.index.encode())
         self._disk.writer.release(sealed.append_file)
         sealed.seal()
+        self._operations.afterwards(lambda: self._disk.segment_files.settle(sealed))
         return sealed
 
     def shorten(self, segment: Segment, index: SegmentIndex, observer: AppendObserver) -> None:
@@ -129,7 +130,8 @@ class SegmentList:
             for segment in segments:
                 self._disk.segment_files.settle(segment)
 
-        self._operations.remove_segments(segments, settle)
+        self._operations.remove_segments(segments)
+        self._operations.afterwards(settle)
 
     # -- producer snapshots
 
@@ -151,6 +153,8 @@ class SegmentList:
             segment.retired = True
             if segment.append_file is not None:
                 segment.seal()
+            if self._disk.writer.failure is not None:
+                segment.size_bytes = segment.written_bytes  # the rest never comes
             self._disk.segment_files.settle(segment)
 
 

@@ -19,7 +19,7 @@ class Tail:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._starts: list[int] = []
         self._chunks: list[Chunk] = []
         self._head = 0  # chunks before it are gone; the lists are cut now and then
@@ -33,7 +33,7 @@ class Tail:
 
     def evict(self, written_end: int) -> None:
         """Forget the oldest chunks beyond the limit, of those that can be read from disk (end <= `written_end`)."""
-        while self._bytes > self._limit_bytes and self._chunks[self._head].end <= written_end:
+        while self._bytes > self.limit_bytes and self._chunks[self._head].end <= written_end:
             self._bytes -= len(self._chunks[self._head].batches)
             self._chunks[self._head] = Chunk(0, 0, b"")
             self._head += 1

@@ -15,7 +15,10 @@ FIRST_SEED = int(os.environ.get("LOGRAFT_SEED", random.SystemRandom().randrange(
 
 KEPT_SEEDS = {
     25: "producers were forgotten when the log start had passed the recovery point",
+    186: "compaction kept a producer's last batch, which was cut, and not the one before",
     246: "a log whose start outlived its unsynced data opens empty there",
+    101742: "a truncation removed a segment's snapshot before the segment, and a crash kept the segment",
+    100459: "what a killed process had cut off, in memory only, came back after a power failure",
     447: "a segment's name, made by a killed process, was relied on before it was durable",
 }
 

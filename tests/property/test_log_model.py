@@ -1,4 +1,4 @@
-"""The partition log against a plain list: random operations, and crashes at any call to the disk. See support/log_model.py."""
+"""The partition log against a plain list: random operations, crashes at any call. See support/log_model.py."""
 
 import os
 from typing import Any

@@ -4,7 +4,6 @@ import ast
 import tomllib
 
 import pytest
-
 from tidy import rules
 
 MODULES = list(rules.modules())

@@ -1,13 +1,15 @@
 """The decisions of compaction: what to clean, what fits in memory, what is left of a batch."""
 
+from hashlib import blake2b
+
 import pytest
 
 from lograft.storage.batch import Compression, decode_columns, encode_batch, validate_deep
 from lograft.storage.batch_cleaner import BatchCleaner
 from lograft.storage.compaction_plan import MAX_GROUP_SEGMENTS, count_cleanable, group_segments, is_worthwhile
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, HEADER_BYTES, parse_header
+from lograft.storage.header import HEADER_BYTES, MAGIC_COLUMNS, MAGIC_ROWS, parse_header
 from lograft.storage.index import SegmentIndex, SegmentSummary
-from lograft.storage.key_map import KeyMap
+from lograft.storage.key_map import DIGEST_BYTES, KeyMap
 
 NOW_MS = 1_800_000_000_000
 
@@ -79,26 +81,30 @@ def test_no_segments_make_no_groups() -> None:
 def test_a_later_offset_supersedes() -> None:
     keys = KeyMap(0)
     assert keys.add([b"a", b"b", b"a", None], [0, 1, 2, 3], 4)
-    assert keys.is_superseded(b"a", 0)
-    assert not keys.is_superseded(b"a", 2)
-    assert not keys.is_superseded(b"b", 1)
-    assert not keys.is_superseded(b"unknown", 0)
-    assert keys.end == 4
+    assert keys.latest_of([b"a", b"b", b"unknown", None]) == [2, 1, None, None]
+    assert keys.latest_of([]) == []
+    assert (keys.end, len(keys)) == (4, 2)
 
 
 def test_long_keys_are_told_apart_by_all_of_their_bytes() -> None:
     keys = KeyMap(0)
-    keys.add([b"x" * 1000 + b"1", b"x" * 1000 + b"2"], [0, 1], 2)
-    assert keys.is_superseded(b"x" * 1000 + b"1", -1)
-    assert not keys.is_superseded(b"x" * 1000 + b"1", 0)
-    assert not keys.is_superseded(b"x" * 1000 + b"3", -1)
+    long = b"x" * 1000
+    keys.add([long + b"1", long + b"2", b"short", None], [0, 1, 2, 3], 4)
+    assert keys.latest_of([long + b"1", long + b"2", long + b"3", b"short", None]) == [0, 1, None, 2, None]
+    assert keys.latest_of([b"short"]) == [2]
+
+
+def test_a_key_that_equals_the_digest_of_another_is_another_key() -> None:
+    keys = KeyMap(0)
+    keys.add([b"x" * 33], [0], 1)
+    assert keys.latest_of([blake2b(b"x" * 33, digest_size=DIGEST_BYTES).digest()]) == [None]
 
 
 def test_a_batch_that_does_not_fit_is_refused_whole() -> None:
     keys = KeyMap(0, max_keys=3)
     assert keys.add([b"a", b"b"], [0, 1], 2)
     assert not keys.add([b"a", b"c", b"d"], [2, 3, 4], 5)
-    assert not keys.is_superseded(b"a", 0)
+    assert keys.latest_of([b"a"]) == [0]
     assert (keys.end, len(keys)) == (2, 2)
     assert keys.add([b"a", b"b", b"c"], [2, 3, 4], 5)
     assert (keys.end, len(keys)) == (5, 3)
@@ -121,7 +127,8 @@ def _cleaner(
 ) -> BatchCleaner:
     keys = KeyMap(0)
     keys.add(superseded, [999] * len(superseded), end)
-    return BatchCleaner(keys, last_offsets or {}, at_ms, delete_retention_ms=500)
+    keys.last_offsets.update(last_offsets or {})
+    return BatchCleaner(keys, keys.last_offsets, at_ms, delete_retention_ms=500)
 
 
 def _clean(cleaner: BatchCleaner, batch: bytes, *, is_last: bool = False) -> bytes | None:
@@ -218,9 +225,7 @@ def test_what_cannot_be_decoded_stays_as_it_is() -> None:
 
 def _tombstones(**fields: object) -> bytes:
     """A tombstone for t, and a value."""
-    return encode_batch(
-        [None, b"1"], keys=[b"t", b"a"], timestamps=[NOW_MS - 2, NOW_MS - 1], base_offset=100, **fields
-    )  # type: ignore[arg-type]
+    return encode_batch([None, b"1"], keys=[b"t", b"a"], timestamps=[NOW_MS - 2, NOW_MS - 1], base_offset=100, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("magic", "codec"), LAYOUTS)
@@ -279,7 +284,7 @@ def test_append_time_survives_with_and_without_a_horizon() -> None:
 def test_a_retention_of_tombstones_beyond_all_time_is_as_far_as_time_goes() -> None:
     keys = KeyMap(0)
     keys.add([b"z"], [0], 1000)
-    cleaned = BatchCleaner(keys, {}, NOW_MS, delete_retention_ms=2**63 - 1).clean(
+    cleaned = BatchCleaner(keys, (), NOW_MS, delete_retention_ms=2**63 - 1).clean(
         parse_header(_tombstones()), _tombstones(), is_last=False
     )
     assert cleaned is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cleaning import NOW_MS, append, contents, real_disk, read_records
+from support.cleaning import NOW_MS, append, contents, read_records, real_disk
 
 from lograft.storage.compaction import compact
 from lograft.storage.config import LogConfig

@@ -1,0 +1,123 @@
+"""What a leader lets in, what it refuses, and what it rewrites."""
+
+import dataclasses
+import struct
+from typing import Any
+
+import google_crc32c
+import pytest
+from support.virtual_log import NOW_MS, make_batch
+
+from lograft.storage.admission import MAX_FUTURE_MS, admit
+from lograft.storage.batch import decode_records, encode_batch
+from lograft.storage.compression import Compression
+from lograft.storage.config import LogConfig
+from lograft.storage.errors import (
+    BadAttributes,
+    BadCrc,
+    BadRecordCount,
+    BatchTooLarge,
+    InvalidBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    TruncatedBatch,
+    UnknownMagic,
+)
+from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, check_crc
+
+CONFIG = LogConfig()
+COMPACTED = LogConfig(cleanup_compact=True)
+
+
+def resealed(batch: bytes, at: int, layout: str, value: int) -> bytes:
+    """The batch with one header field changed, and a CRC that says it is right."""
+    changed = bytearray(batch)
+    struct.pack_into(layout, changed, at, value)
+    struct.pack_into(">I", changed, 17, google_crc32c.value(bytes(changed[21:])))
+    return bytes(changed)
+
+
+def flipped(batch: bytes, at: int) -> bytes:
+    return batch[:at] + bytes([batch[at] ^ 1]) + batch[at + 1 :]
+
+
+REFUSED: list[Any] = [
+    pytest.param(b"", CONFIG, TruncatedBatch, id="nothing"),
+    pytest.param(make_batch()[:60], CONFIG, TruncatedBatch, id="less than a header"),
+    pytest.param(make_batch()[:-1], CONFIG, TruncatedBatch, id="cut short"),
+    pytest.param(make_batch() + make_batch(), CONFIG, BadRecordCount, id="two batches"),
+    pytest.param(flipped(make_batch(), 70), CONFIG, BadCrc, id="damaged payload"),
+    pytest.param(flipped(make_batch(), 17), CONFIG, BadCrc, id="damaged CRC"),
+    pytest.param(resealed(make_batch(), 16, ">b", 4), CONFIG, UnknownMagic, id="unknown magic"),
+    pytest.param(make_batch(50), LogConfig(max_message_bytes=100), BatchTooLarge, id="too large"),
+    pytest.param(encode_batch([], timestamps=0, last_offset_delta=3), CONFIG, BadRecordCount, id="no records"),
+    pytest.param(
+        encode_batch([b"a", b"b"], timestamps=NOW_MS, offset_deltas=[0, 2]), CONFIG, BadRecordCount, id="holes"
+    ),
+    pytest.param(
+        encode_batch([b"a"], timestamps=NOW_MS, last_offset_delta=1), CONFIG, BadRecordCount, id="a hole at the end"
+    ),
+    pytest.param(make_batch(control=True), CONFIG, BadAttributes, id="control"),
+    pytest.param(make_batch(append_time=True), CONFIG, BadAttributes, id="append time"),
+    pytest.param(make_batch(delete_horizon=NOW_MS), CONFIG, BadAttributes, id="delete horizon"),
+    pytest.param(make_batch(producer_id=5), CONFIG, BadAttributes, id="producer without epoch and sequence"),
+    pytest.param(make_batch(producer_id=5, producer_epoch=0), CONFIG, BadAttributes, id="producer without a sequence"),
+    pytest.param(make_batch(producer_id=5, base_sequence=0), CONFIG, BadAttributes, id="producer without an epoch"),
+    pytest.param(
+        make_batch(producer_id=-2, producer_epoch=0, base_sequence=0), CONFIG, BadAttributes, id="no producer's id"
+    ),
+    pytest.param(make_batch(at_ms=-1), CONFIG, InvalidTimestamp, id="before 1970"),
+    pytest.param(make_batch(at_ms=NOW_MS + MAX_FUTURE_MS + 1), CONFIG, InvalidTimestamp, id="over an hour ahead"),
+    pytest.param(
+        encode_batch([b"v", b"w"], keys=[b"k", None], timestamps=NOW_MS), COMPACTED, InvalidRecord, id="a null key"
+    ),
+    pytest.param(encode_batch([b"v"], timestamps=NOW_MS), COMPACTED, InvalidRecord, id="no keys"),
+    pytest.param(resealed(make_batch(), 21, ">h", 0x100), CONFIG, BadAttributes, id="unknown attribute"),
+    pytest.param(resealed(make_batch(), 57, ">i", 2), CONFIG, BadRecordCount, id="more records than offsets"),
+]
+
+
+@pytest.mark.parametrize(("batch", "config", "error"), REFUSED)
+def test_refused_with_the_cause_by_name(batch: bytes, config: LogConfig, error: type[InvalidBatch]) -> None:
+    with pytest.raises(error):
+        admit(batch, config, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(make_batch(at_ms=NOW_MS + MAX_FUTURE_MS), id="exactly an hour ahead"),
+        pytest.param(make_batch(at_ms=0), id="as old as can be"),
+        pytest.param(make_batch(producer_id=0, producer_epoch=0, base_sequence=0), id="the first producer"),
+        pytest.param(make_batch(offset=2**40, epoch=9), id="with an offset and epoch it does not have"),
+        pytest.param(make_batch(magic=MAGIC_ROWS, compression=Compression.ZSTD), id="rows, compressed"),
+    ],
+)
+def test_admitted_as_it_is(batch: bytes) -> None:
+    assert admit(batch, CONFIG, NOW_MS).batch is batch
+
+
+def test_a_compacted_topic_takes_what_has_keys() -> None:
+    batch = make_batch(3)
+    assert admit(batch, COMPACTED, NOW_MS).batch is batch
+
+
+@pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
+def test_append_time_takes_the_place_of_what_the_client_said(magic: int) -> None:
+    config = dataclasses.replace(CONFIG, append_time=True)
+    far_ahead = NOW_MS + 10 * MAX_FUTURE_MS
+    admitted = admit(make_batch(2, at_ms=far_ahead, magic=magic), config, NOW_MS)
+    assert admitted.header.is_append_time
+    assert admitted.header.max_timestamp == NOW_MS
+    assert {record.timestamp for record in decode_records(admitted.batch)} == {NOW_MS}
+    check_crc(admitted.batch, 0, admitted.header)
+
+
+def test_a_compression_to_convert_to_is_applied_once() -> None:
+    config = dataclasses.replace(CONFIG, compression=Compression.LZ4)
+    batch = make_batch(5, value=b"x" * 100)
+    converted = admit(batch, config, NOW_MS)
+    assert converted.header.compression is Compression.LZ4
+    assert [r.value for r in decode_records(converted.batch)] == [r.value for r in decode_records(batch)]
+    again = bytes(converted.batch)
+    assert admit(again, config, NOW_MS).batch is again

@@ -1,0 +1,324 @@
+"""A data directory: held by one process, known by its id, and honest about how it was left."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from support.virtual_log import ROOT, Machine, append, crashes, offsets, virtual
+
+from lograft.chaos.virtual_loop import run_virtual
+from lograft.runtime.clock import LoopClock
+from lograft.runtime.os_files import OsFiles
+from lograft.runtime.rng import Rng
+from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
+from lograft.runtime.world import Runtime
+from lograft.runtime.writer import DiskFailed
+from lograft.storage.config import LogConfig
+from lograft.storage.directory import DataDirectory, open_directory
+from lograft.storage.errors import CorruptLog, DirectoryRefused
+from lograft.storage.names import PartitionName
+
+CONFIG = LogConfig()
+ORDERS = PartitionName("orders", 0, UUID(int=1))
+EVENTS = PartitionName("events", 3, UUID(int=2))
+PATH = f"{ROOT}/d"
+MARKER = f"{PATH}/clean-shutdown"
+
+
+def runtime_of(machine: Machine, seed: int = 0) -> Runtime:
+    class NoNetwork:
+        """Nothing here sends anything."""
+
+    return Runtime(
+        machine.clock,
+        Rng(seed),
+        machine.files,
+        NoNetwork(),  # type: ignore[arg-type]
+        machine.blocking,
+        machine.workers,
+    )
+
+
+async def opened(machine: Machine, seed: int = 0) -> DataDirectory:
+    return await open_directory(runtime_of(machine, seed), PATH)
+
+
+# -- whose it is
+
+
+@virtual
+async def test_a_second_holder_is_refused_until_the_first_lets_go() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    with pytest.raises(DirectoryRefused, match="in use by another process"):
+        await opened(machine)
+    await directory.close()
+    await (await opened(machine)).close()
+
+
+@virtual
+async def test_a_refused_directory_is_not_held() -> None:
+    machine = Machine()
+    await (await opened(machine)).close()
+    machine.files.flip_bit(f"{PATH}/directory-id", 3, 1)
+    for _ in range(2):
+        with pytest.raises(DirectoryRefused, match="damaged"):
+            await opened(machine)
+
+
+@virtual
+async def test_a_killed_holder_holds_no_more() -> None:
+    machine = Machine()
+    await opened(machine)
+    machine.crash(power_fails=False)
+    await opened(machine)
+
+
+@virtual
+async def test_the_id_is_made_once_and_kept() -> None:
+    machine = Machine()
+    first = await opened(machine, seed=1)
+    identity = first.identity
+    machine.crash(power_fails=True)
+    again = await opened(machine, seed=2)
+    assert again.identity == identity
+    assert (await other_directory(machine)).identity != identity
+
+
+async def other_directory(machine: Machine) -> DataDirectory:
+    return await open_directory(runtime_of(machine, seed=2), f"{ROOT}/e")
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+@virtual
+async def test_an_id_whose_making_was_interrupted_is_made(power_fails: bool) -> None:
+    for call in range(1, 50):
+        machine = Machine(call)
+        if not await crashes(machine, call, opened(machine)):
+            break
+        machine.crash(power_fails=power_fails)
+        directory = await opened(machine, seed=1)
+        identity = directory.identity
+        await directory.close()
+        machine.boot()
+        assert (await opened(machine, seed=2)).identity == identity
+    else:
+        pytest.fail("more calls than this test tries")
+
+
+@virtual
+async def test_partitions_without_an_id_are_refused() -> None:
+    """A new id would make the controller believe that the replicas here are gone."""
+    machine = Machine()
+    directory = await opened(machine)
+    await directory.open_partition(ORDERS, CONFIG)
+    await directory.close()
+    machine.boot()
+    machine.files.remove(f"{PATH}/directory-id")
+    with pytest.raises(DirectoryRefused, match="no directory-id"):
+        await opened(machine)
+
+
+@virtual
+async def test_a_directory_that_cannot_be_made_says_why() -> None:
+    machine = Machine()
+    with pytest.raises(DirectoryRefused, match="No such file or directory"):
+        await open_directory(runtime_of(machine), "/nowhere/at/all")
+
+
+# -- how it was left
+
+
+@virtual
+async def test_the_epoch_it_was_left_in_is_known_only_after_an_orderly_close() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    assert directory.clean_epoch is None
+    await directory.close(broker_epoch=41)
+    machine.boot()
+    directory = await opened(machine)
+    assert directory.clean_epoch == 41
+    await directory.close()  # without an epoch, nothing is claimed; and nothing was written either
+    machine.boot()
+    directory = await opened(machine)
+    assert directory.clean_epoch == 41
+    await directory.open_partition(ORDERS, CONFIG)
+    await directory.close()
+    machine.boot()
+    assert (await opened(machine)).clean_epoch is None
+
+
+@virtual
+async def test_the_marker_is_durably_gone_before_the_first_append() -> None:
+    for seed in range(20):
+        machine = Machine(seed)
+        directory = await opened(machine)
+        await directory.close(broker_epoch=5)
+        machine.boot()
+        directory = await opened(machine)
+        log = await directory.open_partition(ORDERS, CONFIG)
+        append(log)
+        machine.crash(power_fails=True)
+        assert (await opened(machine)).clean_epoch is None
+
+
+@virtual
+async def test_no_partition_is_opened_before_the_marker_is_gone_when_many_are_opened_at_once() -> None:
+    for seed in range(20):
+        machine = Machine(seed)
+        directory = await opened(machine)
+        await directory.close(broker_epoch=5)
+        machine.boot()
+        directory = await opened(machine)
+        machine.points.names.clear()
+        await asyncio.gather(directory.open_partition(ORDERS, CONFIG), directory.open_partition(EVENTS, CONFIG))
+        calls = machine.points.names
+        gone = calls.index("sync_directory d", calls.index("remove clean-shutdown"))
+        assert all(not name.startswith(("make_directory", "create")) for name in calls[:gone])
+        assert directory.disk.writer.failure is None
+
+
+@virtual
+async def test_an_orderly_close_is_claimed_only_when_all_is_durable() -> None:
+    """The marker is written last: a crash at any call before leaves none."""
+    for call in range(1, 200):
+        machine = Machine(call)
+        directory = await opened(machine)
+        for name in (ORDERS, EVENTS):
+            append(await directory.open_partition(name, CONFIG))
+        if not await crashes(machine, call, directory.close(broker_epoch=5)):
+            break
+        machine.crash(power_fails=True)
+        directory = await opened(machine)
+        if directory.clean_epoch is not None:
+            assert directory.clean_epoch == 5
+            for name in (ORDERS, EVENTS):
+                assert (await directory.open_partition(name, CONFIG)).end_offset == 1
+    else:
+        pytest.fail("more calls than this test tries")
+
+
+@virtual
+async def test_a_damaged_marker_is_no_marker() -> None:
+    machine = Machine()
+    await (await opened(machine)).close(broker_epoch=41)
+    for byte in range(machine.files.size(MARKER)):
+        machine.boot()
+        machine.files.flip_bit(MARKER, byte, 4)
+        directory = await opened(machine)
+        assert directory.clean_epoch is None
+        await directory.close()
+        machine.files.flip_bit(MARKER, byte, 4)
+
+
+@virtual
+async def test_a_disk_that_failed_is_not_left_in_good_order_but_is_given_back() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    logs = [await directory.open_partition(name, CONFIG) for name in (ORDERS, EVENTS)]
+    machine.files.fail_writes(".log")
+    append(logs[0])
+    with pytest.raises(DiskFailed):
+        await logs[0].wait_stable(1)
+    machine.files.fail_writes(None)
+    await directory.close(broker_epoch=5)
+    assert dict(machine.open_files()) == {}
+    machine.boot()
+    assert (await opened(machine)).clean_epoch is None
+
+
+@virtual
+async def test_a_disk_that_fails_while_it_is_closed_is_given_back_with_every_file() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    for name in (ORDERS, EVENTS):
+        append(await directory.open_partition(name, CONFIG))
+    machine.files.fail_next_sync("orders")
+    with pytest.raises(DiskFailed):
+        await directory.close(broker_epoch=5)
+    assert dict(machine.open_files()) == {}
+    machine.boot()
+    assert (await opened(machine)).clean_epoch is None
+
+
+# -- what is in it
+
+
+@virtual
+async def test_partitions_are_found_by_their_directories() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    assert await directory.partitions() == []
+    for name in (ORDERS, EVENTS):
+        await directory.open_partition(name, CONFIG)
+    machine.files.make_directory(f"{PATH}/something-else")
+    assert sorted(map(str, await directory.partitions())) == sorted(map(str, (ORDERS, EVENTS)))
+
+
+@virtual
+async def test_a_corrupt_partition_does_not_keep_the_others_from_being_opened() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    for name in (ORDERS, EVENTS):
+        append(await directory.open_partition(name, CONFIG))
+    await directory.close(broker_epoch=1)
+    machine.boot()
+    machine.files.flip_bit(f"{PATH}/{ORDERS}/checkpoint", 1, 1)
+    directory = await opened(machine)
+    with pytest.raises(CorruptLog):
+        await directory.open_partition(ORDERS, CONFIG)
+    assert await offsets(await directory.open_partition(EVENTS, CONFIG)) == [0]
+    await directory.close(broker_epoch=2)
+
+
+@virtual
+async def test_high_watermarks_survive_and_replace_each_other() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    assert await directory.read_high_watermarks() == {}
+    await directory.write_high_watermarks({ORDERS: 7})
+    await directory.write_high_watermarks({ORDERS: 9, EVENTS: 2**40})
+    machine.crash(power_fails=True)
+    directory = await opened(machine)
+    assert await directory.read_high_watermarks() == {ORDERS: 9, EVENTS: 2**40}
+
+
+@virtual
+async def test_damaged_high_watermarks_are_none_as_too_low_is_always_safe() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    await directory.write_high_watermarks({ORDERS: 7})
+    machine.files.flip_bit(f"{PATH}/high-watermarks", 0, 0)
+    assert await directory.read_high_watermarks() == {}
+
+
+def test_a_directory_on_this_machine_is_held_left_and_found_again(tmp_path: Path) -> None:
+    async def live(epoch: int) -> tuple[UUID, int | None, list[int]]:
+        panics: list[BaseException] = []
+        files, blocking, workers = OsFiles(), ThreadBlocking(2), ThreadWorkers(panics.append)
+        runtime = Runtime(LoopClock(), Rng(epoch), files, object(), blocking, workers)  # type: ignore[arg-type]
+        directory = await open_directory(runtime, f"{tmp_path}/data")
+        with pytest.raises(DirectoryRefused):
+            await open_directory(runtime, f"{tmp_path}/data")
+        log = await directory.open_partition(ORDERS, CONFIG)
+        append(log)
+        await log.wait_stable(log.end_offset)
+        found = directory.identity, directory.clean_epoch, await offsets(log)
+        await directory.close(broker_epoch=epoch)
+        await workers.close()
+        await blocking.close()
+        files.close()
+        assert panics == []
+        return found
+
+    identity, clean_epoch, stored = asyncio.run(live(1))
+    assert (clean_epoch, stored) == (None, [0])
+    assert asyncio.run(live(2)) == (identity, 1, [0, 1])
+
+
+def test_no_two_runs_share_a_directory_id() -> None:
+    async def identity(seed: int) -> UUID:
+        return (await opened(Machine(), seed)).identity
+
+    assert run_virtual(lambda: identity(1)) != run_virtual(lambda: identity(2))

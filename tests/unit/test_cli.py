@@ -1,0 +1,58 @@
+"""The group that all commands hang from: how they are found, and how they fail."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from lograft.clients.cli import CommandError, LazyCommand, LazyGroup
+
+
+@click.command()
+def bug() -> None:
+    raise KeyError("a bug")
+
+
+@click.command()
+def refusal() -> None:
+    raise CommandError("the disk is full", "make room")
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy_commands={"absent": LazyCommand("lograft.no_such_module:command", "Never imported by help.")},
+)
+@click.option("--debug", is_flag=True)
+def group(debug: bool) -> None:
+    """A group."""
+
+
+group.add_command(bug)
+group.add_command(refusal)
+
+
+def test_a_refusal_is_a_cause_and_a_remedy() -> None:
+    result = CliRunner().invoke(group, ["refusal"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: the disk is full\nRemedy: make room\n"
+
+
+def test_a_bug_shows_no_traceback_unless_debug_asks_for_it() -> None:
+    result = CliRunner().invoke(group, ["bug"])
+    assert result.exit_code == 1
+    assert "Error: unexpected KeyError: 'a bug'" in result.stderr
+    assert "--debug" in result.stderr
+    debugged = CliRunner().invoke(group, ["--debug", "bug"])
+    assert isinstance(debugged.exception, KeyError)
+
+
+def test_help_imports_no_command() -> None:
+    result = CliRunner().invoke(group, ["--help"])
+    assert result.exit_code == 0
+    assert "Never imported by help." in result.output
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("bgu", "'bug'"), ("refusals", "'refusal'")])
+def test_a_mistyped_command_is_answered_with_the_close_ones(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(group, [typed])
+    assert result.exit_code == 2
+    assert f"Did you mean {meant}?" in result.stderr
