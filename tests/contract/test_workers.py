@@ -53,12 +53,12 @@ class VirtualWorld(World):
 
 
 @pytest.fixture(params=[ThreadWorld, VirtualWorld], ids=["threads", "virtual"])
-def world(request: pytest.FixtureRequest) -> World:
+def side(request: pytest.FixtureRequest) -> World:
     made: World = request.param()
     return made
 
 
-def test_operations_are_performed_and_completed_in_the_order_submitted(world: World) -> None:
+def test_operations_are_performed_and_completed_in_the_order_submitted(side: World) -> None:
     performed: list[int] = []
     completed: list[int] = []
 
@@ -67,7 +67,7 @@ def test_operations_are_performed_and_completed_in_the_order_submitted(world: Wo
         return operations
 
     async def main() -> None:
-        worker = world.workers()("ordered", perform, completed.extend)
+        worker = side.workers()("ordered", perform, completed.extend)
         for number in range(2000):
             worker.submit(number)
             if number % 100 == 0:
@@ -75,10 +75,10 @@ def test_operations_are_performed_and_completed_in_the_order_submitted(world: Wo
         await worker.close()
         assert performed == completed == list(range(2000))
 
-    world.run(main())
+    side.run(main())
 
 
-def test_what_waits_while_a_round_runs_is_performed_together(world: World) -> None:
+def test_what_waits_while_a_round_runs_is_performed_together(side: World) -> None:
     rounds: list[list[int]] = []
     gate = threading.Event()
 
@@ -87,10 +87,10 @@ def test_what_waits_while_a_round_runs_is_performed_together(world: World) -> No
         if gate_matters:
             gate.wait(10)
 
-    gate_matters = isinstance(world, ThreadWorld)
+    gate_matters = isinstance(side, ThreadWorld)
 
     async def main() -> None:
-        worker = world.workers()("batching", perform, lambda _: None)
+        worker = side.workers()("batching", perform, lambda _: None)
         for number in range(500):
             worker.submit(number)
         gate.set()
@@ -98,10 +98,10 @@ def test_what_waits_while_a_round_runs_is_performed_together(world: World) -> No
         assert [number for numbers in rounds for number in numbers] == list(range(500))
         assert len(rounds) < 100
 
-    world.run(main())
+    side.run(main())
 
 
-def test_completed_runs_on_the_loop(world: World) -> None:
+def test_completed_runs_on_the_loop(side: World) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         seen: asyncio.Future[tuple[object, int]] = loop.create_future()
@@ -109,30 +109,30 @@ def test_completed_runs_on_the_loop(world: World) -> None:
         def completed(result: str) -> None:
             seen.set_result((asyncio.get_running_loop(), threading.get_ident()))
 
-        worker = world.workers()("loop", lambda operations: "done", completed)
+        worker = side.workers()("loop", lambda operations: "done", completed)
         worker.submit(1)
         assert await seen == (loop, threading.get_ident())
         await worker.close()
 
-    world.run(main())
+    side.run(main())
 
 
-def test_submit_returns_before_the_operation_is_performed(world: World) -> None:
+def test_submit_returns_before_the_operation_is_performed(side: World) -> None:
     async def main() -> None:
         told: list[object] = []
-        worker = world.workers()("later", lambda operations: operations, told.append)
+        worker = side.workers()("later", lambda operations: operations, told.append)
         worker.submit("x")
         assert told == []
         await worker.close()
         assert told == [["x"]]
 
-    world.run(main())
+    side.run(main())
 
 
-def test_close_waits_for_all_and_may_be_called_twice(world: World) -> None:
+def test_close_waits_for_all_and_may_be_called_twice(side: World) -> None:
     async def main() -> None:
         told: list[int] = []
-        worker = world.workers()("closing", lambda operations: operations, told.extend)
+        worker = side.workers()("closing", lambda operations: operations, told.extend)
         for number in range(50):
             worker.submit(number)
         await asyncio.gather(worker.close(), worker.close())
@@ -141,19 +141,19 @@ def test_close_waits_for_all_and_may_be_called_twice(world: World) -> None:
         with pytest.raises(AssertionError):
             worker.submit(51)
 
-    world.run(main())
+    side.run(main())
 
 
-def test_a_worker_that_was_never_used_closes(world: World) -> None:
+def test_a_worker_that_was_never_used_closes(side: World) -> None:
     async def main() -> None:
-        await world.workers()("unused", lambda operations: None, lambda _: None).close()
+        await side.workers()("unused", lambda operations: None, lambda _: None).close()
 
-    world.run(main())
+    side.run(main())
 
 
-def test_run_blocking_gives_the_result_or_raises_the_error(world: World) -> None:
+def test_run_blocking_gives_the_result_or_raises_the_error(side: World) -> None:
     async def main() -> None:
-        blocking = world.blocking()
+        blocking = side.blocking()
         assert await blocking.run_blocking(divmod, 17, 5) == (3, 2)
         with pytest.raises(ZeroDivisionError):
             await blocking.run_blocking(divmod, 1, 0)
@@ -161,12 +161,12 @@ def test_run_blocking_gives_the_result_or_raises_the_error(world: World) -> None
         assert results == [number**2 for number in range(30)]
         await blocking.close()
 
-    world.run(main())
+    side.run(main())
 
 
-def test_closed_blocking_refuses_new_work_after_finishing_the_old(world: World) -> None:
+def test_closed_blocking_refuses_new_work_after_finishing_the_old(side: World) -> None:
     async def main() -> None:
-        blocking = world.blocking()
+        blocking = side.blocking()
         finished: list[int] = []
         async with asyncio.TaskGroup() as tasks:
             for number in range(10):
@@ -177,24 +177,24 @@ def test_closed_blocking_refuses_new_work_after_finishing_the_old(world: World) 
         with pytest.raises(RuntimeError):
             await blocking.run_blocking(finished.append, 99)
 
-    world.run(main())
+    side.run(main())
 
 
-def test_a_running_function_goes_on_when_its_caller_is_cancelled(world: World) -> None:
+def test_a_running_function_goes_on_when_its_caller_is_cancelled(side: World) -> None:
     async def main() -> None:
-        blocking = world.blocking()
+        blocking = side.blocking()
         loop = asyncio.get_running_loop()
         started, gate = asyncio.Event(), threading.Event()
         finished: list[bool] = []
 
         def function() -> None:
             loop.call_soon_threadsafe(started.set)
-            if isinstance(world, ThreadWorld):
+            if isinstance(side, ThreadWorld):
                 gate.wait(10)
             finished.append(True)
 
         task = asyncio.ensure_future(blocking.run_blocking(function))
-        if isinstance(world, ThreadWorld):
+        if isinstance(side, ThreadWorld):
             await started.wait()
         else:
             await asyncio.sleep(0)
@@ -205,7 +205,7 @@ def test_a_running_function_goes_on_when_its_caller_is_cancelled(world: World) -
         await blocking.close()
         assert finished == [True]
 
-    world.run(main())
+    side.run(main())
 
 
 # -- threads alone
