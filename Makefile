@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-ROOMS := chaos clients lograft proto runtime storage
+ROOMS := chaos clients lograft proto raft runtime storage
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,11 +37,21 @@ typecheck: setup ## mypy, strict
 proto: setup ## generate code from proto/*.proto
 	$(VENV)/python tools/generate_proto.py
 
+test-integration: setup ## real processes and real files only
+	$(PYTEST) --durations=10 tests/integration
+
+SEEDS ?= 200
+sim: setup ## Raft clusters under simulation: SEEDS=n, or the story of one, SEED=n [TIER=cores|messages|streams]
+	$(VENV)/python tools/simulate_raft.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(TIER),--tier $(TIER))
+
 bench-storage: setup ## batch codec and partition log, against a bare write and read loop
 	$(VENV)/python benchmarks/storage.py
+
+bench-raft: setup ## a cluster of three processes, against a bare LMDB commit and a bare gRPC round trip
+	$(VENV)/python benchmarks/raft.py
 
 clean: ## remove all that make made
 	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-unit lint format typecheck proto bench-storage clean
+.PHONY: help setup test test-unit test-integration sim lint format typecheck proto bench-storage bench-raft clean

@@ -44,7 +44,13 @@ PURE = [
     "storage/checkpoint.py", "storage/config.py", "storage/epochs.py", "storage/errors.py", "storage/header.py",
     "storage/index.py", "storage/names.py", "storage/producer_state.py", "storage/retention_plan.py",
     "storage/sealed_file.py", "storage/tail.py", "storage/columns.py", "storage/rows.py", "storage/sections.py",
-    "storage/batch_cleaner.py", "storage/compaction_plan.py", "storage/key_map.py", "proto/errors.py",
+    "storage/batch_cleaner.py", "storage/compaction_plan.py", "storage/key_map.py", "storage/frames.py",
+    "proto/errors.py",
+    "raft/bootstrap.py", "raft/bootstrap_codec.py", "raft/codec.py", "raft/configuration.py",
+    "raft/configuration_history.py", "raft/core.py", "raft/election.py", "raft/entries.py", "raft/errors.py",
+    "raft/following.py", "raft/leading.py", "raft/log.py", "raft/messages.py", "raft/outbox.py", "raft/progress.py",
+    "raft/ready.py", "raft/roles.py", "raft/snapshot_assembly.py", "raft/state_codec.py", "raft/status.py",
+    "raft/store_shape.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 

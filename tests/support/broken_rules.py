@@ -1,0 +1,42 @@
+"""Breaking a rule on purpose, and waiting for the simulator to notice."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lograft.chaos.linearizability import NotLinearizable
+from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.raft_run import NotLive
+
+CAUGHT = (InvariantBroken, NotLinearizable, NotLive, AssertionError)
+
+
+def expect_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+    break_rule: Callable[[pytest.MonkeyPatch], None],
+    simulate: Callable[[int], object],
+    seeds: int,
+) -> str:
+    """What the simulator says of the first seed, of so many, that fails with the rule broken and passes otherwise."""
+    for seed in range(seeds):
+        error = _failure(monkeypatch, break_rule, simulate, seed)
+        if error is not None:
+            print(f"seed {seed}: {type(error).__name__}: {str(error)[:200]}")
+            simulate(seed)
+            return f"{type(error).__name__}: {error}"
+    pytest.fail(f"not noticed in {seeds} seeds")
+
+
+def _failure(
+    monkeypatch: pytest.MonkeyPatch,
+    break_rule: Callable[[pytest.MonkeyPatch], None],
+    simulate: Callable[[int], object],
+    seed: int,
+) -> BaseException | None:
+    with monkeypatch.context() as broken:
+        break_rule(broken)
+        try:
+            simulate(seed)
+        except CAUGHT as error:
+            return error
+    return None
