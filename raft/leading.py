@@ -156,7 +156,10 @@ def _send_entries(core: RaftCore, progress: Progress, peer: Member) -> None:
             return
         entries = log.between(progress.next_index - 1, log.last_index, limits.max_append_bytes)
         is_probe = isinstance(progress.state, Probe)
-        if not entries and not is_probe and progress.sent_commit_index >= log.commit_index:
+        # That something is committed waits until it is applied here: whoever proposed it may have more to say, and
+        # then the news needs no message of its own.
+        is_news = progress.sent_commit_index < log.commit_index and log.applied_index == log.commit_index
+        if not entries and not is_probe and not is_news:
             return
         _request(core, progress, peer, entries)
         if not entries:
