@@ -21,8 +21,18 @@ async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHan
     except asyncio.CancelledError:
         return StreamError(Status.CANCELLED, stream.drop_reason or "the handler was cancelled")
     except Exception as error:
+        if (expected := _stream_error_in(error)) is not None:
+            return expected
         on_panic(error)
         return StreamError(Status.INTERNAL, f"the server failed: {type(error).__name__}")
     if stream.drop_reason:
         return StreamError(Status.CANCELLED, stream.drop_reason)
     return None
+
+
+def _stream_error_in(error: Exception) -> StreamError | None:
+    """A handler that works in a task group has its stream's errors in a group: the first, if there is nothing else."""
+    if isinstance(error, ExceptionGroup):
+        inner = [_stream_error_in(one) for one in error.exceptions]
+        return inner[0] if None not in inner else None
+    return error if isinstance(error, StreamError) else None

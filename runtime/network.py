@@ -123,8 +123,8 @@ class Connection(Protocol):
 Handler: TypeAlias = Callable[[Stream], Awaitable[None]]
 """Serves one stream; runs as a task of its own, cancelled if the stream is reset or the connection breaks.
 
-Returning ends the stream well; `StreamError` ends it with that status. Any other exception is a broken invariant:
-the caller sees INTERNAL, and the server's `on_panic` is told, which stops the node.
+Returning ends the stream well; `StreamError`, or a group of nothing else, ends it with that status. Any other exception
+is a broken invariant: the caller sees INTERNAL, and the server's `on_panic` is told, which stops the node.
 """
 
 PanicHandler: TypeAlias = Callable[[BaseException], None]

@@ -207,6 +207,35 @@ async def test_an_unexpected_exception_is_internal_to_the_caller_and_a_panic_to_
     world.panics.clear()
 
 
+async def test_a_stream_error_in_a_handlers_task_group_is_no_panic(world: "World") -> None:
+    async def refuse() -> None:
+        raise StreamError(Status.OUT_OF_RANGE, "no such offset", b"detail")
+
+    async def grouped(stream: Stream) -> None:
+        async with asyncio.TaskGroup() as group:
+            await stream.receive()
+            group.create_task(refuse())
+            await stream.receive()
+
+    stream = (await world.connected(grouped)).open(METHOD)
+    await stream.send(b"x")
+    error = await world.expect_error(stream.receive(), Status.OUT_OF_RANGE)
+    assert (error.message, error.detail) == ("no such offset", b"detail")
+    assert world.panics == []
+
+
+async def test_a_broken_invariant_beside_a_stream_error_is_a_panic(world: "World") -> None:
+    async def broken(stream: Stream) -> None:
+        await stream.receive()
+        raise ExceptionGroup("both", [StreamError(Status.NOT_FOUND, "gone"), AssertionError("worse")])
+
+    stream = (await world.connected(broken)).open(METHOD)
+    await stream.send(b"x")
+    await world.expect_error(stream.receive(), Status.INTERNAL)
+    assert len(world.panics) == 1
+    world.panics.clear()
+
+
 # -- flow control
 
 

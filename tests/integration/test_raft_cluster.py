@@ -68,6 +68,8 @@ class Client:
 async def until_agreed(cluster: RaftProcesses) -> list[list[str]]:
     """What each node has, once all have applied all that is committed anywhere."""
     while True:
+        for node in cluster.nodes.values():
+            node.check_running()
         statuses = [await node.status() for node in cluster.nodes.values()]
         indexes = [status.get(key) for status in statuses for key in ("commit", "applied")]
         if len(Counter(indexes)) == 1 and indexes[0]:

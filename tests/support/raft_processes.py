@@ -77,6 +77,13 @@ class RaftProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def was_started(self) -> bool:
+        return self._process is not None
+
+    def check_running(self) -> None:
+        assert self.is_running, f"node {self.node_id} has ended:\n{self.log_text()[-3000:]}"
+
     def start(self) -> None:
         assert not self.is_running
         self._log = self.log_path.open("ab")
@@ -179,7 +186,7 @@ class RaftProcess:
     async def until(self, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         """Its status, once that is so."""
         while not condition(status := await self.status()):
-            assert self.is_running, f"node {self.node_id} has ended:\n{self.log_text()[-3000:]}"
+            self.check_running()
             await asyncio.sleep(_POLL_SECONDS)
         return status
 
@@ -196,7 +203,7 @@ class RaftProcesses:
 
     async def __aexit__(self, *exception: object) -> None:
         for node in self.nodes.values():
-            if node.is_running:
+            if node.was_started:
                 node.kill()
             await node.disconnect()
 
