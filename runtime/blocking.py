@@ -1,5 +1,6 @@
 """Work that would hold up the loop, done beside it."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -42,3 +43,24 @@ class WorkerFactory(Protocol):
     """Makes a worker: a thread in production, delayed callbacks in simulation."""
 
     def __call__(self, name: str, perform: Callable[[list[Any]], R], completed: Callable[[R], None]) -> Worker[Any]: ...
+
+
+async def run_to_end(
+    blocking: Blocking, function: Callable[..., T], *arguments: Any, dispose: Callable[[T], None] | None = None
+) -> T:
+    """As `run_blocking`, but returns only when `function` has: a caller that is cancelled waits for it first.
+
+    For what must not go on behind its caller's back, or whose failure must not be lost: if it failed, that comes
+    instead of the cancellation. A result that nobody gets is given to `dispose`.
+    """
+    work = asyncio.ensure_future(blocking.run_blocking(function, *arguments))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if not work.cancelled():
+            await asyncio.wait([work])
+        if not work.cancelled():
+            result = work.result()
+            if dispose is not None:
+                dispose(result)
+        raise

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lograft.runtime.files import Buffer
 from lograft.storage.batch import decode_columns, rewrite_batch, validate_batch
 from lograft.storage.config import LogConfig
-from lograft.storage.errors import BadAttributes, BadRecordCount, InvalidRecord, InvalidTimestamp
+from lograft.storage.errors import BadAttributes, BadRecordCount, BatchTooLarge, InvalidRecord, InvalidTimestamp
 from lograft.storage.header import BatchHeader, parse_header
 from lograft.storage.producer_state import NO_PRODUCER
 
@@ -42,6 +42,8 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
     if to_codec is None and not config.append_time:
         return Admitted(header, batch)
     rewritten = rewrite_batch(batch, compression=to_codec, append_time=now_ms if config.append_time else None)
+    if len(rewritten) > config.max_message_bytes:
+        raise BatchTooLarge(f"{len(rewritten)} bytes once converted, and at most {config.max_message_bytes} are taken")
     return Admitted(parse_header(rewritten), rewritten)
 
 

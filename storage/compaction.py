@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import Buffer
 from lograft.storage.batch import decode_columns
 from lograft.storage.batch_cleaner import BatchCleaner
@@ -250,15 +251,8 @@ class _Compaction:
                 segment_files.release(segment)
 
     async def _beside_loop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """As `run_blocking`; but when cancelled, waits for `function` to end, as it uses files that are closed next."""
-        work = asyncio.ensure_future(self._log.disk.blocking.run_blocking(function, *arguments))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # whoever cancelled does not ask how it went
-            raise
+        """To its end, as it uses files that are closed next."""
+        return await run_to_end(self._log.disk.blocking, function, *arguments)
 
 
 def _map_slice(keys: KeyMap, source: Source, start: int, limit_bytes: int) -> tuple[int, bool]:

@@ -5,6 +5,8 @@ from enum import Enum
 
 from lograft.storage.compression import Compression
 
+MAX_SEGMENT_BYTES = 2**31 - 1  # positions in an index are 32 bits
+
 
 class FlushMode(Enum):
     """What an acknowledgement waits for: the disk, or only the operating system."""
@@ -34,3 +36,8 @@ class LogConfig:
     flush_messages: int | None = None  # with flush.mode=os, fsync after so many records anyway
     flush_ms: int | None = None  # and after so long
     tail_bytes: int = 4 * 1024 * 1024  # newest batches kept in memory
+
+    def __post_init__(self) -> None:
+        assert 0 < self.segment_bytes <= MAX_SEGMENT_BYTES
+        assert self.index_interval_bytes >= 0
+        assert self.max_message_bytes > 0

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from uuid import UUID
 
+from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import FileLocked, Files, Lock, parent_of, read_whole, replace_file
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskWriter
@@ -37,7 +38,7 @@ class DataDirectory:
         self._writer = DiskWriter(runtime.files, runtime.make_worker, path)
         segment_files = SegmentFiles(runtime.files, runtime.blocking)
         self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
-        self._open: dict[PartitionName, PartitionLog] = {}
+        self._open: dict[PartitionName, PartitionLog | None] = {}  # None while it is being opened
 
     async def partitions(self) -> list[PartitionName]:
         """The partitions that are here, open or not."""
@@ -45,11 +46,25 @@ class DataDirectory:
         return [partition for partition in map(PartitionName.parse, names) if partition is not None]
 
     async def open_partition(self, name: PartitionName, config: LogConfig) -> PartitionLog:
-        """Open a partition's log, making it if it is not there; see `open_log`."""
+        """Open a partition's log, making it if it is not there; see `open_log`. Once, until it is closed."""
         assert name not in self._open
-        await self._unmark()
-        log = self._open[name] = await open_log(self.disk, f"{self.path}/{name}", config)
+        self._open[name] = None
+        try:
+            await self._unmark()
+            log = self._open[name] = await open_log(self.disk, f"{self.path}/{name}", config)
+        except BaseException:
+            del self._open[name]
+            raise
         return log
+
+    async def close_partition(self, name: PartitionName) -> None:
+        """Close one partition's log; it may be opened again."""
+        log = self._open[name]
+        assert log is not None, "it is being opened"
+        try:
+            await log.close()
+        finally:
+            del self._open[name]
 
     async def read_high_watermarks(self) -> dict[PartitionName, int]:
         """As last written; none if they never were or the file is damaged: a watermark may always be too low."""
@@ -63,8 +78,8 @@ class DataDirectory:
         """Close every partition and give the directory back; with `broker_epoch`, note that all was in order."""
         try:
             async with AsyncExitStack() as logs:
-                for log in self._open.values():
-                    logs.push_async_callback(log.close)  # each of them, though one may fail
+                for name in self._open:
+                    logs.push_async_callback(self.close_partition, name)  # each of them, though one may fail
             if broker_epoch is not None and self._writer.failure is None:
                 await self._replace(MARKER_FILE, seal(MARKER_KIND, f"broker_epoch {broker_epoch}\n".encode()))
         finally:
@@ -89,8 +104,8 @@ class DataDirectory:
 
 async def open_directory(runtime: Runtime, path: str) -> DataDirectory:
     """Take hold of the data directory at `path`, making it if it is not there; `DirectoryRefused` says why not."""
-    lock, identity, clean_epoch = await runtime.blocking.run_blocking(
-        _take_hold, runtime.files, path, runtime.rng.uuid()
+    lock, identity, clean_epoch = await run_to_end(
+        runtime.blocking, _take_hold, runtime.files, path, runtime.rng.uuid(), dispose=lambda held: held[0].release()
     )
     return DataDirectory(runtime, path, lock, identity, clean_epoch)
 

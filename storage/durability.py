@@ -5,6 +5,7 @@ from collections import deque
 from typing import NamedTuple
 
 from lograft.runtime.writer import AppendFile
+from lograft.storage.errors import LogTruncated
 
 
 class _Mark(NamedTuple):
@@ -53,6 +54,9 @@ class Durability:
                 marks.pop()
         self.written_end = min(self.written_end, end_offset)
         self.synced_end = min(self.synced_end, end_offset)
+        # What they wait for is gone; what will have its offset is something else.
+        self._fail([waiter for offset, waiter in self._waiters if offset > end_offset], LogTruncated(end_offset))
+        self._waiters = [(offset, waiter) for offset, waiter in self._waiters if offset <= end_offset]
 
     def restarted(self, end_offset: int) -> None:
         """The log was emptied and goes on at `end_offset`."""
@@ -84,6 +88,9 @@ class Durability:
     def failed(self, error: Exception) -> None:
         """Nothing more will become durable: wake everyone with `error`."""
         waiting, self._waiters = self._waiters, []
-        for _, waiter in waiting:
+        self._fail([waiter for _, waiter in waiting], error)
+
+    def _fail(self, waiters: "list[asyncio.Future[None]]", error: Exception) -> None:
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(error)

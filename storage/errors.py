@@ -96,6 +96,14 @@ class OffsetOutOfRange(StorageError):
         self.end_offset = end_offset
 
 
+class LogTruncated(StorageError):
+    """What was waited for was cut off: the log ended at `end_offset` then."""
+
+    def __init__(self, end_offset: int) -> None:
+        super().__init__(f"the log was cut at offset {end_offset}")
+        self.end_offset = end_offset
+
+
 class FrameMismatch(StorageError):
     """A replicated frame that does not continue this log: wrong start, offsets or epochs that fall."""
 

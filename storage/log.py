@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import Files
 from lograft.runtime.writer import AppendFile, DiskFailed
 from lograft.storage import time_search
@@ -19,7 +20,8 @@ from lograft.storage.batch import rewrite_batch
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.durability import Durability
 from lograft.storage.epochs import EpochEntry
-from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange, SegmentRetired
+from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
+from lograft.storage.flushing import Flushing
 from lograft.storage.frames import Frame, check_frame
 from lograft.storage.header import BatchHeader, parse_header, stamp
 from lograft.storage.index import SegmentIndex
@@ -51,13 +53,23 @@ async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionL
     """
     now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
     open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now)
-    recovered = await disk.blocking.run_blocking(open_it)
     try:
-        return PartitionLog(disk, directory, config, recovered)
+        # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
+        recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
+    except OSError as error:
+        await disk.writer.fail(directory, error)  # what it could not sync is not synced by trying again
+    try:
+        log = PartitionLog(disk, directory, config, recovered)
+        await log.remember_append_time()
+        return log
     except DiskFailed:
-        if recovered.active is not None:
-            recovered.active.close()
+        _dispose(recovered)
         raise
+
+
+def _dispose(recovered: RecoveredLog) -> None:
+    if recovered.active is not None:
+        recovered.active.close()
 
 
 def _open_or_create(files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int) -> RecoveredLog:
@@ -87,10 +99,8 @@ class PartitionLog:
         self.segments = SegmentList(disk, self._operations, recovered.segments, recovered.snapshots)
         self._reader = LogReader(self, disk.segment_files, disk.blocking)
         self._durability = Durability(recovered.end_offset)
-        self._unsynced_segments: list[Segment] = []  # sealed under flush.mode=os
+        self._flushing = Flushing(self, disk, self._operations, self._durability)
         self._has_notes = recovered.has_notes  # nothing changed since the last checkpoint
-        self._unflushed_records = 0
-        self._flushed_ms = disk.clock.monotonic_ms()
         self._last_append_ms = 0
         self.is_exclusive = False  # being cut, reset or closed: nothing else may change it
         self._is_closed = False
@@ -99,8 +109,6 @@ class PartitionLog:
         else:
             active = self.segments.active
             active.append_file = disk.writer.adopt(recovered.active, active.size_bytes, self)
-            if config.append_time and active.index is not None:
-                self._last_append_ms = active.index.summary.max_timestamp
 
     # -- what is known
 
@@ -161,6 +169,13 @@ class PartitionLog:
             self._last_append_ms = max(self._last_append_ms, *(header.max_timestamp for header in headers))
         self._append(frame.batches, headers, frame.end)
 
+    async def remember_append_time(self) -> None:
+        """Append times go on from the latest there is; the active segment may be empty."""
+        if self.config.append_time:
+            for segment in list(self.segments)[-2:]:
+                index = await self.index_of(segment)
+                self._last_append_ms = max(self._last_append_ms, index.summary.max_timestamp)
+
     def _with_rising_append_time(self, admitted: Admitted) -> Admitted:
         """Append times never go back, whatever the wall clock does."""
         if admitted.header.max_timestamp < self._last_append_ms:
@@ -186,7 +201,7 @@ class PartitionLog:
         segment.size_bytes += len(batches)
         self.end_offset = end
         self._has_notes = False
-        self._unflushed_records += end - start
+        self._flushing.appended(end - start)
         self._durability.appended(file, position + len(batches), end, sync=sync)
         self.tail.append(Chunk(start, end, batches))
 
@@ -207,7 +222,8 @@ class PartitionLog:
 
     def roll_if_old(self) -> None:
         """Seal the active segment once it is older than `segment.ms`, though nothing is appended."""
-        if self.segments.active.size_bytes > 0 and self._is_old(self.disk.clock.wall_ms()):
+        is_due = self.segments.active.size_bytes > 0 and self._is_old(self.disk.clock.wall_ms())
+        if is_due and not self.is_exclusive:
             self.roll()
 
     def roll(self) -> None:
@@ -217,7 +233,7 @@ class PartitionLog:
         sealed = self.segments.seal_active()
         self.segments.snapshot_producers(self.end_offset, self.producers)
         if self.config.flush_mode is FlushMode.OS:
-            self._unsynced_segments.append(sealed)
+            self._flushing.sealed(sealed)
         self.segments.start(self.end_offset, self)
 
     # -- reading
@@ -316,7 +332,7 @@ class PartitionLog:
         self.producers = producers
         self.stable_end = min(self.stable_end, end_offset)
         self._durability.truncated(end_offset)
-        self._unsynced_segments = [segment for segment in self._unsynced_segments if segment.base_offset < end_offset]
+        self._flushing.truncated(end_offset)
         self.tail.truncate(end_offset)
 
     async def reset(self, start: int, epochs: Sequence[EpochEntry] = (), producers: bytes = b"") -> None:
@@ -363,66 +379,35 @@ class PartitionLog:
     # -- durability
 
     async def wait_stable(self, offset: int) -> None:
-        """Return when `stable_end` has reached `offset`; `DiskFailed` if it never will."""
-        self._check_writable()
+        """Return when `stable_end` has reached `offset`; `DiskFailed` or `LogTruncated` if it never will."""
+        if self.failure is not None:
+            raise self.failure
         await self._durability.wait(offset, self.stable_end)
 
     def flush_is_due(self) -> bool:
         """Under flush.mode=os: do `flush.messages` or `flush.ms` ask for an fsync?"""
-        if self.config.flush_mode is FlushMode.FSYNC or self.synced_end == self.end_offset:
-            return False
-        messages, interval_ms = self.config.flush_messages, self.config.flush_ms
-        elapsed_ms = self.disk.clock.monotonic_ms() - self._flushed_ms
-        return (messages is not None and self._unflushed_records >= messages) or (
-            interval_ms is not None and elapsed_ms >= interval_ms
-        )
+        return self._flushing.is_due()
 
     async def flush(self) -> None:
         """Return when all that is in the log now would survive a power failure."""
-        target, generation = self.end_offset, self.generation
-        sealed, active = list(self._unsynced_segments), self.segments.active
-        self._unflushed_records = 0
-        self._flushed_ms = self.disk.clock.monotonic_ms()
-        await self._operations.barrier()
-        if self.synced_end >= target and not sealed:
-            return
-        # Beside the writer, not in its queue: others need not wait for a file that was long left unsynced.
-        for segment in sealed:
-            await self._sync_segment(segment)
-            if segment in self._unsynced_segments:  # not before it is true: others flush meanwhile
-                self._unsynced_segments.remove(segment)
-        await self._sync_segment(active)
-        if generation == self.generation:
-            self._durability.flushed(target)
-
-    async def _flush_sealed(self) -> None:
-        """Flush until all that is sealed is synced: more may be sealed while that goes on."""
-        await self.flush()
-        while self._unsynced_segments:
-            await self.flush()
-
-    async def _sync_segment(self, segment: Segment) -> None:
-        try:
-            file = await self.disk.segment_files.lease(segment)
-        except SegmentRetired:
-            return
-        try:
-            await self.disk.blocking.run_blocking(file.sync)
-        except OSError as error:
-            await self.disk.writer.fail(segment.path, error)
-        finally:
-            self.disk.segment_files.release(segment)
+        await self._flushing.flush()
 
     async def checkpoint(self) -> None:
-        """Note durably how far the log is synced, so that recovery need not read what is below."""
-        self._check_writable()
-        await self._checkpoint()
+        """Note durably how far the log is synced, so that recovery need not read what is below.
 
-    async def _checkpoint(self) -> None:
+        Nothing is done while the log is being cut, reset or closed.
+        """
+        self.check_open()
+        if not self.is_exclusive:
+            await self._checkpoint()
+
+    async def _checkpoint(self, *, is_closing: bool = False) -> None:
         if self._has_notes:
             await self._operations.barrier()  # they may be on their way
             return
-        await self._flush_sealed()
+        await self._flushing.flush_sealed()
+        if self.is_exclusive and not is_closing:
+            return
         # From here on there is no await before the end: what is noted is the log as it is now.
         active = self.segments.active
         assert active.index is not None
@@ -439,7 +424,7 @@ class PartitionLog:
         try:
             if self.failure is None:
                 self.is_exclusive = True
-                await self._checkpoint()
+                await self._checkpoint(is_closing=True)
         finally:
             self._is_closed = True
             append_file = self.segments.active.append_file
@@ -450,7 +435,7 @@ class PartitionLog:
     async def reconfigure(self, config: LogConfig) -> None:
         """Behave as `config` says from now on. Going back to fsync first syncs what was not."""
         if config.flush_mode is FlushMode.FSYNC and self.config.flush_mode is FlushMode.OS:
-            await self._flush_sealed()
+            await self._flushing.flush_sealed()
             file = self.segments.active.append_file
             assert file is not None
             self._durability.appended(file, file.appended, self.end_offset, sync=True)

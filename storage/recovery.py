@@ -131,9 +131,13 @@ class _Recovery:
                 self.segments[-1].size_bytes,
                 f"the log ends at offset {end_offset}, and was durable up to {self.checkpoint.recovery_point}",
             )
-        self._settle_epochs(end_offset)
-        self._remove_stale_snapshots(end_offset)
-        return self._result(end_offset, producers, active)
+        try:
+            self._settle_epochs(end_offset)
+            self._remove_stale_snapshots(end_offset)
+            return self._result(end_offset, producers, active)
+        except BaseException:
+            active.close()
+            raise
 
     # -- what is there
 

@@ -1,11 +1,10 @@
 """One segment of a log, and the open files of all of them."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from lograft.runtime.blocking import Blocking
+from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.files import File, Files, read_whole, replace_file
 from lograft.runtime.writer import AppendFile
 from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired
@@ -105,12 +104,8 @@ class SegmentFiles:
     async def _open(self, segment: Segment) -> File:
         if segment.retired:
             raise SegmentRetired(segment.path)
-        opening = asyncio.ensure_future(self._blocking.run_blocking(self._files.open, segment.path))
         try:
-            opened = await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            opening.add_done_callback(_close_opened)
-            raise
+            opened = await run_to_end(self._blocking, self._files.open, segment.path, dispose=lambda file: file.close())
         except FileNotFoundError:
             if segment.handle is not None:
                 return segment.handle
@@ -170,12 +165,6 @@ class SegmentFiles:
                 if is_rebuilt and not segment.retired:
                     on_rebuilt(segment, index.encode())
         return segment.index
-
-
-def _close_opened(opening: "asyncio.Future[File]") -> None:
-    """Who asked for the file went away before it was open."""
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
 
 
 def load_index(files: Files, segment: Segment, file: File, interval_bytes: int) -> tuple[SegmentIndex, bool]:

@@ -128,6 +128,8 @@ class SegmentList:
 
         def settle() -> None:
             for segment in segments:
+                if self._disk.writer.failure is not None:
+                    segment.size_bytes = segment.written_bytes  # the rest never comes
                 self._disk.segment_files.settle(segment)
 
         self._operations.remove_segments(segments)

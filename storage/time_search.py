@@ -7,7 +7,7 @@ from typing import Protocol
 
 from lograft.runtime.files import Buffer
 from lograft.storage.batch import decode_columns, iterate_batches
-from lograft.storage.errors import OffsetOutOfRange, SegmentRetired
+from lograft.storage.errors import InvalidBatch, OffsetOutOfRange, SegmentRetired
 from lograft.storage.header import BatchHeader
 from lograft.storage.index import SegmentIndex
 from lograft.storage.reader import Batches
@@ -125,16 +125,23 @@ async def _batches(log: SearchableLog, start: int, bound: int) -> AsyncGenerator
 
 
 def _first_in(batch: Buffer, start: int, bound: int, matches: Callable[[int], bool]) -> FoundTime | None:
-    columns = decode_columns(batch)
-    for offset, timestamp in zip(columns.offsets, columns.timestamps, strict=True):
+    for offset, timestamp in _times(batch):
         if start <= offset < bound and matches(timestamp):
             return FoundTime(offset, timestamp)
     return None
 
 
 def _greatest_in(batch: Buffer, start: int, bound: int, best: FoundTime | None) -> FoundTime | None:
-    columns = decode_columns(batch)
-    for offset, timestamp in zip(columns.offsets, columns.timestamps, strict=True):
+    for offset, timestamp in _times(batch):
         if start <= offset < bound and (best is None or timestamp > best.timestamp):
             best = FoundTime(offset, timestamp)
     return best
+
+
+def _times(batch: Buffer) -> list[tuple[int, int]]:
+    """The offset and timestamp of each record; none of a batch that was stored as sent, and that no one can open."""
+    try:
+        columns = decode_columns(batch)
+    except InvalidBatch:
+        return []
+    return list(zip(columns.offsets, columns.timestamps, strict=True))
