@@ -104,6 +104,8 @@ class Bootstrapping:
                 self._group = None
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+        finally:
+            self._group = None  # an offer that comes later finds no one to take it up
         self._waiting_reason = None
         return self._state
 

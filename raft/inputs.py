@@ -92,7 +92,7 @@ class InputQueue:
         self._messages = 0
         self._proposals = 0
         self._proposal_bytes = 0
-        self._reads = 0
+        self._reads = 0  # not answered yet
         self.dropped_messages = 0
         self.wake = asyncio.Event()
 
@@ -120,10 +120,15 @@ class InputQueue:
         self.put(proposal)
 
     def put_read(self, read: Read) -> None:
+        """`Overloaded` if too many wait, here or, asked already, for their answer."""
         if self._reads >= self._limits.max_reads:
             raise Overloaded(f"{self._reads} reads wait already")
         self._reads += 1
+        read.answer.add_done_callback(self._read_ended)
         self.put(read)
+
+    def _read_ended(self, answer: "asyncio.Future[int]") -> None:
+        self._reads -= 1
 
     def __bool__(self) -> bool:
         return bool(self._inputs)
@@ -131,5 +136,5 @@ class InputQueue:
     def drain(self) -> deque[Input]:
         """All there is."""
         drained, self._inputs = self._inputs, deque()
-        self._messages = self._proposals = self._proposal_bytes = self._reads = 0
+        self._messages = self._proposals = self._proposal_bytes = 0
         return drained

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lograft.raft.configuration import ConfigurationChange, Member, PromoteLearner, changed
+from lograft.raft.configuration import Configuration, ConfigurationChange, Member, PromoteLearner, changed
 from lograft.raft.entries import Command, Entry, NewConfiguration, NoOperation, Payload
 from lograft.raft.messages import (
     AppendRefusal,
@@ -59,6 +59,8 @@ def change_configuration(core: RaftCore, change: ConfigurationChange) -> int | N
     new = changed(core.configuration, change)
     if isinstance(change, PromoteLearner) and not _is_caught_up(core, role, change.member):
         return None
+    if not _hears_majority(core, role, new):
+        return None  # it could not be committed, and until it is, nothing else can
     index = _append(core, NewConfiguration(new))
     _track_members(core, role)
     _answer_reads(core, role)  # fewer voters may have to be heard now, and those left may have nothing more to say
@@ -66,8 +68,8 @@ def change_configuration(core: RaftCore, change: ConfigurationChange) -> int | N
 
 
 def _is_caught_up(core: RaftCore, role: Leader, member: Member) -> bool:
-    """A voter that lags would hold up commits as soon as another one fails."""
-    return role.progress[member].match_index >= core.log.commit_index
+    """A voter that lags, or is away, would hold up commits as soon as another one fails."""
+    return role.progress[member].match_index >= core.log.commit_index and _is_heard(core, role, member)
 
 
 def transfer(core: RaftCore, target: Member) -> bool:
@@ -108,7 +110,7 @@ def tick(core: RaftCore, role: Leader) -> None:
         return
     if role.transfer is not None and core.now_ms >= role.transfer.deadline_ms:
         role.transfer = None
-    if not _hears_majority(core, role):
+    if not _hears_majority(core, role, core.configuration):
         # Others may have elected someone else long ago, and whoever still asks us would wait in vain.
         core.become_follower(core.term)
         return
@@ -117,11 +119,14 @@ def tick(core: RaftCore, role: Leader) -> None:
     _begin_round(core, role)
 
 
-def _hears_majority(core: RaftCore, role: Leader) -> bool:
+def _hears_majority(core: RaftCore, role: Leader, configuration: Configuration) -> bool:
+    return configuration.is_majority(lambda voter: _is_heard(core, role, voter))
+
+
+def _is_heard(core: RaftCore, role: Leader, member: Member) -> bool:
+    """Has it answered within an election timeout?"""
     oldest_ms = core.now_ms - core.timing.election_max_ms
-    return core.configuration.is_majority(
-        lambda voter: voter == core.member or role.progress[voter].contact_ms >= oldest_ms
-    )
+    return member == core.member or role.progress[member].contact_ms >= oldest_ms
 
 
 def _begin_round(core: RaftCore, role: Leader) -> None:
@@ -185,7 +190,8 @@ def hear_follower(core: RaftCore, message: AppendResponse | AppendRefusal | Hear
         case AppendResponse():
             if progress.acknowledge(message.match_index):
                 _commit(core, role)
-                _finish_transfer_to(core, role, message.sender)
+                if core.role is role:  # it may have ended our office
+                    _finish_transfer_to(core, role, message.sender)
         case AppendRefusal():
             _find_agreement(core, progress, message)
         case HeartbeatResponse():

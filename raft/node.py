@@ -7,6 +7,7 @@ index = await node.read_index()         # what is read here from now on is as ne
 """
 
 import asyncio
+from collections import deque
 from typing import Any, assert_never
 
 from lograft.raft.alarm import Alarm, PatientTimer
@@ -83,6 +84,7 @@ class RaftNode:
         )
         self._timer = PatientTimer(self.core.timing.heartbeat_ms // 2)
         self._inputs = InputQueue(node_limits or NodeLimits())
+        self._taken: deque[Input] = deque()  # being taken in: should that break the node, they are answered, too
         self._requests = Requests(self.core)
         self._reads = Reads(runtime.rng)
         self._applied_waiters = AppliedWaiters()
@@ -230,7 +232,7 @@ class RaftNode:
         self._requests.stop()
         self._reads.stop(NodeStopped())
         self._applied_waiters.stop(NodeStopped())
-        for item in self._inputs.drain():
+        for item in [*self._taken, *self._inputs.drain()]:
             if isinstance(item, Propose | ChangeConfiguration | TransferLeadership | Read) and not item.answer.done():
                 item.answer.set_exception(NodeStopped())
 
@@ -342,14 +344,17 @@ class RaftNode:
 
     def _take_in_all(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        reads: list[asyncio.Future[int]] = []
-        for item in self._inputs.drain():
+        self._taken = self._inputs.drain()
+        reads: list[Read] = []
+        for item in self._taken:
             if isinstance(item, Read):
-                reads.append(item.answer)
+                reads.append(item)
             else:
                 self._take_in(item, now_ms)
         if reads:
-            self.core.read_index(self._reads.ask(reads, self.core.term, self.core.leader))
+            answers = [read.answer for read in reads]
+            self.core.read_index(self._reads.ask(answers, self.core.term, self.core.leader))
+        self._taken = deque()
 
     def _take_in(self, item: Input, now_ms: int) -> None:
         match item:

@@ -42,8 +42,8 @@ class RaftTransport:
         self._inbox: Inbox | None = None
         self._addresses: dict[int, str] = {}
         self._peers: dict[int, tuple[Peer, asyncio.Task[None]]] = {}
-        # The latest stream of each method and node: a new one means that the one before is dead, known here or not.
-        self._accepted: dict[tuple[str, int], Stream] = {}
+        # The latest stream of each method and member: a new one means that the one before is dead, known here or not.
+        self._accepted: dict[tuple[str, Member], Stream] = {}
         self._group: asyncio.TaskGroup | None = None
         self._is_closing = asyncio.Event()
         self._is_closed = asyncio.Event()
@@ -145,17 +145,19 @@ class RaftTransport:
         if self._inbox is None or self._is_closing.is_set():
             raise StreamError(Status.UNAVAILABLE, f"node {self._identity.node_id} takes no part yet, or no longer")
         sender = await admit(stream, self._identity)
-        earlier = self._accepted.get((method, sender.node_id))
+        if self._is_closing.is_set():
+            raise StreamError(Status.UNAVAILABLE, f"node {self._identity.node_id} takes no part any longer")
+        earlier = self._accepted.get((method, sender))
         if earlier is not None:
             earlier.reset()
-        self._accepted[method, sender.node_id] = stream
+        self._accepted[method, sender] = stream
         if sender.node_id in self._peers:
             self._peers[sender.node_id][0].is_heard_of()
         return self._inbox, sender
 
     def _release(self, stream: Stream, method: str, sender: Member) -> None:
-        if self._accepted.get((method, sender.node_id)) is stream:
-            del self._accepted[method, sender.node_id]
+        if self._accepted.get((method, sender)) is stream:
+            del self._accepted[method, sender]
 
 
 def _decode(data: bytes, sender: Member) -> list[Envelope]:

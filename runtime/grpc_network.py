@@ -32,8 +32,18 @@ _COMMON_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
 )
+# A peer that lost power, or a firewall its memory, sends no goodbye: without pings a connection to nowhere would be
+# taken for a live one until TCP gives up, many minutes later.
+_PING_INTERVAL_MS = 1000
+_PING_TIMEOUT_MS = 2000
 _SERVER_OPTIONS = (
     *_COMMON_OPTIONS,
+    ("grpc.http2.max_ping_strikes", 0),  # else it hangs up on callers who ping so often
+    ("grpc.keepalive_time_ms", _PING_INTERVAL_MS),
+    ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+    ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),  # else a second server binds the same port silently
 )
 
@@ -44,6 +54,11 @@ def _channel_options(timeout_ms: int) -> tuple[tuple[str, int], ...]:
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),  # each connect is a TCP connection of its own
         ("grpc.client_idle_timeout_ms", _NEVER_MS),
+        ("grpc.keepalive_time_ms", _PING_INTERVAL_MS),
+        ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+        ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.initial_reconnect_backoff_ms", 50),
         # The least time gRPC gives an attempt, too: shorter, and a slow answer would look like a refusal.
         ("grpc.min_reconnect_backoff_ms", max(50, timeout_ms)),

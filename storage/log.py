@@ -79,7 +79,10 @@ def _open_or_create(files: Files, directory: str, interval_bytes: int, wall_ms: 
 
 
 class PartitionLog:
-    """One replica's copy of a partition. Invariant: start_offset <= end_offset, stable_end <= end_offset."""
+    """One replica's copy of a partition. Invariant: start_offset <= end_offset, stable_end <= end_offset.
+
+    It does nothing by itself: what its owner sees to, and when, is in docs/storage.md.
+    """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, recovered: RecoveredLog) -> None:
         self.config = config

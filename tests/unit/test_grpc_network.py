@@ -103,3 +103,44 @@ def test_refusals_and_a_shutdown_print_nothing() -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", NOISE]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_peer_that_vanishes_without_a_goodbye_is_noticed() -> None:
+    """As after a power failure: packets go nowhere, and no one resets the connection."""
+
+    async def echo(stream: Stream) -> None:
+        while (message := await stream.receive()) is not None:
+            await stream.send(message)
+
+    async def main() -> None:
+        server = await serve(echo)
+        host, _, port = server.address.rpartition(":")
+        has_vanished = asyncio.Event()
+        ended = asyncio.Event()
+
+        async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while (data := await reader.read(65536)) and not has_vanished.is_set():
+                writer.write(data)
+            await ended.wait()
+            writer.close()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            from_server, to_server = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(pass_on(reader, to_server), pass_on(from_server, writer))
+
+        proxy_port = int(port) + 2000
+        proxy = await asyncio.start_server(accept, "127.0.0.1", proxy_port)
+        connection = await GrpcNetwork().connect(f"127.0.0.1:{proxy_port}")
+        stream = connection.open(METHOD)
+        await stream.send(b"there?")
+        assert await stream.receive() == b"there?"
+        has_vanished.set()
+        async with asyncio.timeout(60):
+            await connection.broken.wait()
+        ended.set()
+        await connection.close()
+        proxy.close()
+        await proxy.wait_closed()
+        await server.stop()
+
+    asyncio.run(main())

@@ -167,6 +167,28 @@ def test_a_learner_is_promoted_only_once_it_has_caught_up() -> None:
     assert cluster.change(1, PromoteLearner(member(4)))
 
 
+def test_a_learner_that_is_away_is_not_promoted() -> None:
+    """The new configuration could not be committed, and the cluster would have no leader until it is back."""
+    cluster = RaftCluster(1, empty=[2])
+    cluster.elect(1)
+    cluster.change(1, AddLearner(member(2)))
+    cluster.pass_time(500)
+    cluster.crash(2)
+    cluster.pass_time(5000)
+    assert cluster.change(1, PromoteLearner(member(2))) is None
+    assert cluster.leaders == [1]
+
+
+def test_no_voter_is_removed_if_those_left_have_no_majority_alive() -> None:
+    cluster = RaftCluster(3)
+    cluster.elect(1)
+    cluster.pass_time(300)
+    cluster.crash(3)
+    cluster.pass_time(2000)
+    assert cluster.change(1, RemoveMember(member(2))) is None
+    assert cluster.change(1, RemoveMember(member(3))) is not None
+
+
 def test_a_removed_leader_steps_down_once_committed() -> None:
     """Not before: it alone can see to it that its removal is committed."""
     cluster = RaftCluster(3)

@@ -18,7 +18,7 @@ from lograft.raft.errors import (
     RaftError,
 )
 from lograft.raft.inputs import NodeLimits
-from lograft.raft.messages import AppendRequest, Heartbeat
+from lograft.raft.messages import AppendRequest, Heartbeat, ReadIndexRequest
 from lograft.raft.node import RaftNode
 from lograft.raft.observers import NodeObserver
 from lograft.raft.proposals import Proposals
@@ -102,6 +102,40 @@ async def test_too_many_reads_are_refused() -> None:
         _, node = await led(cluster)
         results = await asyncio.gather(*(node.read_index() for _ in range(5)), return_exceptions=True)
         assert [type(result) for result in results] == [int, int, int, Overloaded, Overloaded]
+
+
+@virtual
+async def test_reads_that_were_asked_count_until_they_are_answered() -> None:
+    async with running(3, node_limits=NodeLimits(max_reads=3)) as cluster:
+        leader, _ = await led(cluster)
+        follower = next(host for host in cluster.living if host is not leader)
+        cluster.wires.drops = lambda envelope: isinstance(envelope.message, ReadIndexRequest)
+        reading = []
+        for _ in range(3):
+            reading.append(asyncio.ensure_future(follower.node.read_index()))
+            await asyncio.sleep(0.001)
+        with pytest.raises(Overloaded):
+            await follower.node.read_index()
+        for read in reading:
+            read.cancel()
+        await asyncio.sleep(0)
+        cluster.wires.drops = lambda envelope: False
+        assert await follower.node.read_index() > 0
+
+
+@virtual
+async def test_whoever_asks_in_the_turn_that_breaks_the_node_is_answered() -> None:
+    async with running(3) as cluster:
+        host, node = await led(cluster)
+        other = next(other for other in cluster.living if other is not host)
+        read = asyncio.ensure_future(node.read_index())
+        await asyncio.sleep(0)
+        node.receive(Heartbeat(other.member, node.core.term, 0, 1))  # two leaders in a term
+        proposal = asyncio.ensure_future(node.propose(b"after"))
+        await asyncio.wait([host.task])
+        assert isinstance(host.task.exception(), AssertionError)
+        results = await asyncio.gather(read, proposal, return_exceptions=True)
+        assert [type(result) for result in results] == [NodeStopped, NodeStopped]
 
 
 @virtual
