@@ -212,6 +212,19 @@ async def test_a_new_stream_of_a_node_takes_the_place_of_its_old_one(world: "Wor
         assert two.inbox.broken == [ONE]
 
 
+async def test_another_disk_under_the_same_node_id_does_not_take_its_place(world: "World") -> None:
+    """Two processes with one id would else break each other's streams for ever."""
+    async with WireNode(world.server, TWO) as two:
+        address = (await serve(world, two)).address
+        first = await greeted(world, address)
+        other = (await world.connect(address)).open(MESSAGES_METHOD)
+        await other.send(encode_hello(Hello(CLUSTER, member(1, directory=1), 2)))
+        assert await other.receive() is not None
+        await first.send(encode_envelopes([Envelope(TWO, heartbeat(ONE, 1))]))
+        await two.inbox.until(lambda: two.inbox.messages)
+        assert two.inbox.broken == []
+
+
 async def test_a_node_that_moved_is_followed_to_its_new_address(world: "World") -> None:
     async with AsyncExitStack() as stack:
         one, two = await joined(world, stack)

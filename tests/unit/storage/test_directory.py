@@ -322,3 +322,16 @@ def test_no_two_runs_share_a_directory_id() -> None:
         return (await opened(Machine(), seed)).identity
 
     assert run_virtual(lambda: identity(1)) != run_virtual(lambda: identity(2))
+
+
+@virtual
+async def test_a_partition_is_opened_once_and_again_only_after_it_was_closed() -> None:
+    directory = await opened(Machine())
+    first = asyncio.ensure_future(directory.open_partition(ORDERS, CONFIG))
+    await asyncio.sleep(0)
+    with pytest.raises(AssertionError):
+        await directory.open_partition(ORDERS, CONFIG)
+    append(await first, 2)
+    await directory.close_partition(ORDERS)
+    assert (await directory.open_partition(ORDERS, CONFIG)).end_offset == 2
+    await directory.close()
