@@ -164,6 +164,11 @@ class VirtualFiles:
         """
         self._failing_syncs.append(path_part)
 
+    @property
+    def syncs_to_fail(self) -> int:
+        """How many failures asked for with `fail_next_sync` have not come yet."""
+        return len(self._failing_syncs)
+
     def fail_writes(self, path_part: str | None = "") -> None:
         """Writes to files whose path contains `path_part` now raise EIO, having written a part; None ends it."""
         self._failing_writes = path_part

@@ -80,7 +80,8 @@ class SegmentList:
             assert handle is not None, "it is leased, so it is open"
             segment.append_file = self._disk.writer.adopt(handle, segment.size_bytes, observer)
         segment.index, segment.size_bytes = index, index.summary.size_bytes
-        self._disk.writer.truncate(segment.append_file, segment.size_bytes)
+        # Who waits for the cut waits for all that was asked, and is told there of a failure.
+        self._disk.writer.truncate(segment.append_file, segment.size_bytes).add_done_callback(_retrieve)
 
     # -- leaving
 
@@ -162,3 +163,8 @@ class SegmentList:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
+
+
+def _retrieve(answer: "asyncio.Future[None]") -> None:
+    if not answer.cancelled():
+        answer.exception()

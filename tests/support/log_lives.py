@@ -28,6 +28,8 @@ MENU: list[tuple[int, Any, Any]] = [
     (4, Story.flush, lambda rng: ()),
     (3, Story.reopen, lambda rng: ()),
     (2, Story.check_all, lambda rng: ()),
+    (1, Story.fail_sync, lambda rng: ()),
+    (2, Story.cancel, lambda rng: (rng.choice([0, 0.1, 1]),)),
     (10, Story.crash_soon, lambda rng: (rng.randint(1, 40), rng.random() < 0.5)),
 ]
 

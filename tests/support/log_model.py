@@ -14,7 +14,7 @@ from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.rng import Rng
-from lograft.runtime.writer import DiskWriter
+from lograft.runtime.writer import DiskFailed, DiskWriter
 from lograft.storage.admission import admit
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
 from lograft.storage.compaction import compact
@@ -82,6 +82,7 @@ class Story:
         self.model = Model()
         self.high_watermark = 0
         self.compacted_below = 0
+        self.failing_syncs = 0
         self.epoch = 0
         self.values = 0
         self.producers: dict[int, int] = {1: 0, 2: 0}  # next sequence
@@ -121,12 +122,18 @@ class Story:
             await self.task
         except (asyncio.CancelledError, SimulatedCrash):
             assert self.files.crashed
+        except DiskFailed:
+            await self.recover()
         finally:
             self.task = None
         if self.files.crashed:
             await self.recover()
 
     async def recover(self) -> None:
+        if self.files.syncs_to_fail < self.failing_syncs:
+            # What a failed sync left in memory would look durable to the next process: the machine must go, too.
+            self.power_fails = True
+            self.failing_syncs = self.files.syncs_to_fail
         log = getattr(self, "log", None)
         kept_end = self._must_keep(log)
         start_bounds = (self.model.start, log.start_offset if log is not None else self.model.start)
@@ -144,6 +151,10 @@ class Story:
                 await self.task
             except (asyncio.CancelledError, SimulatedCrash):
                 assert self.files.crashed
+                continue
+            except DiskFailed:
+                self.power_fails = True  # as above
+                kept_end = self._must_keep(log)
                 continue
             finally:
                 self.task = None
@@ -408,11 +419,27 @@ class Story:
     async def reopen(self) -> None:
         end, start = self.log.end_offset, self.log.start_offset
         await self.log.close()
+        if self.log.failure is not None:
+            raise self.log.failure
         await self.writer.close()
         await self.boot()
         assert (self.log.start_offset, self.log.end_offset) == (start, end)
         self.model.start = start
         await self.check()
+
+    async def fail_sync(self) -> None:
+        """The next sync of a file or a directory fails, whoever asks for it."""
+        self.failing_syncs += 1
+        self.files.fail_next_sync()
+
+    async def cancel(self, milliseconds: float) -> None:
+        """Whoever flushes gives up after a while; the log bears it."""
+        flushing = self.loop.create_task(self.log.flush())
+        await self.clock.sleep_ms(milliseconds)
+        flushing.cancel()
+        outcome = (await asyncio.gather(flushing, return_exceptions=True))[0]
+        if isinstance(outcome, DiskFailed):
+            raise outcome
 
     async def crash_soon(self, calls: int, power: bool) -> None:
         self.power_fails = power
