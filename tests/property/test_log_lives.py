@@ -13,13 +13,11 @@ STEPS = 200
 LIVES = int(os.environ.get("LOGRAFT_LIVES", "60"))
 FIRST_SEED = int(os.environ.get("LOGRAFT_SEED", random.SystemRandom().randrange(2**32)))
 
+# Each fails if its bug is put back. A change to the menu of operations, or to what the log asks of its disk, makes of a
+# seed another life: look for one that fails anew, or write the case down as a test of its own.
 KEPT_SEEDS = {
-    25: "producers were forgotten when the log start had passed the recovery point",
-    186: "compaction kept a producer's last batch, which was cut, and not the one before",
-    246: "a log whose start outlived its unsynced data opens empty there",
-    101742: "a truncation removed a segment's snapshot before the segment, and a crash kept the segment",
-    100459: "what a killed process had cut off, in memory only, came back after a power failure",
-    447: "a segment's name, made by a killed process, was relied on before it was durable",
+    900028: "producers were forgotten when the log start had passed the recovery point",
+    900012: "compaction kept a producer's last batch, which was cut, and not the one before",
 }
 
 
