@@ -153,7 +153,9 @@ class RaftProcess:
         try:
             while (message := await stream.receive()) is not None:
                 outcome = json.loads(message)
-                self._answers.pop(outcome["number"]).set_result(outcome)
+                answer = self._answers.pop(outcome["number"])
+                if not answer.done():  # whoever asked may have been cancelled
+                    answer.set_result(outcome)
         except StreamError:
             pass
         finally:
