@@ -16,6 +16,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 import grpc
 from grpc import ChannelConnectivity, aio
 
+from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.grpc_streams import CallStream, HandlerStream, LostStream
 from lograft.runtime.handling import run_handler
 from lograft.runtime.network import (
@@ -185,7 +186,7 @@ class GrpcNetwork:
         channel = aio.insecure_channel(address, options=_channel_options(timeout_ms))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await _until_ready(address, channel)
+                await keep_cancellation(_until_ready(address, channel))
         except TimeoutError:
             await channel.close()
             raise ConnectFailed(address, f"no answer within {timeout_ms} ms") from None

@@ -6,6 +6,7 @@ from typing import Any
 
 from grpc import StatusCode, aio
 
+from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.network import Status, StreamError, refuse_oversized
 
 ERROR_DETAIL_KEY = "lograft-error-bin"
@@ -60,9 +61,7 @@ class CallStream:
         refuse_oversized(message)
         self._sending = True
         try:
-            await self._raise_if_over()
-            await self._start()
-            await self._cython_call.send_serialized_message(message)
+            await keep_cancellation(self._send(message))
         except asyncio.CancelledError:
             raise self._cancellation() from None
         except aio.AioRpcError as error:
@@ -78,7 +77,7 @@ class CallStream:
         self._raise_if_dropped()
         self._receiving = True
         try:
-            message = await self._call.read()
+            message = await keep_cancellation(self._call.read())
         except asyncio.CancelledError:
             raise self._cancellation() from None
         except aio.AioRpcError as error:
@@ -93,8 +92,7 @@ class CallStream:
         assert not self._sending, "half_close during a send"
         self._half_closed = True
         try:
-            await self._start()
-            await self._call.done_writing()
+            await keep_cancellation(self._finish())
         except asyncio.CancelledError:
             raise self._cancellation() from None
         except (aio.AioRpcError, *_OVER_ERRORS):
@@ -122,6 +120,15 @@ class CallStream:
         self._call.cancel()
         if self._starting is not None:
             self._starting.cancel()
+
+    async def _send(self, message: bytes) -> None:
+        await self._raise_if_over()
+        await self._start()
+        await self._cython_call.send_serialized_message(message)
+
+    async def _finish(self) -> None:
+        await self._start()
+        await self._call.done_writing()
 
     async def _start(self) -> None:
         """Wait until the call may carry messages. A task of its own, because nothing else wakes the wait on a reset."""

@@ -141,9 +141,9 @@ class RaftProcess:
 
     async def _open(self) -> Stream:
         connection = await GrpcNetwork().connect(self.address, 1000)
-        if self._stream is not None:  # someone was faster
+        if (stream := self._stream) is not None:  # someone was faster
             await connection.close()
-            return self._stream
+            return stream
         self._connection = connection
         self._stream = connection.open(CONTROL_METHOD)
         self._reading = asyncio.ensure_future(self._read(connection, self._stream))
