@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-ROOMS := chaos clients lograft proto raft runtime storage
+ROOMS := chaos clients lograft metadata proto raft runtime storage
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,11 @@ bench-storage: setup ## batch codec and partition log, against a bare write and 
 bench-raft: setup ## a cluster of three processes, against a bare LMDB commit and a bare gRPC round trip
 	$(VENV)/python benchmarks/raft.py
 
+bench-metadata: setup ## three controllers: 10,000 partitions created, leaders elected anew, image loaded
+	$(VENV)/python benchmarks/metadata.py
+
 clean: ## remove all that make made
 	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-unit test-integration sim lint format typecheck proto bench-storage bench-raft clean
+.PHONY: help setup test test-unit test-integration sim lint format typecheck proto bench-storage bench-raft bench-metadata clean

@@ -39,6 +39,24 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUT_OF_ORDER_SEQUENCE: _ClassVar[ErrorCode]
     DUPLICATE_SEQUENCE: _ClassVar[ErrorCode]
     INVALID_PRODUCER_EPOCH: _ClassVar[ErrorCode]
+    STALE_PARTITION_EPOCH: _ClassVar[ErrorCode]
+    INELIGIBLE_REPLICA: _ClassVar[ErrorCode]
+    UNKNOWN_BROKER: _ClassVar[ErrorCode]
+    DUPLICATE_BROKER: _ClassVar[ErrorCode]
+    WRONG_CLUSTER: _ClassVar[ErrorCode]
+    UNSUPPORTED_FEATURE_LEVEL: _ClassVar[ErrorCode]
+    INVALID_PARTITIONS: _ClassVar[ErrorCode]
+    INVALID_REPLICAS: _ClassVar[ErrorCode]
+    NOT_ENOUGH_BROKERS: _ClassVar[ErrorCode]
+    INVALID_REASSIGNMENT: _ClassVar[ErrorCode]
+    NO_REASSIGNMENT: _ClassVar[ErrorCode]
+    ELECTION_NOT_NEEDED: _ClassVar[ErrorCode]
+    PREFERRED_LEADER_NOT_AVAILABLE: _ClassVar[ErrorCode]
+    ELIGIBLE_LEADER_NOT_AVAILABLE: _ClassVar[ErrorCode]
+    BROKER_IN_USE: _ClassVar[ErrorCode]
+    CONTROLLER_MOVED: _ClassVar[ErrorCode]
+    INVALID_QUORUM_CHANGE: _ClassVar[ErrorCode]
+    QUORUM_CHANGE_NOT_NOW: _ClassVar[ErrorCode]
 NONE: ErrorCode
 INTERNAL: ErrorCode
 INVALID_REQUEST: ErrorCode
@@ -71,6 +89,24 @@ UNKNOWN_PRODUCER_ID: ErrorCode
 OUT_OF_ORDER_SEQUENCE: ErrorCode
 DUPLICATE_SEQUENCE: ErrorCode
 INVALID_PRODUCER_EPOCH: ErrorCode
+STALE_PARTITION_EPOCH: ErrorCode
+INELIGIBLE_REPLICA: ErrorCode
+UNKNOWN_BROKER: ErrorCode
+DUPLICATE_BROKER: ErrorCode
+WRONG_CLUSTER: ErrorCode
+UNSUPPORTED_FEATURE_LEVEL: ErrorCode
+INVALID_PARTITIONS: ErrorCode
+INVALID_REPLICAS: ErrorCode
+NOT_ENOUGH_BROKERS: ErrorCode
+INVALID_REASSIGNMENT: ErrorCode
+NO_REASSIGNMENT: ErrorCode
+ELECTION_NOT_NEEDED: ErrorCode
+PREFERRED_LEADER_NOT_AVAILABLE: ErrorCode
+ELIGIBLE_LEADER_NOT_AVAILABLE: ErrorCode
+BROKER_IN_USE: ErrorCode
+CONTROLLER_MOVED: ErrorCode
+INVALID_QUORUM_CHANGE: ErrorCode
+QUORUM_CHANGE_NOT_NOW: ErrorCode
 
 class ErrorDetail(_message.Message):
     __slots__ = ("code", "message", "retriable", "leader_id", "leader_address", "leader_epoch")

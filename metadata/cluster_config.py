@@ -1,0 +1,57 @@
+"""The configuration of the cluster and of single brokers. Pure."""
+
+from collections.abc import Mapping
+
+from lograft.metadata.config_key import LONG_MAX, ConfigKey, Flag, OneOf, Whole, by_name
+from lograft.metadata.topic_config import TOPIC_CONFIG
+
+_MOST_PARTITIONS = 10_000
+_MOST_REPLICAS = 2**15 - 1
+
+_OWN_KEYS = by_name(
+    ConfigKey(
+        "auto.create.topics.enable", Flag(), "false",
+        "Is a topic created when a client first asks for it?",
+    ),
+    ConfigKey(
+        "default.replication.factor", Whole(1, _MOST_REPLICAS), "3",
+        "How many replicas a topic gets if its creator does not say; fewer if there are not so many brokers.",
+    ),
+    ConfigKey(
+        "leader.rebalance.enable", Flag(), "true",
+        "Do leaders move back to the first replica of each partition by themselves?",
+    ),
+    ConfigKey(
+        "leader.rebalance.interval.ms", Whole(100, LONG_MAX), "30000",
+        "How often it is looked whether leaders should move back.",
+    ),
+    ConfigKey(
+        "num.partitions", Whole(1, _MOST_PARTITIONS), "1",
+        "How many partitions a topic gets if its creator does not say.",
+    ),
+    ConfigKey(
+        "offsets.topic.replication.factor", Whole(1, _MOST_REPLICAS), "3",
+        "How many replicas the topic of group offsets gets; it is created once there are so many brokers.",
+    ),
+    ConfigKey(
+        "replica.lag.time.max.ms", Whole(100, LONG_MAX), "10000",
+        "How long a follower may be behind before it leaves the ISR.",
+    ),
+)  # fmt: skip
+
+CLUSTER_CONFIG: Mapping[str, ConfigKey] = {**TOPIC_CONFIG, **_OWN_KEYS}
+"""The cluster's own keys, and those of topics: what is set here is the default of every topic."""
+
+BROKER_CONFIG: Mapping[str, ConfigKey] = by_name(
+    ConfigKey(
+        "log.level", OneOf(("debug", "info", "warning", "error")), "info",
+        "How grave an event must be to appear in the broker's log of events.",
+    ),
+)  # fmt: skip
+
+
+def cluster_default_of(key: str) -> str:
+    """What one of the cluster's own keys is where nothing is set."""
+    default = _OWN_KEYS[key].default
+    assert default is not None
+    return default

@@ -1,0 +1,164 @@
+"""A controller, whole: the Raft node, the metadata it keeps, who decides on it, and all that it serves.
+
+node = ControllerNode(runtime, store, await store.load(), {1: "host1:9093", ...})
+server = await runtime.network.serve(address, node.handlers(), on_panic)
+group.create_task(node.run())
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lograft.metadata.active_controller import ActiveController
+from lograft.metadata.admin_service import AdminService
+from lograft.metadata.cluster_service import ClusterService
+from lograft.metadata.controller_service import ControllerService
+from lograft.metadata.controller_timers import ControllerTimers, ControllerTiming, usual_chores
+from lograft.metadata.first_records import FirstRecords
+from lograft.metadata.heartbeat_service import HeartbeatService
+from lograft.metadata.log_ends import LogEnds
+from lograft.metadata.machine import MetadataMachine
+from lograft.metadata.publishing import Publishing
+from lograft.metadata.quorum import Quorum
+from lograft.metadata.quorum_service import QuorumService
+from lograft.metadata.reported_ends import ReportedEnds
+from lograft.metadata.sessions import Sessions, SessionTiming
+from lograft.raft.bootstrapping import Bootstrapping
+from lograft.raft.core import RaftTiming
+from lograft.raft.node import RaftNode
+from lograft.raft.ports import Store, StoredState
+from lograft.raft.racing import until_first
+from lograft.raft.snapshotting import SnapshotPolicy
+from lograft.raft.transport import RaftTransport
+from lograft.runtime.network import Handler
+from lograft.runtime.world import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """How patient it is, and when it snapshots."""
+
+    timing: ControllerTiming = field(default_factory=ControllerTiming)
+    sessions: SessionTiming = field(default_factory=SessionTiming)
+    raft: RaftTiming = field(default_factory=RaftTiming)
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+
+
+class ControllerNode:
+    """`controllers`: the address of each, by node id, this one included. The server is the caller's, and should serve
+    `handlers()` from before `run` until after it: at a first start the controllers have to find each other.
+
+    `run` ends with `close`, the store closed; or it raises: a failed store, a broken invariant. Then the node must
+    stop.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        store: Store,
+        state: StoredState,
+        controllers: Mapping[int, str],
+        settings: ControllerSettings | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._store = store
+        self._settings = settings or ControllerSettings()
+        self._controllers = dict(controllers)
+        identity, clock = store.identity, runtime.clock
+        self._bootstrapping = Bootstrapping(runtime, store, state, controllers)
+        self._transport = RaftTransport(runtime, identity)
+        self.quorum = Quorum(identity.member, clock)
+        self.machine = MetadataMachine()
+        self.active = ActiveController(self.quorum, self.machine)
+        self.sessions = Sessions(self._settings.sessions)
+        self._reported_ends = ReportedEnds()
+        self.machine.listen(self._reported_ends)
+        self._publishing = Publishing(runtime, self.machine, identity.cluster_id)
+        self._first_records = FirstRecords(clock, self.active)
+        self._timers = ControllerTimers(
+            runtime, self.active, self.sessions, usual_chores(self._log_ends, self._settings.timing),
+            self._settings.timing,
+        )  # fmt: skip
+        heartbeats = HeartbeatService(
+            clock, identity.cluster_id, self.active, self.machine, self.sessions, self._reported_ends, controllers
+        )
+        self._services = (
+            ControllerService(
+                clock, identity.cluster_id, self.active, self.sessions, heartbeats, self.quorum.latest_index
+            ),
+            AdminService(runtime, self.active, self._controllers, self._log_ends),
+            QuorumService(runtime, lambda: self.raft, self._transport, self._controllers, identity.cluster_id),
+            ClusterService(
+                runtime, self.machine, identity.cluster_id, self.quorum.latest_index, lambda: self.active.active_hint
+            ),
+        )
+        self._is_closing = asyncio.Event()
+
+    @property
+    def raft(self) -> RaftNode | None:
+        """None until the node takes part in the quorum."""
+        return self.quorum.node
+
+    @property
+    def waiting_reason(self) -> str | None:
+        """Why the node does not take part yet, for people; None once it does."""
+        return self._bootstrapping.waiting_reason
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """What the node's server is to serve, by method."""
+        handlers = {**self._bootstrapping.handlers(), **self._transport.handlers(), **self._publishing.handlers()}
+        for service in self._services:
+            handlers.update(service.handlers())
+        return handlers
+
+    async def run(self) -> None:
+        """Take part, until `close`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._transport.run(), name="raft-transport")
+            self._transport.set_addresses(self._controllers)
+            state = await self._until_taking_part()
+            if state is None:
+                await self._transport.close()
+                await self._store.close()
+            else:
+                await self._take_part(state, group)
+
+    async def close(self) -> None:
+        """Have `run` end. What waits is answered with an error."""
+        self._is_closing.set()
+
+    async def _until_taking_part(self) -> StoredState | None:
+        """What the node starts with; None if it is to close before it could."""
+        state: StoredState | None = None
+
+        async def bootstrap() -> None:
+            nonlocal state
+            state = await self._bootstrapping.run()
+
+        await until_first(bootstrap(), self._is_closing.wait())
+        return state if not self._is_closing.is_set() else None
+
+    async def _take_part(self, state: StoredState, group: asyncio.TaskGroup) -> None:
+        settings = self._settings
+        raft = RaftNode(
+            self._runtime, self._store, state, self._transport, self.machine,
+            timing=settings.raft, policy=settings.snapshots,
+        )  # fmt: skip
+        for observer in (self.machine, self.active, self._first_records, self._timers):
+            raft.observe(observer)
+        self._bootstrapping.follow(lambda: raft.status().configuration)
+        running = group.create_task(raft.run(), name="raft")
+        beside = [
+            group.create_task(part.run(), name=type(part).__name__)
+            for part in (self.active, self._first_records, self._timers, self._publishing)
+        ]
+        self.quorum.node = raft
+        await self._is_closing.wait()
+        self.active.close()
+        await raft.close()
+        await asyncio.wait([running])
+        for task in beside:
+            task.cancel()
+
+    def _log_ends(self) -> LogEnds:
+        return self._reported_ends.log_ends

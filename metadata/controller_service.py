@@ -1,0 +1,171 @@
+"""The private service of controllers: what brokers ask of them, but for the stream of the metadata
+(`publishing.py`)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from lograft.metadata.active_controller import ActiveController
+from lograft.metadata.alter_partition import Alteration, Altered, IsrMember, alter_partitions
+from lograft.metadata.calling import unary
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.failures import report_failures
+from lograft.metadata.heartbeat_service import HeartbeatService
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.methods import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITIONS,
+    HEARTBEAT,
+    READ_INDEX,
+    REGISTER,
+    REPORT_FAILURES,
+)
+from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
+from lograft.metadata.producer_ids import allocate_producer_ids
+from lograft.metadata.registration import Registration, register
+from lograft.metadata.sessions import Sessions
+from lograft.metadata.stream_errors import detail_of
+from lograft.metadata.wire import read_uuid
+from lograft.proto import errors_pb2
+from lograft.proto.controller_pb2 import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionsRequest,
+    AlterPartitionsResponse,
+    MetadataIndexRequest,
+    MetadataIndexResponse,
+    RegisterRequest,
+    RegisterResponse,
+    ReportFailuresRequest,
+    ReportFailuresResponse,
+)
+from lograft.runtime.clock import Clock
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import Handler
+
+log = get_logger(__name__)
+
+
+class ControllerService:
+    """Every controller has it; what only the active one can do, the others refuse with a hint where that is."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        cluster_id: str,
+        active: ActiveController,
+        sessions: Sessions,
+        heartbeats: HeartbeatService,
+        read_index: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._clock = clock
+        self._cluster_id = cluster_id
+        self._active = active
+        self._sessions = sessions
+        self._heartbeats = heartbeats
+        self._read_index = read_index
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """What the node's server is to serve, by method."""
+        return {
+            REGISTER: unary(self._register, RegisterRequest),
+            HEARTBEAT: self._heartbeats.serve,
+            ALTER_PARTITIONS: unary(self._alter_partitions, AlterPartitionsRequest),
+            REPORT_FAILURES: unary(self._report_failures, ReportFailuresRequest),
+            ALLOCATE_PRODUCER_IDS: unary(self._allocate_producer_ids, AllocateProducerIdsRequest),
+            READ_INDEX: unary(self._serve_read_index, MetadataIndexRequest),
+        }
+
+    async def _register(self, request: RegisterRequest) -> RegisterResponse:
+        check_cluster(self._cluster_id, request.cluster_id)
+        registration = Registration(
+            broker_id=BrokerId(request.broker_id),
+            incarnation=read_uuid(request.incarnation, "incarnation"),
+            address=request.address,
+            rack=request.rack if request.HasField("rack") else None,
+            directories=tuple(read_uuid(directory, "directories") for directory in request.directories),
+            boot_id=request.boot_id,
+            clean_epoch=BrokerEpoch(request.clean_epoch) if request.HasField("clean_epoch") else None,
+            min_feature_level=request.min_feature_level,
+            max_feature_level=request.max_feature_level,
+        )
+        committed = await self._active.submit(
+            lambda image: register(image, registration, is_old_alive=self._is_alive(image, registration.broker_id))
+        )
+        log.info(
+            "broker_registered", broker_id=request.broker_id, epoch=committed.answer, address=request.address,
+            rack=registration.rack, directories=len(registration.directories),
+        )  # fmt: skip
+        return RegisterResponse(broker_epoch=committed.answer, index=committed.index)
+
+    def _is_alive(self, image: ClusterImage, broker_id: BrokerId) -> bool:
+        """Is the process that is registered at the moment heard of?"""
+        broker = image.brokers.get(broker_id)
+        return broker is not None and self._sessions.is_alive(broker_id, broker.epoch, self._clock.monotonic_ms())
+
+    async def _alter_partitions(self, request: AlterPartitionsRequest) -> AlterPartitionsResponse:
+        broker_id, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        alterations = [_alteration(item) for item in request.items]
+        committed = await self._active.submit(lambda image: alter_partitions(image, broker_id, epoch, alterations))
+        response = AlterPartitionsResponse(index=committed.index)
+        for altered in committed.answer:
+            _fill_result(response.results.add(), altered)
+        return response
+
+    async def _report_failures(self, request: ReportFailuresRequest) -> ReportFailuresResponse:
+        broker_id, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        directories = [read_uuid(directory, "failed_directories") for directory in request.failed_directories]
+        corrupt = [
+            (TopicId(read_uuid(replica.topic_id, "topic_id")), replica.partition)
+            for replica in request.corrupt_replicas
+        ]
+        committed = await self._active.submit(
+            lambda image: report_failures(image, broker_id, epoch, directories, corrupt)
+        )
+        log.warning(
+            "broker_reported_failures", broker_id=broker_id, directories=[str(directory) for directory in directories],
+            corrupt_replicas=len(corrupt), reason=request.reason,
+        )  # fmt: skip
+        return ReportFailuresResponse(index=committed.index)
+
+    async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        broker_id, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        committed = await self._active.submit(lambda image: allocate_producer_ids(image, broker_id, epoch))
+        return AllocateProducerIdsResponse(first=committed.answer.first, count=committed.answer.count)
+
+    async def _serve_read_index(self, _: MetadataIndexRequest) -> MetadataIndexResponse:
+        return MetadataIndexResponse(index=await self._read_index())
+
+
+def check_cluster(own: str, other: str) -> None:
+    if other != own:
+        raise ControllerError(
+            errors_pb2.WRONG_CLUSTER, f"this controller belongs to cluster {own!r}, not {other!r}: check cluster_id"
+        )
+
+
+def _alteration(item: AlterPartitionsRequest.Item) -> Alteration:
+    return Alteration(
+        TopicId(read_uuid(item.topic_id, "topic_id")),
+        item.partition,
+        LeaderEpoch(item.leader_epoch),
+        PartitionEpoch(item.partition_epoch),
+        tuple(
+            IsrMember(
+                BrokerId(member.broker_id),
+                BrokerEpoch(member.broker_epoch),
+                read_uuid(member.directory_id, "directory_id"),
+            )
+            for member in item.isr
+        ),
+    )
+
+
+def _fill_result(result: AlterPartitionsResponse.Result, altered: Altered) -> None:
+    result.topic_id = altered.topic_id.bytes
+    result.partition = altered.number
+    match altered.outcome:
+        case ControllerError() as error:
+            result.error.CopyFrom(detail_of(error))
+        case Partition() as partition:
+            result.leader_epoch = partition.leader_epoch
+            result.partition_epoch = partition.partition_epoch
+            result.isr.extend(partition.isr)

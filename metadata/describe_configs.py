@@ -1,0 +1,73 @@
+"""What the configuration of a topic, of a broker or of the cluster is, and where each value comes from. Pure."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from lograft.metadata.config_key import ConfigKey, check_keys
+from lograft.metadata.config_resource import KEYS, OWNERS, check_resource, topic_of
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.settings import CLUSTER, min_isr_of
+from lograft.metadata.topic_config import MIN_ISR
+
+
+class ConfigSource(Enum):
+    """Where a value is set. DEFAULT: nowhere."""
+
+    TOPIC = 1
+    BROKER = 2
+    CLUSTER = 3
+    DEFAULT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One key. `value` is in force; `default` is what it would be if nothing were set anywhere. Either is None if it
+    depends on the topic. `kind` is the type of value in a word, `accepts` in a phrase."""
+
+    key: str
+    value: str | None
+    source: ConfigSource
+    default: str | None
+    description: str
+    kind: str
+    accepts: str
+
+
+_SOURCES = {
+    ResourceKind.TOPIC: ConfigSource.TOPIC,
+    ResourceKind.BROKER: ConfigSource.BROKER,
+    ResourceKind.CLUSTER: ConfigSource.CLUSTER,
+}
+
+
+def describe(image: ClusterImage, resource: ConfigResource, keys: Collection[str] | None = None) -> list[ConfigValue]:
+    """Every key of the resource, or those of `keys`, in order. UNKNOWN_TOPIC, UNKNOWN_BROKER or INVALID_CONFIG if there
+    is no such thing."""
+    check_resource(image, resource)
+    known = KEYS[resource.kind]
+    if keys is not None:
+        check_keys(known, keys, OWNERS[resource.kind])
+    return [_value_of(image, resource, known[name]) for name in sorted(known if keys is None else set(keys))]
+
+
+def _value_of(image: ClusterImage, resource: ConfigResource, key: ConfigKey) -> ConfigValue:
+    setting, source = _setting_of(image, resource, key.name)
+    value, default = setting if setting is not None else key.default, key.default
+    if key.name == MIN_ISR and resource.kind is ResourceKind.TOPIC:
+        # Where partitions differ in the number of their replicas, what holds for all of them.
+        partitions = topic_of(image, resource).partitions.values()
+        fewest = min(partition.replication_factor for partition in partitions)
+        value, default = str(min_isr_of(setting, fewest)), str(min_isr_of(None, fewest))
+    return ConfigValue(key.name, value, source, default, key.description, key.kind.name, key.kind.accepts)
+
+
+def _setting_of(image: ClusterImage, resource: ConfigResource, key: str) -> tuple[str | None, ConfigSource]:
+    """What is set nearest to the resource: what a topic does not set, the cluster may."""
+    levels = [resource, CLUSTER] if resource.kind is ResourceKind.TOPIC else [resource]
+    for level in levels:
+        setting = image.config_of(level).get(key)
+        if setting is not None:
+            return setting, _SOURCES[level.kind]
+    return None, ConfigSource.DEFAULT

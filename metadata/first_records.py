@@ -1,0 +1,58 @@
+"""What a cluster's metadata begins with: written by the first controller that is ever active."""
+
+import asyncio
+
+from lograft.metadata.active_controller import ActiveController
+from lograft.metadata.decision import Decision
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.records import FeatureLevelChanged
+from lograft.raft.observers import NodeObserver
+from lograft.runtime.clock import Clock
+from lograft.runtime.logging import get_logger
+
+log = get_logger(__name__)
+
+_RETRY_MS = 100
+
+MIN_FEATURE_LEVEL = 1
+FEATURE_LEVEL = 1
+"""The least and the greatest level that this version works with; new clusters get the greatest."""
+
+
+def begin_cluster(image: ClusterImage) -> Decision[int]:
+    """The feature level of the cluster."""
+    if image.feature_level > 0:
+        return Decision((), image.feature_level)
+    return Decision((FeatureLevelChanged(FEATURE_LEVEL),), FEATURE_LEVEL)
+
+
+class FirstRecords(NodeObserver):
+    """Observes the node after the controller does."""
+
+    def __init__(self, clock: Clock, controller: ActiveController) -> None:
+        self._clock = clock
+        self._controller = controller
+        self._is_taken = asyncio.Event()
+
+    def leadership_taken(self, term: int) -> None:
+        self._is_taken.set()
+
+    async def run(self) -> None:
+        """Until cancelled. What fails because the office was lost is left to the next who has it."""
+        while True:
+            await self._is_taken.wait()
+            self._is_taken.clear()
+            if self._controller.image.feature_level == 0:
+                await self._begin()
+
+    async def _begin(self) -> None:
+        try:
+            level = (await self._controller.submit(begin_cluster)).answer
+        except ControllerError as error:
+            log.info("cluster_not_begun", reason=error.message)
+            await self._clock.sleep_ms(_RETRY_MS)
+            if self._controller.is_active:
+                self._is_taken.set()
+        else:
+            log.info("cluster_begun", feature_level=level)

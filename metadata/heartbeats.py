@@ -1,0 +1,120 @@
+"""A broker's heartbeats to one controller: a stream that is made anew whenever it is lost, or silent for too long."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from lograft.metadata.methods import HEARTBEAT
+from lograft.metadata.retrying import Backoff, Complaints
+from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
+from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from lograft.raft.racing import until_first
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
+from lograft.runtime.world import Runtime
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatTimes:
+    """The controller waits `first_retry_ms` many times over before it takes a broken stream for a broken broker."""
+
+    interval_ms: int = 500
+    silence_ms: int = SILENCE_LIMIT_MS
+    connect_timeout_ms: int = 1000
+    first_retry_ms: int = 20
+    last_retry_ms: int = 500
+    refused_retry_ms: int = 5000
+
+
+class Compose(Protocol):
+    """Makes a heartbeat of what is true now. `is_to_active`: its receiver said that it is the active controller."""
+
+    def __call__(self, *, is_to_active: bool) -> BrokerHeartbeatRequest: ...
+
+
+class Heartbeats:
+    """To controller `controller_id` at `address`. `heard` is told of each answer."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        controller_id: int,
+        address: str,
+        compose: Compose,
+        heard: Callable[[int, BrokerHeartbeatResponse], None],
+        times: HeartbeatTimes,
+    ) -> None:
+        self._runtime = runtime
+        self._controller_id = controller_id
+        self._address = address
+        self._compose = compose
+        self._heard = heard
+        self._times = times
+        self._is_urgent = asyncio.Event()
+        self._is_to_active = False
+        self._backoff = Backoff(runtime.rng, times.first_retry_ms, times.last_retry_ms)
+        self._complaints = Complaints(log.bind(controller=controller_id, address=address), "heartbeats_failed")
+
+    def hurry(self) -> None:
+        """Send the next one now: what the broker wants has changed."""
+        self._is_urgent.set()
+
+    async def run(self) -> None:
+        """Keep the stream, until cancelled."""
+        while True:
+            try:
+                await self._converse()
+            except ConnectFailed as error:
+                self._complaints.complain("unreachable", error.reason)
+            await self._runtime.clock.sleep_ms(self._delay_ms())
+
+    async def _converse(self) -> None:
+        connection = await self._runtime.network.connect(self._address, self._times.connect_timeout_ms)
+        try:
+            stream = connection.open(HEARTBEAT)
+            silence = Silence(self._runtime.clock, self._times.silence_ms)
+            await until_first(
+                self._send(stream), self._receive(stream, silence), self._tire(silence), connection.broken.wait()
+            )
+        finally:
+            await connection.close()
+
+    async def _send(self, stream: Stream) -> None:
+        try:
+            while True:
+                self._is_urgent.clear()
+                heartbeat = self._compose(is_to_active=self._is_to_active)
+                await stream.send(heartbeat.SerializeToString())
+                await until_first(self._is_urgent.wait(), self._runtime.clock.sleep_ms(self._times.interval_ms))
+        except StreamError as error:
+            self._complaints.complain(error.status.name.lower(), error.message)
+
+    async def _receive(self, stream: Stream, silence: Silence) -> None:
+        try:
+            while (data := await stream.receive()) is not None:
+                silence.heard()
+                answer = BrokerHeartbeatResponse.FromString(data)
+                self._backoff.succeeded()
+                self._complaints.succeeded()
+                self._is_to_active = answer.is_active
+                self._heard(self._controller_id, answer)
+            self._complaints.complain("ended", "the controller ended the stream")
+        except StreamError as error:
+            self._complaints.complain(error.status.name.lower(), error.message)
+        except DecodeError as error:
+            self._complaints.complain("unreadable", f"not a heartbeat's answer: {error}")
+
+    async def _tire(self, silence: Silence) -> None:
+        await silence.too_long()
+        self._complaints.complain("silent", f"nothing heard for {self._times.silence_ms} ms")
+
+    def _delay_ms(self) -> float:
+        delay_ms = self._backoff.next_ms()
+        if self._complaints.kind == Status.FAILED_PRECONDITION.name.lower():
+            return delay_ms + self._times.refused_retry_ms  # of another cluster: someone has to change a setting first
+        return delay_ms

@@ -1,0 +1,43 @@
+"""Leaders move back to the preferred replicas by themselves. Pure."""
+
+from itertools import chain, islice, zip_longest
+
+from lograft.metadata.decision import Decision
+from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.elect_leaders import can_lead, move_leader
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId
+from lograft.metadata.records import PartitionChanged
+from lograft.metadata.settings import cluster_setting
+
+# Each move is a short pause for who reads and writes the partition: not all at once.
+MOVES_AT_ONCE = 100
+
+
+def rebalance_leaders(image: ClusterImage, limit: int = MOVES_AT_ONCE) -> Decision[int]:
+    """Give leadership back to up to `limit` preferred leaders that are in sync and stay, the brokers taking turns; how
+    many got it. A partition that is being reassigned is left alone.
+
+    Looks at every partition: some milliseconds for 10,000, so not for each change but every half minute or so.
+    """
+    if cluster_setting(image, "leader.rebalance.enable") == "false":
+        return Decision((), 0)
+    turns = zip_longest(*_waiting(image).values())
+    moved = islice((key for key in chain.from_iterable(turns) if key is not None), limit)
+    records: list[PartitionChanged] = []
+    for topic_id, number in moved:
+        before = image.topics[topic_id].partitions[number]
+        after = move_leader(image, topic_id, before, before.preferred_leader)
+        records.append(PartitionChanged(topic_id, number, after))
+    return Decision(tuple(records), len(records))
+
+
+def _waiting(image: ClusterImage) -> dict[BrokerId, list[PartitionKey]]:
+    """For each broker, what it could lead and should, but does not."""
+    waiting: dict[BrokerId, list[PartitionKey]] = {}
+    for topic_id, topic in image.topics.items():
+        for number, partition in topic.partitions.items():
+            preferred = partition.preferred_leader
+            if partition.leader != preferred and not partition.is_reassigning and can_lead(image, partition, preferred):
+                waiting.setdefault(preferred, []).append((topic_id, number))
+    return waiting

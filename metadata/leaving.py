@@ -1,0 +1,33 @@
+"""A broker leaves ISRs: because it is fenced, starts anew, or lost a replica. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from lograft.metadata.broker import Broker
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId, Partition, TopicId
+from lograft.metadata.partition_change import Conditions, settle
+from lograft.metadata.records import PartitionChanged
+from lograft.metadata.settings import effective_min_isr
+
+Hosted = tuple[TopicId, int, Partition]
+
+
+def leave_isrs(
+    image: ClusterImage,
+    broker_id: BrokerId,
+    hosted: Iterable[Hosted],
+    brokers: Mapping[BrokerId, Broker],
+    *,
+    is_data_lost: bool = False,
+) -> Iterator[PartitionChanged]:
+    """What becomes of those of `hosted` that change. `brokers`: as they are once this is applied.
+
+    `is_data_lost`: what the broker has of them does not count any more, so it is not eligible to lead either.
+    """
+    dropped = (broker_id,) if is_data_lost else ()
+    for topic_id, number, partition in hosted:
+        if broker_id in partition.isr or (is_data_lost and partition.is_eligible(broker_id)):
+            wanted = replace(partition, isr=tuple(member for member in partition.isr if member != broker_id))
+            conditions = Conditions(brokers, effective_min_isr(image, topic_id, partition))
+            yield PartitionChanged(topic_id, number, settle(partition, wanted, conditions, dropped=dropped))

@@ -1,0 +1,117 @@
+"""Partitions that are about to be created: how many, where, and the state they begin in. Pure."""
+
+from collections.abc import Sequence
+
+from lograft.metadata.broker import BrokerState
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
+from lograft.metadata.placement import DirectoryChoice, check_replica_limit, place
+from lograft.proto import errors_pb2
+from lograft.runtime.rng import Rng
+
+MAX_PARTITIONS_PER_TOPIC = 10_000
+MAX_REPLICATION_FACTOR = 2**15 - 1
+MAX_REPLICAS_AT_ONCE = 100_000  # so that they fit in one Raft entry
+
+
+def placed_partitions(
+    image: ClusterImage, rng: Rng, count: int, replication_factor: int, existing: Sequence[Partition] = ()
+) -> list[Partition]:
+    """So many new partitions of a topic that has `existing`, where the controller sees fit."""
+    _check_fits(count * replication_factor)
+    return [_beginning(image, replicas) for replicas in place(image, rng, count, replication_factor, existing)]
+
+
+def assigned_partitions(
+    image: ClusterImage, first_number: int, assignments: Sequence[Sequence[BrokerId]], replication_factor: int
+) -> list[Partition]:
+    """New partitions from `first_number` on, each on the brokers that its assignment names, the preferred leader first.
+
+    INVALID_REPLICAS unless all are as many as `replication_factor`, distinct and registered. Brokers that are not live
+    may be among them and join the ISR later; but one must be live, or the partition would begin without a leader.
+    """
+    for number, assignment in enumerate(assignments, start=first_number):
+        _check_assignment(image, number, assignment, replication_factor)
+    _check_fits(len(assignments) * replication_factor)
+    check_replica_limit(image, (broker_id for assignment in assignments for broker_id in assignment))
+    directories = DirectoryChoice(image)
+    return [
+        _beginning(image, tuple(directories.replica_on(broker_id) for broker_id in assignment))
+        for assignment in assignments
+    ]
+
+
+def check_partition_count(count: int) -> None:
+    """INVALID_PARTITIONS unless a topic may have so many."""
+    if not 1 <= count <= MAX_PARTITIONS_PER_TOPIC:
+        raise ControllerError(
+            errors_pb2.INVALID_PARTITIONS,
+            f"a topic cannot have {count} partitions: ask for 1 to {MAX_PARTITIONS_PER_TOPIC}",
+        )
+
+
+def check_replication_factor(replication_factor: int) -> None:
+    """INVALID_REPLICAS unless partitions may have so many replicas, were there as many brokers."""
+    if not 1 <= replication_factor <= MAX_REPLICATION_FACTOR:
+        raise ControllerError(
+            errors_pb2.INVALID_REPLICAS,
+            f"a partition cannot have {replication_factor} replicas: ask for at least 1, and at most as many as there "
+            "are brokers",
+        )
+
+
+def _beginning(image: ClusterImage, replicas: tuple[Replica, ...]) -> Partition:
+    """Empty logs are equal: all active replicas are in sync, and the first of them leads."""
+    isr = tuple(replica.broker_id for replica in replicas if _is_active(image, replica.broker_id))
+    return Partition(replicas, isr, leader=isr[0], leader_epoch=LeaderEpoch(0), partition_epoch=PartitionEpoch(0))
+
+
+def _is_active(image: ClusterImage, broker_id: BrokerId) -> bool:
+    """A broker that is shutting down is given nothing more."""
+    return image.brokers[broker_id].state is BrokerState.ACTIVE
+
+
+def _check_assignment(
+    image: ClusterImage, number: int, assignment: Sequence[BrokerId], replication_factor: int
+) -> None:
+    named = f"the assignment of partition {number}"
+    if not assignment:
+        raise _refused(f"{named} names no broker: name at least one")
+    if len(assignment) != replication_factor:
+        raise _refused(
+            f"{named} names {len(assignment)} brokers, and it is {replication_factor} for the topic's partitions: "
+            "name equally many for each"
+        )
+    if len(set(assignment)) < len(assignment):
+        raise _refused(f"{named} names a broker twice ({_listed(assignment)}): name each once")
+    unknown = [broker_id for broker_id in assignment if broker_id not in image.brokers]
+    if unknown:
+        raise _refused(
+            f"{named} names {_listed(unknown)}, not registered: the brokers are {_listed(sorted(image.brokers))}"
+        )
+    homeless = [broker_id for broker_id in assignment if not image.brokers[broker_id].directories]
+    if homeless:
+        raise _refused(f"{named} names {_listed(homeless)}, without a directory that works: name others, or repair it")
+    if not any(_is_active(image, broker_id) for broker_id in assignment):
+        raise _refused(
+            f"{named} names no live broker ({_listed(assignment)}), so nobody could lead it: name one that is live, or "
+            "start one of these"
+        )
+
+
+def _check_fits(replicas: int) -> None:
+    if replicas > MAX_REPLICAS_AT_ONCE:
+        raise ControllerError(
+            errors_pb2.INVALID_PARTITIONS,
+            f"{replicas} replicas are too many to create at once: ask for fewer partitions or replicas, "
+            f"{MAX_REPLICAS_AT_ONCE} replicas in all, and add partitions later",
+        )
+
+
+def _refused(message: str) -> ControllerError:
+    return ControllerError(errors_pb2.INVALID_REPLICAS, message)
+
+
+def _listed(broker_ids: Sequence[BrokerId]) -> str:
+    return ", ".join(str(broker_id) for broker_id in broker_ids)

@@ -1,0 +1,55 @@
+"""The Raft node as the rest of a controller sees it: there once the node takes part, and asked with patience."""
+
+import asyncio
+from typing import Any
+
+from lograft.metadata.errors import ControllerError
+from lograft.proto import errors_pb2
+from lograft.raft.configuration import Configuration, Member
+from lograft.raft.errors import NotLeader, RaftError, ReadLost
+from lograft.raft.node import RaftNode
+from lograft.raft.ports import RaftStatus
+from lograft.runtime.clock import Clock
+
+_READ_INDEX_SECONDS = 2.0
+_ASK_AGAIN_MS = 20
+
+
+class Quorum:
+    """Until `node` is set, nobody leads."""
+
+    def __init__(self, member: Member, clock: Clock) -> None:
+        self.node: RaftNode | None = None
+        self._clock = clock
+        self._waiting = RaftStatus(member, "waiting", 0, None, 0, 0, 0, 0, Configuration())
+
+    def status(self) -> RaftStatus:
+        return self.node.status() if self.node is not None else self._waiting
+
+    async def propose(self, data: bytes) -> Any:
+        return await self._started().propose(data)
+
+    async def read_index(self) -> int:
+        return await self._started().read_index()
+
+    def _started(self) -> RaftNode:
+        if self.node is None:
+            raise NotLeader(None)
+        return self.node
+
+    async def latest_index(self) -> int:
+        """By which all that was committed anywhere before the call is applied here. `ControllerError` UNAVAILABLE if
+        there is no leader to be found in a while."""
+        try:
+            async with asyncio.timeout(_READ_INDEX_SECONDS):
+                while True:
+                    try:
+                        return await self._started().read_index()
+                    except ReadLost:
+                        # The leader changed, or there is none: then this is said at once, again and again.
+                        await self._clock.sleep_ms(_ASK_AGAIN_MS)
+        except (TimeoutError, RaftError) as error:
+            reason = str(error) or f"no answer within {_READ_INDEX_SECONDS} s"
+            raise ControllerError(
+                errors_pb2.UNAVAILABLE, f"the metadata quorum has no leader at the moment ({reason}): try again"
+            ) from None

@@ -1,0 +1,304 @@
+"""Changes of the quorum's members, each in the few steps that Raft takes one at a time.
+
+All of them can be asked for again: what is done already is not done twice, and what was begun goes on.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+from uuid import UUID
+
+from lograft.metadata.errors import ControllerError
+from lograft.proto import errors_pb2
+from lograft.proto.errors_pb2 import ErrorCode
+from lograft.raft.configuration import (
+    AddLearner,
+    Configuration,
+    ConfigurationChange,
+    InvalidChange,
+    Member,
+    PromoteLearner,
+    RemoveMember,
+    changed,
+)
+from lograft.raft.errors import ChangeRefused, NotLeader, ProposalLost, ProposalReplaced, RaftError, TransferFailed
+from lograft.raft.ports import RaftStatus
+from lograft.runtime.clock import Clock
+
+# How long to wait for what a healthy quorum does at once, before saying that it does not.
+PATIENCE_MS = 5000
+_LOOK_EVERY_MS = 50
+
+
+class QuorumNode(Protocol):
+    """What is needed of a `RaftNode`."""
+
+    @property
+    def member(self) -> Member: ...
+
+    def status(self) -> RaftStatus: ...
+
+    async def change_configuration(self, change: ConfigurationChange) -> Configuration: ...
+
+    async def transfer_leadership(self, node_id: int) -> None: ...
+
+
+class Connections(Protocol):
+    """What is needed of a `RaftTransport`."""
+
+    def connected_members(self) -> list[Member]: ...
+
+
+class QuorumChange:
+    """One change, on the leader, to be through by `deadline_ms` of the clock."""
+
+    def __init__(
+        self,
+        quorum: QuorumNode,
+        connections: Connections,
+        controllers: Mapping[int, str],
+        clock: Clock,
+        deadline_ms: int,
+    ) -> None:
+        self._quorum = quorum
+        self._connections = connections
+        self._controllers = controllers
+        self._clock = clock
+        self._deadline_ms = deadline_ms
+        self._patience_ms = min(deadline_ms, clock.monotonic_ms() + PATIENCE_MS)
+        self._has_changed = False
+
+    # -- what can be asked for
+
+    async def add(self, node_id: int, directory_id: UUID | None) -> Configuration:
+        """The node votes, with the disk of that id, or the one it has now. First it learns until it has caught up: as a
+        voter it would hold up commits until then."""
+        await self._settle()
+        self._check_listed(node_id)
+        voter, present = self._voter(node_id), self._present(node_id)
+        if voter is not None and directory_id in (None, voter.directory_id) and present in (None, voter):
+            return self._configuration
+        member = await self._find(node_id, directory_id)
+        if voter is not None:
+            raise _invalid(
+                f"node {node_id} votes with another disk, as {voter}: if that is lost, replace it (`quorum replace "
+                f"{node_id}`); otherwise remove it first"
+            )
+        await self._make_learner(member)
+        return await self._promote(member)
+
+    async def remove(self, node_id: int, directory_id: UUID | None) -> Configuration:
+        """The node is no member any more, with the disk of that id or with any. It may be the leader: another one takes
+        over then."""
+        await self._settle()
+        found = [
+            member
+            for member in reversed(self._configuration.members)  # learners first: they count for nothing
+            if member.node_id == node_id and directory_id in (None, member.directory_id)
+        ]
+        if not found:
+            raise _invalid(f"{_named(node_id, directory_id)} is not a member of the quorum: {self._listed_members()}")
+        if self._configuration.voters == (found[-1],):
+            raise _invalid(f"node {node_id} is the last voter: add another one first")
+        for member in found:
+            configuration = await self._remove(member)
+        return configuration
+
+    async def replace(self, node_id: int, directory_id: UUID | None) -> Configuration:
+        """The node votes with the disk of that id, or the one it has now, and with no other.
+
+        The new one catches up first, and then takes the old one's place in two steps. In between there is a voter less,
+        which changes nothing for the worse: the old one, whose disk is lost, could not vote either.
+        """
+        await self._settle()
+        self._check_listed(node_id)
+        if not any(member.node_id == node_id for member in self._configuration.members):
+            raise _invalid(
+                f"node {node_id} is not a member of the quorum, and has nothing to replace: {self._listed_members()}; "
+                f"to add it, use `quorum add {node_id}`"
+            )
+        member = await self._find(node_id, directory_id)
+        voter = self._voter(node_id)
+        if voter == member:
+            return self._configuration
+        await self._make_learner(member)
+        await self._catch_up(member)
+        if voter is not None:
+            await self._remove(voter)
+        return await self._promote(member)
+
+    async def transfer(self, node_id: int) -> None:
+        """The voter leads."""
+        self._status()
+        if self._voter(node_id) is None:
+            raise _invalid(f"node {node_id} is no voter, and cannot lead: {self._listed_members()}")
+        try:
+            await self._quorum.transfer_leadership(node_id)
+        except RaftError as error:
+            raise self._refusal(error) from None
+
+    # -- steps
+
+    async def _settle(self) -> None:
+        """Return once all that is in the leader's log is committed: who is a member by it, is one for good."""
+        last_index = self._status().last_index
+        while self._status().commit_index < last_index:
+            await self._pause(self._patience_ms, _not_now("the quorum does not commit what came before"))
+
+    async def _find(self, node_id: int, directory_id: UUID | None) -> Member:
+        """The node as it is there now."""
+        while (present := self._present(node_id)) is None:
+            await self._pause(
+                self._patience_ms,
+                ControllerError(
+                    errors_pb2.QUORUM_CHANGE_NOT_NOW,
+                    f"node {node_id} cannot be reached at {self._controllers[node_id]}: start it, or check the address "
+                    "in `controllers`",
+                ),
+            )
+        if directory_id not in (None, present.directory_id):
+            raise _invalid(
+                f"node {node_id} has the disk {present.directory_id} now, not {directory_id}: leave the id out to take "
+                "the one it has"
+            )
+        return present
+
+    async def _make_learner(self, member: Member) -> None:
+        for other in self._configuration.learners:
+            if other.node_id == member.node_id and other != member:
+                await self._remove(other)
+        if member not in self._configuration.learners:
+            await self._change(AddLearner(member))
+
+    async def _catch_up(self, member: Member) -> None:
+        while self._match_index(member) < self._status().commit_index:
+            await self._pause(self._deadline_ms, self._still_learning(member))
+
+    async def _promote(self, member: Member) -> Configuration:
+        while True:
+            try:
+                return await self._try(PromoteLearner(member))
+            except ChangeRefused:
+                await self._pause(self._deadline_ms, self._still_learning(member))
+
+    async def _remove(self, member: Member) -> Configuration:
+        """Raft refuses it if most of those who stay were not heard of for a while. Broken connections show sooner; and
+        once it is tried in vain, nothing can be committed until some of them are back."""
+        while not changed(self._configuration, RemoveMember(member)).is_majority(self._is_present):
+            await self._pause(self._patience_ms, _not_now(f"without {member} there would be no majority"))
+        return await self._change(RemoveMember(member))
+
+    async def _change(self, change: ConfigurationChange) -> Configuration:
+        while True:
+            try:
+                return await self._try(change)
+            except ChangeRefused:
+                await self._pause(self._patience_ms, _not_now("the members cannot change at the moment"))
+
+    async def _try(self, change: ConfigurationChange) -> Configuration:
+        try:
+            configuration = await self._quorum.change_configuration(change)
+        except ChangeRefused:
+            raise
+        except (RaftError, InvalidChange) as error:
+            raise self._refusal(error) from None
+        self._has_changed = True
+        self._patience_ms = min(self._deadline_ms, self._clock.monotonic_ms() + PATIENCE_MS)
+        return configuration
+
+    async def _pause(self, until_ms: int, complaint: ControllerError) -> None:
+        """A moment; the complaint if there is none left."""
+        if self._clock.monotonic_ms() + _LOOK_EVERY_MS >= until_ms:
+            raise self._begun(complaint, errors_pb2.TIMED_OUT)
+        await self._clock.sleep_ms(_LOOK_EVERY_MS)
+
+    # -- how things are
+
+    def _status(self) -> RaftStatus:
+        """The leader's."""
+        status = self._quorum.status()
+        if status.role != "leader":
+            raise self._refusal(NotLeader(status.leader.node_id if status.leader is not None else None))
+        return status
+
+    @property
+    def _configuration(self) -> Configuration:
+        return self._status().configuration
+
+    def _voter(self, node_id: int) -> Member | None:
+        return next((voter for voter in self._configuration.voters if voter.node_id == node_id), None)
+
+    def _present(self, node_id: int) -> Member | None:
+        connected = [self._quorum.member, *self._connections.connected_members()]
+        return next((member for member in connected if member.node_id == node_id), None)
+
+    def _is_present(self, member: Member) -> bool:
+        return self._present(member.node_id) == member
+
+    def _match_index(self, member: Member) -> int:
+        return self._status().match_indexes.get(member, 0)
+
+    def _check_listed(self, node_id: int) -> None:
+        if node_id not in self._controllers:
+            raise _invalid(
+                f"node {node_id} is not in `controllers`: list it there ({node_id}@host:port) in the settings of every "
+                "node, and restart them one by one, so that they find it"
+            )
+
+    def _listed_members(self) -> str:
+        members = ", ".join(str(member) for member in self._configuration.members)
+        return f"the members are {members}"
+
+    # -- refusals
+
+    def _still_learning(self, member: Member) -> ControllerError:
+        status = self._status()
+        return ControllerError(
+            errors_pb2.TIMED_OUT,
+            f"node {member.node_id} is still learning, at {self._match_index(member)} of {status.commit_index}, and "
+            "does not vote yet: ask again to go on",
+        )
+
+    def _refusal(self, error: RaftError | InvalidChange) -> ControllerError:
+        return self._begun(refusal_of(error), errors_pb2.CONTROLLER_MOVED)
+
+    def _begun(self, refusal: ControllerError, code: ErrorCode) -> ControllerError:
+        """After the first step it is not true any more that nothing was done."""
+        if not self._has_changed or refusal.outcome_unknown:
+            return refusal
+        return ControllerError(code, f"the change was begun, but then: {refusal.message}; ask again to go on")
+
+
+def refusal_of(error: RaftError | InvalidChange) -> ControllerError:
+    """What a Raft node's refusal is to who asked for the change."""
+    match error:
+        case InvalidChange():
+            return _invalid(str(error))
+        case NotLeader(leader=leader):
+            who = f"node {leader} is" if leader is not None else "none is known at the moment"
+            message = f"this node is not the active controller; {who}"
+            return ControllerError(errors_pb2.NOT_CONTROLLER, message, leader_id=leader)
+        case ProposalReplaced():
+            return ControllerError(errors_pb2.NOT_CONTROLLER, f"{error}: ask the new one")
+        case ProposalLost():
+            return ControllerError(errors_pb2.CONTROLLER_MOVED, f"{error}: look at the members before you ask again")
+        case ChangeRefused() | TransferFailed():
+            return _not_now(str(error))
+        case _:
+            assert not error.outcome_unknown
+            return ControllerError(errors_pb2.UNAVAILABLE, f"{error}: try another controller")
+
+
+def _invalid(message: str) -> ControllerError:
+    return ControllerError(errors_pb2.INVALID_QUORUM_CHANGE, message)
+
+
+def _not_now(what: str) -> ControllerError:
+    return ControllerError(
+        errors_pb2.QUORUM_CHANGE_NOT_NOW,
+        f"{what}: an earlier change may be under way, or too many voters down or behind; look (`describe quorum`), "
+        "start them, and try again",
+    )
+
+
+def _named(node_id: int, directory_id: UUID | None) -> str:
+    return f"node {node_id}" if directory_id is None else str(Member(node_id, directory_id))

@@ -1,0 +1,129 @@
+"""A broker's process introduces itself. Pure.
+
+A new incarnation leads only in epochs given out after its registration, and is in sync only once it was found so again:
+in one operation it gets a new broker epoch, leaves every ISR, and what it led gets another leader or none.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from lograft.metadata.broker import Broker, BrokerState
+from lograft.metadata.decision import Decision
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.leaving import leave_isrs
+from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.records import BrokerRegistered, PartitionChanged
+from lograft.metadata.settings import trusts_page_cache
+from lograft.proto import errors_pb2
+
+MAX_BROKER_ID = 2**31 - 1
+MAX_RACK_CHARACTERS = 255
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker says of itself. `boot_id` is the kernel's: it changes when the page cache was lost. `clean_epoch`
+    is the broker epoch in the marker that a clean shutdown left, if there is one. Feature levels: the least and the
+    greatest that this program can work with."""
+
+    broker_id: BrokerId
+    incarnation: UUID
+    address: str
+    rack: str | None
+    directories: tuple[UUID, ...]
+    boot_id: str
+    clean_epoch: BrokerEpoch | None
+    min_feature_level: int
+    max_feature_level: int
+
+
+def register(image: ClusterImage, request: Registration, *, is_old_alive: bool) -> Decision[BrokerEpoch]:
+    """The broker's epoch. `is_old_alive`: is the process that has this id at the moment still heard of?
+
+    The same process asking again gets the same answer.
+    """
+    _check(image, request)
+    old = image.brokers.get(request.broker_id)
+    if old is not None and _is_repeated(old, request):
+        return Decision((), old.epoch)
+    if old is not None and is_old_alive:
+        _check_successor(old, request)
+    epoch = BrokerEpoch(image.last_broker_epoch + 1)
+    broker = Broker(
+        request.broker_id, epoch, request.incarnation, request.address, request.rack, request.directories,
+        request.boot_id, BrokerState.FENCED,
+    )  # fmt: skip
+    lost_memory = old is not None and _was_unclean(old, request)
+    return Decision((BrokerRegistered(broker), *_departures(image, broker, lost_memory)), epoch)
+
+
+def _is_repeated(old: Broker, request: Registration) -> bool:
+    return (old.incarnation, old.address, old.rack, old.directories, old.boot_id) == (
+        request.incarnation, request.address, request.rack, request.directories, request.boot_id,
+    )  # fmt: skip
+
+
+def _check_successor(old: Broker, request: Registration) -> None:
+    """A directory is locked by the process that uses it: who has one of the old one's has outlived it."""
+    if old.incarnation != request.incarnation and not any(one in old.directories for one in request.directories):
+        raise ControllerError(
+            errors_pb2.DUPLICATE_BROKER,
+            f"broker {old.broker_id} is running at {old.address} with other data directories; "
+            "stop that one, or give this one a node_id of its own",
+        )
+
+
+def _was_unclean(old: Broker, request: Registration) -> bool:
+    """May something that was not yet on the disk be lost? The page cache survives a killed process, but no reboot."""
+    return request.clean_epoch != old.epoch and request.boot_id != old.boot_id
+
+
+def _departures(image: ClusterImage, broker: Broker, lost_memory: bool) -> Iterator[PartitionChanged]:
+    brokers = {**image.brokers, broker.broker_id: broker}
+    hosted = list(image.hosted_by(broker.broker_id))
+    kept = [one for one in hosted if not (lost_memory and trusts_page_cache(image, one[0]))]
+    lost = [one for one in hosted if lost_memory and trusts_page_cache(image, one[0])]
+    yield from leave_isrs(image, broker.broker_id, kept, brokers)
+    yield from leave_isrs(image, broker.broker_id, lost, brokers, is_data_lost=True)
+
+
+def _check(image: ClusterImage, request: Registration) -> None:
+    if not 0 <= request.broker_id <= MAX_BROKER_ID:
+        raise _invalid(f"broker id {request.broker_id} is not between 0 and {MAX_BROKER_ID}")
+    address = _ADDRESS.fullmatch(request.address)
+    if address is None or not 0 < int(address[2]) < 65536:
+        raise _invalid(f"the advertised address {request.address!r} is not of the form host:port")
+    if request.rack is not None and not 0 < len(request.rack) <= MAX_RACK_CHARACTERS:
+        raise _invalid(f"a rack has 1 to {MAX_RACK_CHARACTERS} characters, or is left out")
+    if not request.directories:
+        raise _invalid("a broker needs at least one data directory")
+    if len(dict.fromkeys(request.directories)) != len(request.directories):
+        raise _invalid("two data directories have the same id: one is a copy of the other; empty one of them")
+    if image.feature_level == 0:
+        raise ControllerError(errors_pb2.UNAVAILABLE, "the controller is still setting the cluster up: try again")
+    if not request.min_feature_level <= image.feature_level <= request.max_feature_level:
+        raise ControllerError(
+            errors_pb2.UNSUPPORTED_FEATURE_LEVEL,
+            f"the cluster is at feature level {image.feature_level}; this program knows levels "
+            f"{request.min_feature_level} to {request.max_feature_level}: run one that fits",
+        )
+    _check_directories_are_its_own(image, request)
+
+
+def _check_directories_are_its_own(image: ClusterImage, request: Registration) -> None:
+    for other in image.brokers.values():
+        if other.broker_id != request.broker_id:
+            for directory in request.directories:
+                if directory in other.directories:
+                    raise _invalid(
+                        f"data directory {directory} belongs to broker {other.broker_id}; "
+                        "a directory cannot change hands: use an empty one"
+                    )
+
+
+def _invalid(message: str) -> ControllerError:
+    return ControllerError(errors_pb2.INVALID_REQUEST, message)

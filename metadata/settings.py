@@ -1,0 +1,60 @@
+"""The settings in force for a topic: its own, else the cluster's, else the default. Pure."""
+
+from lograft.metadata.cluster_config import cluster_default_of
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import Partition, TopicId
+from lograft.metadata.partition_change import Conditions
+from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.topic_config import MIN_ISR, default_of
+
+CLUSTER = ConfigResource(ResourceKind.CLUSTER)
+
+
+def topic_setting(image: ClusterImage, topic_id: TopicId, key: str) -> str | None:
+    """None: not set, and the default depends on the partition (`min.insync.replicas`)."""
+    value = image.config_of(ConfigResource(ResourceKind.TOPIC, str(topic_id))).get(key)
+    if value is None:
+        value = image.config_of(CLUSTER).get(key)
+    return value if value is not None else default_of(key)
+
+
+def cluster_setting(image: ClusterImage, key: str) -> str:
+    """Of a key that only the cluster has."""
+    value = image.config_of(CLUSTER).get(key)
+    return value if value is not None else cluster_default_of(key)
+
+
+def effective_min_isr(image: ClusterImage, topic_id: TopicId, partition: Partition) -> int:
+    """What a write needs: `min.insync.replicas`, by default a majority, and never more than there are replicas."""
+    return min_isr_under(topic_setting(image, topic_id, MIN_ISR), partition)
+
+
+def min_isr_under(setting: str | None, partition: Partition) -> int:
+    """The effective minimum if `min.insync.replicas` is `setting`; None is the default.
+
+    While a reassignment changes the number of replicas, the lower of before and after: else more replicas would stop
+    writing until the first of the new ones has caught up.
+    """
+    factors = [len(partition.final_replicas)]
+    if partition.is_reassigning:
+        factors.append(len(partition.original))
+    return min(min_isr_of(setting, factor) for factor in factors)
+
+
+def min_isr_of(setting: str | None, replication_factor: int) -> int:
+    """What `min.insync.replicas` comes to with so many replicas; None is the default."""
+    return min(int(setting), replication_factor) if setting is not None else replication_factor // 2 + 1
+
+
+def conditions_for(image: ClusterImage, topic_id: TopicId, partition: Partition) -> Conditions:
+    """What a change of this partition is decided by, with brokers and settings as they are."""
+    return Conditions(image.brokers, effective_min_isr(image, topic_id, partition))
+
+
+def allows_unclean_election(image: ClusterImage, topic_id: TopicId) -> bool:
+    return topic_setting(image, topic_id, "unclean.leader.election.enable") == "true"
+
+
+def trusts_page_cache(image: ClusterImage, topic_id: TopicId) -> bool:
+    """Are records acknowledged before they are on the disk? Then a power failure may have taken some."""
+    return topic_setting(image, topic_id, "flush.mode") == "os"

@@ -1,0 +1,69 @@
+"""One controller as a process of its own: Raft on LMDB, the metadata, and its services over gRPC.
+
+Ends with its standard input, so that it does not outlive whoever started it.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+
+from lograft.metadata.controller_node import ControllerNode
+from lograft.raft.lmdb_store import open_lmdb_store
+from lograft.runtime.allocator import keep_freed_memory
+from lograft.runtime.logging import configure_logging
+from lograft.runtime.production import close_production_runtime, production_runtime
+from lograft.runtime.world import Runtime
+
+EXIT_PANIC = 3
+
+
+async def until_input_ends() -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def readable() -> None:
+        if not os.read(0, 1024):
+            loop.remove_reader(0)
+            ended.set()
+
+    loop.add_reader(0, readable)
+    await ended.wait()
+
+
+def die(error: BaseException) -> None:
+    print(f"panic: {error!r}", file=sys.stderr, flush=True)
+    os._exit(EXIT_PANIC)
+
+
+async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
+    controllers = {int(node): address for node, _, address in (part.partition("@") for part in options.controllers)}
+    store = await open_lmdb_store(runtime, options.directory, options.cluster, options.node)
+    node = ControllerNode(runtime, store, await store.load(), controllers)
+    server = await runtime.network.serve(controllers[options.node], node.handlers(), die)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(node.run())
+        await until_input_ends()
+        await node.close()
+    await server.stop()
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--node", type=int, required=True)
+    parser.add_argument("--directory", required=True)
+    parser.add_argument("controllers", nargs="+", help="1@host:port ...")
+    options = parser.parse_args()
+    configure_logging()
+    keep_freed_memory()
+    runtime = production_runtime(die)
+    try:
+        await take_part(runtime, options)
+    finally:
+        await close_production_runtime(runtime)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
