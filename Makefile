@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-ROOMS := chaos clients lograft metadata proto raft runtime storage
+ROOMS := broker chaos clients lograft metadata proto raft runtime storage
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ SEEDS ?= 200
 sim: setup ## Raft clusters under simulation: SEEDS=n, or the story of one, SEED=n [TIER=cores|messages|streams]
 	$(VENV)/python tools/simulate_raft.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(TIER),--tier $(TIER))
 
+sim-metadata: setup ## controllers and brokers under simulation: SEEDS=n, or the story of one, SEED=n
+	$(VENV)/python tools/simulate_metadata.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
 bench-storage: setup ## batch codec and partition log, against a bare write and read loop
 	$(VENV)/python benchmarks/storage.py
 
@@ -57,4 +60,4 @@ clean: ## remove all that make made
 	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-unit test-integration sim lint format typecheck proto bench-storage bench-raft bench-metadata clean
+.PHONY: help setup test test-unit test-integration sim sim-metadata lint format typecheck proto bench-storage bench-raft bench-metadata clean

@@ -22,10 +22,6 @@ _OWN_KEYS = by_name(
         "Do leaders move back to the first replica of each partition by themselves?",
     ),
     ConfigKey(
-        "leader.rebalance.interval.ms", Whole(100, LONG_MAX), "30000",
-        "How often it is looked whether leaders should move back.",
-    ),
-    ConfigKey(
         "num.partitions", Whole(1, _MOST_PARTITIONS), "1",
         "How many partitions a topic gets if its creator does not say.",
     ),

@@ -19,7 +19,7 @@ from lograft.metadata.heartbeat_service import HeartbeatService
 from lograft.metadata.log_ends import LogEnds
 from lograft.metadata.machine import MetadataMachine
 from lograft.metadata.publishing import Publishing
-from lograft.metadata.quorum import Quorum
+from lograft.metadata.quorum import Quorum, VoterList
 from lograft.metadata.quorum_service import QuorumService
 from lograft.metadata.reported_ends import ReportedEnds
 from lograft.metadata.sessions import Sessions, SessionTiming
@@ -80,12 +80,14 @@ class ControllerNode:
             self._settings.timing,
         )  # fmt: skip
         heartbeats = HeartbeatService(
-            clock, identity.cluster_id, self.active, self.machine, self.sessions, self._reported_ends, controllers
-        )
+            clock, identity.cluster_id, self.active, self.machine, self.sessions, self._reported_ends,
+            self._controllers,
+        )  # fmt: skip
         self._services = (
             ControllerService(
-                clock, identity.cluster_id, self.active, self.sessions, heartbeats, self.quorum.latest_index
-            ),
+                clock, identity.cluster_id, self.active, self.sessions, heartbeats, self.quorum.latest_index,
+                self._controllers,
+            ),  # fmt: skip
             AdminService(runtime, self.active, self._controllers, self._log_ends),
             QuorumService(runtime, lambda: self.raft, self._transport, self._controllers, identity.cluster_id),
             ClusterService(
@@ -113,18 +115,23 @@ class ControllerNode:
 
     async def run(self) -> None:
         """Take part, until `close`."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._transport.run(), name="raft-transport")
-            self._transport.set_addresses(self._controllers)
-            state = await self._until_taking_part()
-            if state is None:
-                await self._transport.close()
-                await self._store.close()
-            else:
-                await self._take_part(state, group)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._transport.run(), name="raft-transport")
+                self._transport.set_addresses(self._controllers)
+                state = await self._until_taking_part()
+                if state is None:
+                    await self._transport.close()
+                else:
+                    await self._take_part(state, group)
+        except BaseExceptionGroup as failures:
+            raise _cause_of(failures) from None
+        finally:
+            # The Raft node does so itself, but it may not have begun; once more is harmless.
+            await self._store.close()
 
     async def close(self) -> None:
-        """Have `run` end. What waits is answered with an error."""
+        """Have `run` end, now or as soon as it begins. What waits is answered with an error."""
         self._is_closing.set()
 
     async def _until_taking_part(self) -> StoredState | None:
@@ -144,21 +151,29 @@ class ControllerNode:
             self._runtime, self._store, state, self._transport, self.machine,
             timing=settings.raft, policy=settings.snapshots,
         )  # fmt: skip
-        for observer in (self.machine, self.active, self._first_records, self._timers):
+        voters = VoterList(self.quorum, self._controllers)
+        for observer in (self.machine, self.active, self._first_records, self._timers, voters):
             raft.observe(observer)
         self._bootstrapping.follow(lambda: raft.status().configuration)
         running = group.create_task(raft.run(), name="raft")
+        deciding = group.create_task(self.active.run(), name="active-controller")
         beside = [
             group.create_task(part.run(), name=type(part).__name__)
-            for part in (self.active, self._first_records, self._timers, self._publishing)
+            for part in (self._first_records, self._timers, self._publishing)
         ]
         self.quorum.node = raft
         await self._is_closing.wait()
         self.active.close()
         await raft.close()
-        await asyncio.wait([running])
+        await asyncio.wait([running, deciding])  # so that what was committed to the last is not said to be unknown
         for task in beside:
             task.cancel()
 
     def _log_ends(self) -> LogEnds:
         return self._reported_ends.log_ends
+
+
+def _cause_of(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first, out of groups in groups."""
+    first = failures.exceptions[0]
+    return _cause_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -2,6 +2,9 @@
 (`publishing.py`)."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from lograft.metadata.active_controller import ActiveController
 from lograft.metadata.alter_partition import Alteration, Altered, IsrMember, alter_partitions
@@ -22,7 +25,7 @@ from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Parti
 from lograft.metadata.producer_ids import allocate_producer_ids
 from lograft.metadata.registration import Registration, register
 from lograft.metadata.sessions import Sessions
-from lograft.metadata.stream_errors import detail_of
+from lograft.metadata.stream_errors import detail_of, to_stream_error
 from lograft.metadata.wire import read_uuid
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
@@ -43,9 +46,14 @@ from lograft.runtime.network import Handler
 
 log = get_logger(__name__)
 
+Q = TypeVar("Q", bound=Message)
+
 
 class ControllerService:
-    """Every controller has it; what only the active one can do, the others refuse with a hint where that is."""
+    """Every controller has it; what only the active one can do, the others refuse with a hint where that is.
+
+    `addresses`: of the controllers, by id. One that was added later may be in the configuration of no broker.
+    """
 
     def __init__(
         self,
@@ -55,6 +63,7 @@ class ControllerService:
         sessions: Sessions,
         heartbeats: HeartbeatService,
         read_index: Callable[[], Awaitable[int]],
+        addresses: Mapping[int, str],
     ) -> None:
         self._clock = clock
         self._cluster_id = cluster_id
@@ -62,17 +71,28 @@ class ControllerService:
         self._sessions = sessions
         self._heartbeats = heartbeats
         self._read_index = read_index
+        self._addresses = addresses
 
     def handlers(self) -> Mapping[str, Handler]:
         """What the node's server is to serve, by method."""
         return {
-            REGISTER: unary(self._register, RegisterRequest),
+            REGISTER: self._unary(self._register, RegisterRequest),
             HEARTBEAT: self._heartbeats.serve,
-            ALTER_PARTITIONS: unary(self._alter_partitions, AlterPartitionsRequest),
-            REPORT_FAILURES: unary(self._report_failures, ReportFailuresRequest),
-            ALLOCATE_PRODUCER_IDS: unary(self._allocate_producer_ids, AllocateProducerIdsRequest),
-            READ_INDEX: unary(self._serve_read_index, MetadataIndexRequest),
+            ALTER_PARTITIONS: self._unary(self._alter_partitions, AlterPartitionsRequest),
+            REPORT_FAILURES: self._unary(self._report_failures, ReportFailuresRequest),
+            ALLOCATE_PRODUCER_IDS: self._unary(self._allocate_producer_ids, AllocateProducerIdsRequest),
+            READ_INDEX: self._unary(self._serve_read_index, MetadataIndexRequest),
         }
+
+    def _unary(self, handle: Callable[[Q], Awaitable[Message]], request_type: type[Q]) -> Handler:
+        async def answer(request: Q) -> Message:
+            try:
+                return await handle(request)
+            except ControllerError as error:
+                address = self._addresses.get(error.leader_id) if error.leader_id is not None else None
+                raise to_stream_error(error, leader_address=address) from None
+
+        return unary(answer, request_type)
 
     async def _register(self, request: RegisterRequest) -> RegisterResponse:
         check_cluster(self._cluster_id, request.cluster_id)

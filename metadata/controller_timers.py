@@ -12,6 +12,7 @@ from lograft.metadata.elect_leaders import elect_allowed_unclean, elect_possible
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.leader_balance import rebalance_leaders
 from lograft.metadata.log_ends import LogEnds
+from lograft.metadata.reassignment import complete_due
 from lograft.metadata.sessions import Process, Sessions
 from lograft.raft.observers import NodeObserver
 from lograft.runtime.logging import get_logger
@@ -49,6 +50,7 @@ def usual_chores(log_ends: Callable[[], LogEnds], timing: ControllerTiming) -> l
     return [
         Chore("elect_possible", elect_possible, timing.elections_ms, 0),
         Chore("elect_unclean", lambda image: elect_allowed_unclean(image, log_ends()), timing.elections_ms, 0),
+        Chore("complete_reassignments", complete_due, timing.elections_ms, 0),
         Chore("rebalance_leaders", rebalance_leaders, timing.rebalance_ms, timing.next_rebalance_ms),
     ]
 

@@ -15,7 +15,7 @@ from lograft.proto import errors_pb2
 # its replicas is one, of about 60 bytes at most.
 MAX_PARTS_IN_ONE_OPERATION = 100_000
 # A timer's work is done bit by bit, so that whoever else asks for something does not wait: under 0.1 s each.
-PARTS_AT_A_TIME = 10_000
+PARTS_AT_A_TIME = 5_000
 
 PartitionKey: TypeAlias = tuple[TopicId, int]
 Change: TypeAlias = Callable[[TopicId, int, Partition], Partition]

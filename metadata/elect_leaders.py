@@ -30,7 +30,8 @@ from lograft.proto import errors_pb2
 def elect_preferred(
     image: ClusterImage, partitions: Iterable[PartitionKey] | None
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Have the first replica lead, of each of these partitions; None: of each that has another leader, or none."""
+    """Have the first replica lead, of each of these partitions; None: of all that have another leader, or none, as many
+    as fit in one operation."""
 
     def elect(topic_id: TopicId, number: int, before: Partition) -> Partition:
         _check_preferred(image, topic_id, number, before)
@@ -44,7 +45,8 @@ def elect_preferred(
 def elect_unclean_leaders(
     image: ClusterImage, partitions: Iterable[PartitionKey] | None, log_ends: LogEnds
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Have a live replica lead, of each of these partitions that has no leader; None: of all that have none.
+    """Have a live replica lead, of each of these partitions that has no leader; None: of all that have none, as many as
+    fit in one operation.
 
     One that has everything acknowledged if that is possible by now; else the one with the longest log.
     """

@@ -86,7 +86,7 @@ class HeartbeatService:
 
     def note_log_ends(self, process: Process, heartbeat: BrokerHeartbeatRequest) -> None:
         try:
-            self._reported_ends.note(process, heartbeat.log_ends, self._machine.image)
+            self._reported_ends.note(process, heartbeat, self._machine.image)
         except ControllerError as error:
             raise to_stream_error(error) from None
 
@@ -144,6 +144,8 @@ class _Conversation:
 
     async def answer(self, heartbeat: BrokerHeartbeatRequest, group: asyncio.TaskGroup) -> None:
         self._service.note_log_ends(self._process, heartbeat)
+        if heartbeat.wanted != BrokerHeartbeatRequest.SHUT_DOWN:
+            self._may_stop = False  # it has changed its mind
         if not self._is_busy and not self._may_stop and self._service.has_work(self._process, heartbeat.wanted):
             self._is_busy = True
             group.create_task(self._work(heartbeat.wanted), name="heartbeat-wish")

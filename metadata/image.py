@@ -69,6 +69,7 @@ class ClusterImage:
         self._in_directory: dict[Replica, int] = {}
         self._led: dict[BrokerId, int] = {}
         self._leaderless: dict[tuple[TopicId, int], None] = {}
+        self._reassigning: dict[tuple[TopicId, int], None] = {}
 
     # -- reading
 
@@ -87,6 +88,10 @@ class ClusterImage:
 
     def leaderless(self) -> Iterator[tuple[TopicId, int, Partition]]:
         for topic_id, number in self._leaderless:
+            yield topic_id, number, self.topics[topic_id].partitions[number]
+
+    def reassigning(self) -> Iterator[tuple[TopicId, int, Partition]]:
+        for topic_id, number in self._reassigning:
             yield topic_id, number, self.topics[topic_id].partitions[number]
 
     def replica_count(self, broker_id: BrokerId) -> int:
@@ -123,6 +128,7 @@ class ClusterImage:
         other._in_directory = dict(self._in_directory)
         other._led = dict(self._led)
         other._leaderless = dict(self._leaderless)
+        other._reassigning = dict(self._reassigning)
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -216,6 +222,10 @@ class ClusterImage:
             self._leaderless[key] = None
         else:
             self._leaderless.pop(key, None)
+        if after is not None and after.is_reassigning:
+            self._reassigning[key] = None
+        else:
+            self._reassigning.pop(key, None)
 
     def _count_in_directory(self, replica: Replica, change: int) -> None:
         count = self._in_directory.get(replica, 0) + change

@@ -102,19 +102,15 @@ def complete_due(image: ClusterImage) -> Decision[int]:
     def change(topic_id: TopicId, _: int, before: Partition) -> Partition:
         return complete_if_due(image, topic_id, before, before)
 
-    under_way = ((one.topic_id, one.number) for one in list_reassignments(image, None))
+    under_way = ((topic_id, number) for topic_id, number, _ in image.reassigning())
     decision = change_each(image, under_way, change, stop_after=PARTS_AT_A_TIME)
     return Decision(decision.records, len(decision.records))
 
 
 def list_reassignments(image: ClusterImage, topic_ids: Iterable[TopicId] | None) -> list[ReassignmentProgress]:
     """Those under way of these topics (ids that there are not are passed over); None: of all."""
-    found: list[ReassignmentProgress] = []
-    for topic_id in dict.fromkeys(topic_ids) if topic_ids is not None else image.topics:
-        topic = image.topics.get(topic_id)
-        if topic is not None:
-            found += [_progress(topic_id, *item) for item in topic.partitions.items() if item[1].is_reassigning]
-    return found
+    wanted = dict.fromkeys(topic_ids) if topic_ids is not None else None
+    return [_progress(*one) for one in image.reassigning() if wanted is None or one[0] in wanted]
 
 
 def _progress(topic_id: TopicId, number: int, partition: Partition) -> ReassignmentProgress:
@@ -133,8 +129,6 @@ def _begin(
     image: ClusterImage, room: "_Room", topic_id: TopicId, name: str, before: Partition, target: tuple[BrokerId, ...]
 ) -> Partition:
     _check_target(image, room, name, before, target)
-    if target == before.final_replicas:
-        return complete_if_due(image, topic_id, before, before)
     replica_of = {replica.broker_id: replica for replica in before.replicas}
     for broker in target:
         if broker not in replica_of:

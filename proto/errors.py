@@ -88,6 +88,8 @@ def error_detail(
     leader_id: int | None = None,
     leader_address: str | None = None,
     leader_epoch: int | None = None,
+    valid_start: int | None = None,
+    valid_end: int | None = None,
 ) -> ErrorDetail:
     """An ErrorDetail whose `retriable` is the table's."""
     return ErrorDetail(
@@ -97,4 +99,6 @@ def error_detail(
         leader_id=leader_id,
         leader_address=leader_address,
         leader_epoch=leader_epoch,
+        valid_start=valid_start,
+        valid_end=valid_end,
     )

@@ -109,17 +109,21 @@ INVALID_QUORUM_CHANGE: ErrorCode
 QUORUM_CHANGE_NOT_NOW: ErrorCode
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("code", "message", "retriable", "leader_id", "leader_address", "leader_epoch")
+    __slots__ = ("code", "message", "retriable", "leader_id", "leader_address", "leader_epoch", "valid_start", "valid_end")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RETRIABLE_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
     LEADER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VALID_START_FIELD_NUMBER: _ClassVar[int]
+    VALID_END_FIELD_NUMBER: _ClassVar[int]
     code: ErrorCode
     message: str
     retriable: bool
     leader_id: int
     leader_address: str
     leader_epoch: int
-    def __init__(self, code: _Optional[_Union[ErrorCode, str]] = ..., message: _Optional[str] = ..., retriable: _Optional[bool] = ..., leader_id: _Optional[int] = ..., leader_address: _Optional[str] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    valid_start: int
+    valid_end: int
+    def __init__(self, code: _Optional[_Union[ErrorCode, str]] = ..., message: _Optional[str] = ..., retriable: _Optional[bool] = ..., leader_id: _Optional[int] = ..., leader_address: _Optional[str] = ..., leader_epoch: _Optional[int] = ..., valid_start: _Optional[int] = ..., valid_end: _Optional[int] = ...) -> None: ...

@@ -306,6 +306,7 @@ class RaftNode:
             self._applied_index = metadata.index
             self._applied_configuration = metadata.configuration
             log.info("raft_snapshot_restored", index=metadata.index, term=metadata.term)
+            self._observers.committed(metadata.index)
 
     def _apply(self, ready: Ready, group: asyncio.TaskGroup) -> None:
         before = self._applied_index

@@ -8,6 +8,8 @@ from lograft.raft.configuration import Member
 from lograft.raft.errors import ReadLost
 from lograft.runtime.rng import Rng
 
+_FEW = 64
+
 
 class AppliedWaiters:
     """Those who wait until the state machine has applied an index."""
@@ -15,9 +17,15 @@ class AppliedWaiters:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, asyncio.Future[int]]] = []
         self._number = 0
+        self._tidy_at = _FEW
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def add(self, index: int, answer: "asyncio.Future[int]") -> None:
         """`answer` gets the index it asked for."""
+        if len(self._heap) >= self._tidy_at:
+            self._forget_abandoned()
         self._number += 1
         heapq.heappush(self._heap, (index, self._number, answer))
 
@@ -26,6 +34,12 @@ class AppliedWaiters:
             index, _, answer = heapq.heappop(self._heap)
             if not answer.done():
                 answer.set_result(index)
+
+    def _forget_abandoned(self) -> None:
+        """While nothing is applied, those who gave up would pile up."""
+        self._heap = [waiting for waiting in self._heap if not waiting[2].done()]
+        heapq.heapify(self._heap)
+        self._tidy_at = max(_FEW, 2 * len(self._heap))
 
     def stop(self, error: Exception) -> None:
         waiting, self._heap = self._heap, []

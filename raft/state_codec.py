@@ -125,26 +125,6 @@ def read_metadata(source: pb.SnapshotMetadata) -> SnapshotMetadata:
     return SnapshotMetadata(source.index, source.term, read_configuration(source.configuration))
 
 
-def encode_metadata(metadata: SnapshotMetadata) -> bytes:
-    message = pb.SnapshotMetadata()
-    fill_metadata(message, metadata)
-    return message.SerializeToString()
-
-
-def decode_metadata(data: bytes) -> SnapshotMetadata:
-    return read_metadata(parse(pb.SnapshotMetadata, data))
-
-
-def encode_configuration(configuration: Configuration) -> bytes:
-    message = pb.Configuration()
-    fill_configuration(message, configuration)
-    return message.SerializeToString()
-
-
-def decode_configuration(data: bytes) -> Configuration:
-    return read_configuration(parse(pb.Configuration, data))
-
-
 # -- what a node must not forget
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.metadata_operations import BROKER_IDS, EPOCHS, TEXTS, UUIDS, brokers, histories, partitions
 
@@ -54,19 +54,23 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
 )
 OPERATIONS = st.builds(Operation, WIDE, st.lists(RECORDS, max_size=6).map(tuple))
 
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
+
+@settings(deadline=None)
 @given(OPERATIONS)
 def test_an_operation_comes_back_as_it_was(operation: Operation) -> None:
     assert decode_operation(encode_operation(operation)) == operation
 
 
+@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=6))
 def test_records_travel_within_other_messages(records: list[Record]) -> None:
     snapshot = pb.MetadataSnapshot.FromString(pb.MetadataSnapshot(records=encode_records(records)).SerializeToString())
     assert decode_records(snapshot.records) == tuple(records)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_operation_or_refused(data: bytes) -> None:
     try:
@@ -76,7 +80,7 @@ def test_any_bytes_are_an_operation_or_refused(data: bytes) -> None:
     assert decode_operation(encode_operation(operation)) == operation
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(OPERATIONS, st.data())
 def test_a_damaged_operation_is_an_operation_or_refused(operation: Operation, data: st.DataObject) -> None:
     encoded = bytearray(encode_operation(operation))
@@ -161,7 +165,7 @@ def every_replica(image: ClusterImage) -> Iterable[Replica]:
             yield from partition.replicas
 
 
-@settings(max_examples=150)
+@settings(SLOW, max_examples=150)
 @given(histories(), st.data())
 def test_a_snapshot_restores_the_image_and_it_lives_on_alike(history: list[Operation], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(history)))
@@ -178,7 +182,7 @@ def test_a_snapshot_restores_the_image_and_it_lives_on_alike(history: list[Opera
     assert indexes(copy) == indexes(original)
 
 
-@settings(max_examples=100)
+@settings(SLOW, max_examples=100)
 @given(histories(), st.integers(1, 400))
 def test_the_parts_of_a_snapshot_make_the_image(history: list[Operation], max_bytes: int) -> None:
     original = restored(history)

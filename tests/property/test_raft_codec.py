@@ -118,8 +118,6 @@ IDENTITIES = st.builds(
 )
 STORED: dict[str, st.SearchStrategy[Any]] = {
     "entry": ENTRIES,
-    "configuration": configurations(),
-    "metadata": METADATA,
     "hard_state": HARD_STATES,
     "identity": IDENTITIES,
 }
@@ -231,7 +229,7 @@ def test_an_envelope_that_makes_no_sense_is_refused(data: bytes, complaint: str)
 )
 def test_a_configuration_that_makes_no_sense_is_refused(message: pb.Configuration, complaint: str) -> None:
     with pytest.raises(CodecError, match=complaint):
-        state_codec.decode_configuration(message.SerializeToString())
+        state_codec.read_configuration(message)
 
 
 @pytest.mark.parametrize(

@@ -32,19 +32,20 @@ Draw: TypeAlias = st.DrawFn
 
 BROKER_IDS = st.integers(0, 6).map(BrokerId)
 EPOCHS = st.integers(0, 2**31 - 1)
-UUIDS = st.integers(0, 2**128 - 1).map(lambda number: UUID(int=number))
-TEXTS = st.text(max_size=8)
+# A byte that says all sixteen: what is drawn for a history must stay small, or Hypothesis gives up on it.
+UUIDS = st.integers(0, 255).map(lambda byte: UUID(bytes=bytes((byte + at * 7) % 256 for at in range(16))))
+TEXTS = st.text(max_size=4)
 NAMES = st.sampled_from(("orders", "payments", "page.views", "__offsets", "größe"))
 
 
 @st.composite
-def histories(draw: Draw, max_operations: int = 20) -> list[Operation]:
+def histories(draw: Draw, max_operations: int = 12) -> list[Operation]:
     """Operations that take effect one after the other, beginning with an empty image."""
     image = ClusterImage()
     history: list[Operation] = []
     for _ in range(draw(st.integers(0, max_operations))):
         after, records = image.copy(), []
-        for _ in range(draw(st.integers(0, 4))):
+        for _ in range(draw(st.integers(0, 3))):
             record = draw(fitting_records(after))
             after.apply(record)
             records.append(record)

@@ -51,8 +51,9 @@ PURE = [
     "raft/following.py", "raft/leading.py", "raft/log.py", "raft/messages.py", "raft/outbox.py", "raft/progress.py",
     "raft/ready.py", "raft/roles.py", "raft/snapshot_assembly.py", "raft/state_codec.py", "raft/status.py",
     "raft/store_shape.py",
-    "metadata/add_partitions.py", "metadata/alter_configs.py", "metadata/alter_partition.py", "metadata/broker.py",
-    "metadata/broker_checks.py", "metadata/broker_states.py", "metadata/cluster_changes.py",
+    "metadata/add_partitions.py", "metadata/admin_codec.py", "metadata/admin_decisions.py",
+    "metadata/admin_partitions.py", "metadata/alter_configs.py", "metadata/alter_partition.py",
+    "metadata/broker.py", "metadata/broker_checks.py", "metadata/broker_states.py", "metadata/cluster_changes.py",
     "metadata/cluster_codec.py", "metadata/cluster_config.py", "metadata/config_key.py",
     "metadata/config_resource.py", "metadata/create_topic.py", "metadata/decision.py", "metadata/delete_topic.py",
     "metadata/delta_buffer.py", "metadata/describe_configs.py", "metadata/each_partition.py",
@@ -61,8 +62,8 @@ PURE = [
     "metadata/leaving.py", "metadata/log_ends.py", "metadata/methods.py", "metadata/new_partitions.py",
     "metadata/partition.py", "metadata/partition_change.py", "metadata/placement.py", "metadata/producer_ids.py",
     "metadata/reassignment.py", "metadata/record_codec.py", "metadata/records.py", "metadata/registration.py",
-    "metadata/sessions.py", "metadata/settings.py", "metadata/spread.py", "metadata/stream_errors.py",
-    "metadata/topic_checks.py", "metadata/topic_config.py", "metadata/topic_names.py",
+    "metadata/request_checks.py", "metadata/sessions.py", "metadata/settings.py", "metadata/spread.py",
+    "metadata/stream_errors.py", "metadata/topic_checks.py", "metadata/topic_config.py", "metadata/topic_names.py",
     "metadata/unregister_broker.py", "metadata/wire.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]

@@ -120,7 +120,7 @@ def test_no_changes_are_no_error() -> None:
         (CLUSTER, {"retention.ms": "5", "num.partitions": "0"}),
         (CLUSTER, {"num.partitions": "10001"}),
         (CLUSTER, {"default.replication.factor": "0"}),
-        (CLUSTER, {"leader.rebalance.interval.ms": "0"}),
+        (CLUSTER, {"replica.lag.time.max.ms": "0"}),
         (CLUSTER, {"log.level": "info"}),
         (BROKER_1, {"log.level": "loud"}),
         (BROKER_1, {"retention.ms": "5"}),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from support.metadata_images import (
     ACTIVE,
     FENCED,
@@ -161,7 +161,7 @@ def test_images_are_equal_whatever_way_they_came_about() -> None:
 # -- what it counts
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
 def test_the_counts_are_those_of_the_partitions(history: list[Operation]) -> None:
     image = ClusterImage()

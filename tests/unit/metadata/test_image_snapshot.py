@@ -97,11 +97,14 @@ def test_a_partition_takes_about_a_hundred_bytes() -> None:
     assert len(encode_snapshot(many)) - len(encode_snapshot(few)) < 100 * 1000
 
 
-def test_parts_hold_as_much_as_they_may() -> None:
-    image = image_with(*map(broker, (1, 2, 3)), topics={"t": [partition(1, 2, 3)] * 1000})
-    parts = list(split(image, max_bytes=10_000))
-    assert all(len(part) <= 10_000 for part in parts)
-    assert all(len(part) > 9_700 for part in parts[:-1])
+@pytest.mark.parametrize("value_bytes", [1, 90, 130, 200])
+def test_parts_hold_as_much_as_they_may(value_bytes: int) -> None:
+    cluster = ConfigResource(ResourceKind.CLUSTER)
+    values = [ConfigChanged(cluster, f"key-{number:04}", "x" * value_bytes) for number in range(2000)]
+    # Large parts, so that a byte too few for each record would add up to more than a record.
+    *parts, last = split(with_records(ClusterImage(), *values), max_bytes=40_000)
+    assert all(39_700 < len(part) <= 40_000 for part in parts)
+    assert len(last) <= 40_000
 
 
 def test_a_record_over_the_limit_has_a_part_to_itself() -> None:

@@ -106,9 +106,12 @@ def test_who_is_to_be_avoided_leads_only_if_nobody_else_can() -> None:
     assert settle(start, start, going, avoid_leader=BrokerId(1)).leader == 2
     alone = partition(1, 2, 3, isr=(1,))
     assert settle(alone, alone, going, avoid_leader=BrokerId(1)) is alone
+    assert settle(start, start, conditions(), avoid_leader=BrokerId(1)).leader == 2
     both_going = conditions(2, b1=SHUTTING_DOWN, b2=SHUTTING_DOWN)
     pair = partition(1, 2, 3, isr=(1, 2))
     assert settle(pair, pair, both_going, avoid_leader=BrokerId(1)) is pair
+    pair = partition(1, 2, 3, isr=(1, 2), leader=2)
+    assert settle(pair, pair, both_going, avoid_leader=BrokerId(2)) is pair
 
 
 def test_a_wiped_broker_is_not_elected() -> None:

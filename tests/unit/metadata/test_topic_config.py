@@ -81,7 +81,6 @@ def test_the_clusters_own_defaults() -> None:
         "num.partitions": "1",
         "offsets.topic.replication.factor": "3",
         "leader.rebalance.enable": "true",
-        "leader.rebalance.interval.ms": "30000",
         "replica.lag.time.max.ms": "10000",
     }
     assert {key: cluster_default_of(key) for key in expected} == expected
@@ -94,7 +93,6 @@ def test_the_clusters_own_defaults() -> None:
         ("default.replication.factor", 1, 32767),
         ("offsets.topic.replication.factor", 1, 32767),
         ("num.partitions", 1, 10_000),
-        ("leader.rebalance.interval.ms", 100, 2**63 - 1),
         ("replica.lag.time.max.ms", 100, 2**63 - 1),
     ],
 )
