@@ -7,8 +7,8 @@ The controller's decisions (pure), one a module:
     describe_configs; reassignment, elect_leaders, leader_balance; producer_ids, unregister_broker; with their parts:
     placement, spread, leader_spread, topic_names, topic_config, cluster_config, and checks
 The controller's runtime:
-    controller_node puts it together: quorum, machine, active_controller (with speculation), sessions, controller_timers,
-    publishing, first_records
+    controller_node puts it together: quorum, machine, active_controller (with speculation), sessions,
+    controller_timers, publishing, first_records
 Its services:
     controller_service and heartbeat_service for brokers; admin_service, quorum_service, cluster_service for clients
 The brokers' side:

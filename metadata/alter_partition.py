@@ -72,8 +72,7 @@ def alter_partitions(
         except ControllerError as error:
             outcome = error
         else:
-            if outcome is not image.partition(*key):
-                records.append(PartitionChanged(*key, outcome))
+            records.append(PartitionChanged(*key, outcome))
         answers.append(Altered(*key, outcome))
     return Decision(tuple(records), tuple(answers))
 
@@ -88,6 +87,9 @@ def _alter(image: ClusterImage, broker_id: BrokerId, alteration: Alteration) -> 
     )
     wanted = replace(before, replicas=replicas, isr=tuple(directories))
     after = settle(before, wanted, conditions_for(image, topic_id, before))
+    if after is before:
+        # Who asks for what is so already wants to be sure that nothing it asked for earlier comes about any more.
+        return replace(before, partition_epoch=PartitionEpoch(before.partition_epoch + 1))
     return complete_if_due(image, topic_id, before, after)
 
 

@@ -36,12 +36,13 @@ from lograft.runtime.world import Runtime
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """How patient it is, and when it snapshots."""
+    """How patient it is, when it snapshots, and with which configuration a new cluster begins."""
 
     timing: ControllerTiming = field(default_factory=ControllerTiming)
     sessions: SessionTiming = field(default_factory=SessionTiming)
     raft: RaftTiming = field(default_factory=RaftTiming)
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    cluster_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class ControllerNode:
@@ -74,7 +75,7 @@ class ControllerNode:
         self._reported_ends = ReportedEnds()
         self.machine.listen(self._reported_ends)
         self._publishing = Publishing(runtime, self.machine, identity.cluster_id)
-        self._first_records = FirstRecords(clock, self.active)
+        self._first_records = FirstRecords(clock, self.active, self._settings.cluster_settings)
         self._timers = ControllerTimers(
             runtime, self.active, self.sessions, usual_chores(self._log_ends, self._settings.timing),
             self._settings.timing,
@@ -85,9 +86,14 @@ class ControllerNode:
         )  # fmt: skip
         self._services = (
             ControllerService(
-                clock, identity.cluster_id, self.active, self.sessions, heartbeats, self.quorum.latest_index,
+                clock,
+                identity.cluster_id,
+                self.active,
+                self.sessions,
+                heartbeats,
+                self.quorum.latest_index,
                 self._controllers,
-            ),  # fmt: skip
+            ),
             AdminService(runtime, self.active, self._controllers, self._log_ends),
             QuorumService(runtime, lambda: self.raft, self._transport, self._controllers, identity.cluster_id),
             ClusterService(
@@ -165,7 +171,7 @@ class ControllerNode:
         await self._is_closing.wait()
         self.active.close()
         await raft.close()
-        await asyncio.wait([running, deciding])  # so that what was committed to the last is not said to be unknown
+        await asyncio.wait([running, deciding])  # which ends by itself, once the fate of all it proposed is known
         for task in beside:
             task.cancel()
 

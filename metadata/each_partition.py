@@ -14,7 +14,7 @@ from lograft.proto import errors_pb2
 # So that the operation fits in one Raft entry of 8 MiB, whatever the replication factor: a partition is one and each of
 # its replicas is one, of about 60 bytes at most.
 MAX_PARTS_IN_ONE_OPERATION = 100_000
-# A timer's work is done bit by bit, so that whoever else asks for something does not wait: under 0.1 s each.
+# What concerns all partitions is done bit by bit, so that whoever asks for something else does not wait: under 0.1 s.
 PARTS_AT_A_TIME = 5_000
 
 PartitionKey: TypeAlias = tuple[TopicId, int]
@@ -32,18 +32,18 @@ class PartitionResult:
 
 
 def change_each(
-    image: ClusterImage, keys: Iterable[PartitionKey], change: Change, *, stop_after: int | None = None
+    image: ClusterImage, keys: Iterable[PartitionKey], change: Change, *, bit_by_bit: bool = False
 ) -> Decision[tuple[PartitionResult, ...]]:
     """Each of these partitions changed, or refused for itself.
 
-    If they are too many for one operation, all are refused. Or else, `stop_after` so many partitions and replicas, the
-    rest is left for the next time and has no result: ask again until there are no records.
+    If they are too many for one operation, all are refused; or, `bit_by_bit`, the rest is left for the next time and
+    has no result: ask again until there are no records.
     """
     changes: list[PartitionChanged] = []
     results: list[PartitionResult] = []
-    parts = 0
+    parts, parts_at_once = 0, min(PARTS_AT_A_TIME, MAX_PARTS_IN_ONE_OPERATION)
     for topic_id, number in dict.fromkeys(keys):
-        if stop_after is not None and parts >= stop_after:
+        if bit_by_bit and parts >= parts_at_once:
             break
         try:
             before = known_partition(image, topic_id, number)
@@ -55,7 +55,7 @@ def change_each(
         if after is not before:
             changes.append(PartitionChanged(topic_id, number, after))
             parts += 1 + len(after.replicas)
-    if parts > MAX_PARTS_IN_ONE_OPERATION and stop_after is None:
+    if parts > MAX_PARTS_IN_ONE_OPERATION and not bit_by_bit:
         raise ControllerError(
             errors_pb2.INVALID_REQUEST,
             f"{len(changes)} partitions with {parts - len(changes)} replicas are too many to change at once: "

@@ -8,15 +8,7 @@ from dataclasses import replace
 
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.decision import Decision
-from lograft.metadata.each_partition import (
-    MAX_PARTS_IN_ONE_OPERATION,
-    PARTS_AT_A_TIME,
-    Change,
-    PartitionKey,
-    PartitionResult,
-    change_each,
-    name_of,
-)
+from lograft.metadata.each_partition import Change, PartitionKey, PartitionResult, change_each, name_of
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.log_ends import NO_LOG_ENDS, LogEnds
@@ -30,29 +22,31 @@ from lograft.proto import errors_pb2
 def elect_preferred(
     image: ClusterImage, partitions: Iterable[PartitionKey] | None
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Have the first replica lead, of each of these partitions; None: of all that have another leader, or none, as many
-    as fit in one operation."""
+    """Have the first replica lead, of each of these partitions.
+
+    None: of all that have another leader, or none, bit by bit: ask again until there are no records.
+    """
 
     def elect(topic_id: TopicId, number: int, before: Partition) -> Partition:
         _check_preferred(image, topic_id, number, before)
         return move_leader(image, topic_id, before, before.preferred_leader)
 
     if partitions is None:
-        return change_each(image, _not_led_by_preferred(image), elect, stop_after=MAX_PARTS_IN_ONE_OPERATION)
+        return change_each(image, _not_led_by_preferred(image), elect, bit_by_bit=True)
     return change_each(image, partitions, elect)
 
 
 def elect_unclean_leaders(
     image: ClusterImage, partitions: Iterable[PartitionKey] | None, log_ends: LogEnds
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Have a live replica lead, of each of these partitions that has no leader; None: of all that have none, as many as
-    fit in one operation.
+    """Have a live replica lead, of each of these partitions that has no leader: one that has everything acknowledged if
+    that is possible by now; else the one with the longest log.
 
-    One that has everything acknowledged if that is possible by now; else the one with the longest log.
+    None: of all that have no leader, bit by bit: ask again until there are no records.
     """
     elect = _election_at_any_price(image, log_ends)
     if partitions is None:
-        return change_each(image, _leaderless(image), elect, stop_after=MAX_PARTS_IN_ONE_OPERATION)
+        return change_each(image, _leaderless(image), elect, bit_by_bit=True)
     return change_each(image, partitions, elect)
 
 
@@ -61,9 +55,7 @@ def elect_allowed_unclean(image: ClusterImage, log_ends: LogEnds) -> Decision[in
 
     A timer asks for it. If any got one, ask again: it is done bit by bit.
     """
-    decision = change_each(
-        image, _allowing_unclean(image), _election_at_any_price(image, log_ends), stop_after=PARTS_AT_A_TIME
-    )
+    decision = change_each(image, _allowing_unclean(image), _election_at_any_price(image, log_ends), bit_by_bit=True)
     return Decision(decision.records, len(decision.records))
 
 
@@ -76,7 +68,7 @@ def elect_possible(image: ClusterImage) -> Decision[int]:
     def elect(topic_id: TopicId, _: int, before: Partition) -> Partition:
         return _elect_cleanly(image, topic_id, before)
 
-    decision = change_each(image, _with_live_eligible(image), elect, stop_after=PARTS_AT_A_TIME)
+    decision = change_each(image, _with_live_eligible(image), elect, bit_by_bit=True)
     return Decision(decision.records, len(decision.records))
 
 

@@ -9,8 +9,7 @@ from lograft.metadata.decision import Decision
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.leaving import Hosted, leave_isrs
 from lograft.metadata.partition import BrokerEpoch, BrokerId, TopicId
-from lograft.metadata.partition_change import renew
-from lograft.metadata.records import BrokerRegistered, PartitionChanged, Record
+from lograft.metadata.records import BrokerRegistered, Record
 
 
 def report_failures(
@@ -35,19 +34,14 @@ def report_failures(
     corrupt_keys = dict.fromkeys(corrupt)
     rotten: list[Hosted] = []
     away: list[Hosted] = []
-    uncounted: list[Record] = []
     for hosted in image.hosted_by(broker_id):
         topic_id, number, partition = hosted
         if (topic_id, number) in corrupt_keys:
-            if broker_id in partition.isr or partition.is_eligible(broker_id):
-                rotten.append(hosted)
-            else:
-                uncounted.append(PartitionChanged(topic_id, number, renew(partition)))
+            rotten.append(hosted)
         elif partition.directory_of(broker_id) in failed:
             away.append(hosted)
 
     records: list[Record] = [BrokerRegistered(remaining)] if failed else []
     records.extend(leave_isrs(image, broker_id, away, brokers))
     records.extend(leave_isrs(image, broker_id, rotten, brokers, is_data_lost=True))
-    records.extend(uncounted)
     return Decision(tuple(records), None)

@@ -1,12 +1,14 @@
 """What a cluster's metadata begins with: written by the first controller that is ever active."""
 
 import asyncio
+from collections.abc import Mapping
 
 from lograft.metadata.active_controller import ActiveController
 from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.records import FeatureLevelChanged
+from lograft.metadata.records import ConfigChanged, FeatureLevelChanged
+from lograft.metadata.settings import CLUSTER
 from lograft.raft.observers import NodeObserver
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
@@ -20,19 +22,21 @@ FEATURE_LEVEL = 1
 """The least and the greatest level that this version works with; new clusters get the greatest."""
 
 
-def begin_cluster(image: ClusterImage) -> Decision[int]:
-    """The feature level of the cluster."""
+def begin_cluster(image: ClusterImage, settings: Mapping[str, str]) -> Decision[int]:
+    """The feature level of the cluster. A new one gets `settings`, checked values, as its configuration."""
     if image.feature_level > 0:
         return Decision((), image.feature_level)
-    return Decision((FeatureLevelChanged(FEATURE_LEVEL),), FEATURE_LEVEL)
+    configs = [ConfigChanged(CLUSTER, key, value) for key, value in sorted(settings.items())]
+    return Decision((FeatureLevelChanged(FEATURE_LEVEL), *configs), FEATURE_LEVEL)
 
 
 class FirstRecords(NodeObserver):
-    """Observes the node after the controller does."""
+    """Observes the node after the controller does. `settings`: what a new cluster's configuration is to be."""
 
-    def __init__(self, clock: Clock, controller: ActiveController) -> None:
+    def __init__(self, clock: Clock, controller: ActiveController, settings: Mapping[str, str]) -> None:
         self._clock = clock
         self._controller = controller
+        self._settings = settings
         self._is_taken = asyncio.Event()
 
     def leadership_taken(self, term: int) -> None:
@@ -48,11 +52,11 @@ class FirstRecords(NodeObserver):
 
     async def _begin(self) -> None:
         try:
-            level = (await self._controller.submit(begin_cluster)).answer
+            level = (await self._controller.submit(lambda image: begin_cluster(image, self._settings))).answer
         except ControllerError as error:
             log.info("cluster_not_begun", reason=error.message)
             await self._clock.sleep_ms(_RETRY_MS)
             if self._controller.is_active:
                 self._is_taken.set()
         else:
-            log.info("cluster_begun", feature_level=level)
+            log.info("cluster_begun", feature_level=level, settings=dict(self._settings))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from lograft.metadata.broker import Broker
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, Partition, TopicId
-from lograft.metadata.partition_change import Conditions, settle
+from lograft.metadata.partition_change import Conditions, renew, settle
 from lograft.metadata.records import PartitionChanged
 from lograft.metadata.settings import effective_min_isr
 
@@ -27,7 +27,13 @@ def leave_isrs(
     """
     dropped = (broker_id,) if is_data_lost else ()
     for topic_id, number, partition in hosted:
-        if broker_id in partition.isr or (is_data_lost and partition.is_eligible(broker_id)):
-            wanted = replace(partition, isr=tuple(member for member in partition.isr if member != broker_id))
-            conditions = Conditions(brokers, effective_min_isr(image, topic_id, partition))
-            yield PartitionChanged(topic_id, number, settle(partition, wanted, conditions, dropped=dropped))
+        if broker_id not in partition.isr and not is_data_lost:
+            continue
+        wanted = replace(partition, isr=tuple(member for member in partition.isr if member != broker_id))
+        conditions = Conditions(brokers, effective_min_isr(image, topic_id, partition))
+        after = settle(partition, wanted, conditions, dropped=dropped)
+        if after is partition and is_data_lost:
+            # Its leader may be about to ask that it join, by what it acknowledged before: that request must fail.
+            after = renew(partition)
+        if after is not partition:
+            yield PartitionChanged(topic_id, number, after)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.broker_checks import check_registered
 from lograft.metadata.decision import Decision
-from lograft.metadata.each_partition import PARTS_AT_A_TIME, PartitionResult, change_each, name_of
+from lograft.metadata.each_partition import PartitionResult, change_each, name_of
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, Partition, Replica, TopicId
@@ -103,7 +103,7 @@ def complete_due(image: ClusterImage) -> Decision[int]:
         return complete_if_due(image, topic_id, before, before)
 
     under_way = ((topic_id, number) for topic_id, number, _ in image.reassigning())
-    decision = change_each(image, under_way, change, stop_after=PARTS_AT_A_TIME)
+    decision = change_each(image, under_way, change, bit_by_bit=True)
     return Decision(decision.records, len(decision.records))
 
 

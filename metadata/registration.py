@@ -21,6 +21,8 @@ from lograft.proto import errors_pb2
 
 MAX_BROKER_ID = 2**31 - 1
 MAX_RACK_CHARACTERS = 255
+MAX_BOOT_ID_CHARACTERS = 64
+MAX_DIRECTORIES = 64
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})")
 
 
@@ -99,8 +101,10 @@ def _check(image: ClusterImage, request: Registration) -> None:
         raise _invalid(f"the advertised address {request.address!r} is not of the form host:port")
     if request.rack is not None and not 0 < len(request.rack) <= MAX_RACK_CHARACTERS:
         raise _invalid(f"a rack has 1 to {MAX_RACK_CHARACTERS} characters, or is left out")
-    if not request.directories:
-        raise _invalid("a broker needs at least one data directory")
+    if len(request.boot_id) > MAX_BOOT_ID_CHARACTERS:
+        raise _invalid(f"a boot id has at most {MAX_BOOT_ID_CHARACTERS} characters, not {len(request.boot_id)}")
+    if not 0 < len(request.directories) <= MAX_DIRECTORIES:
+        raise _invalid(f"a broker has 1 to {MAX_DIRECTORIES} data directories, not {len(request.directories)}")
     if len(dict.fromkeys(request.directories)) != len(request.directories):
         raise _invalid("two data directories have the same id: one is a copy of the other; empty one of them")
     if image.feature_level == 0:

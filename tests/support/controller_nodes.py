@@ -18,7 +18,7 @@ from support.metadata_images import directory
 from support.raft_nodes import make_runtime
 
 from lograft.chaos.memory_store import MemoryDisk, MemoryStore
-from lograft.chaos.virtual_network import VirtualNetwork, VirtualServer
+from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_session import ReplicaEnd, Wanted
@@ -28,7 +28,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.membership import ClusterMembership
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.metadata.registration import Registration
-from lograft.runtime.network import Connection
+from lograft.runtime.network import Connection, Server
 from lograft.runtime.rng import Rng
 
 CLUSTER_ID = "cluster"
@@ -67,7 +67,7 @@ class ControllerHost:
         state = await self.store.load()
         addresses = self._cluster.known_addresses.get(self.node_id, self._cluster.addresses)
         node = ControllerNode(runtime, self.store, state, addresses, self._cluster.settings)
-        self.server: VirtualServer = await runtime.network.serve(self.address, node.handlers(), self.panics.append)
+        self.server: Server = await runtime.network.serve(self.address, node.handlers(), self.panics.append)
         self.maybe_node = node
         if run:
             self.running = asyncio.ensure_future(node.run())
@@ -234,7 +234,8 @@ class ControllerNodes:
         for host in self.hosts.values():
             if host.running is not None:
                 await host.stop()
-        panics = [panic for host in [*self.hosts.values(), *self.brokers] for panic in host.panics]
+        panics = [panic for host in self.hosts.values() for panic in host.panics]
+        panics += [panic for broker in self.brokers for panic in broker.panics]
         assert not panics, panics
 
 

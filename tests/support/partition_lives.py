@@ -247,9 +247,9 @@ class PartitionLife:
         except ControllerError:
             return
         if not isinstance(decision.answer[0].outcome, ControllerError):
-            for member in members:
-                if member.broker_id not in known.isr:
-                    leader.joining[member.broker_id] = Joining(known.partition_epoch, member.directory_id)
+            for one in members:
+                if one.broker_id not in known.isr:
+                    leader.joining[one.broker_id] = Joining(known.partition_epoch, one.directory_id)
         self.carry_out(decision)
 
     def run_well(self) -> None:

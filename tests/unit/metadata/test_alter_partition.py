@@ -77,11 +77,11 @@ def test_a_replica_leaves_and_below_the_minimum_stays_eligible() -> None:
     assert (of(image).isr, of(image).elr) == (ids(1, 3), ())
 
 
-def test_asking_for_what_is_so_already_changes_nothing() -> None:
-    image = cluster([1, 2])
-    decision = alter_partitions(image, BrokerId(1), epoch_of(1), [alteration(2, 1)])
-    assert decision.records == ()
-    assert decision.answer[0].outcome == of(image)
+def test_asking_for_what_is_so_already_makes_void_what_was_asked_before() -> None:
+    image, (answer,) = ask(cluster([1, 2]), alteration(2, 1))
+    assert of(image) == replace(of(cluster([1, 2])), partition_epoch=PartitionEpoch(9))
+    assert answer.outcome == of(image)
+    assert refusal(image, alteration(1, 2, 3)).code == errors_pb2.STALE_PARTITION_EPOCH
 
 
 def test_a_replica_that_joins_from_another_directory_is_there_from_now_on() -> None:

@@ -1,6 +1,7 @@
 """What brokers ask of controllers, by calls over the network to whole controllers."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -201,12 +202,32 @@ async def test_a_process_that_was_silent_for_a_session_can_be_replaced() -> None
         await register(cluster, 7, **other)
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_a_reboot_may_have_cost_is_told_by_the_boot_id_and_the_mark_of_a_clean_stop(is_clean: bool) -> None:
+    @virtual
+    async def scenario() -> None:
+        async with controllers() as cluster:
+            broker = await cluster.ready_broker(7)
+            topic = NewTopic(name="quick", topic_id=topic_id(1).bytes, configs={"flush.mode": "os"})
+            await ask_active(cluster, CREATE_TOPICS, CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+            epoch = broker.membership.broker_epoch
+            await broker.kill()
+            clean = {"clean_epoch": epoch} if is_clean else {}
+            await register(cluster, 7, incarnation=UUID(int=99).bytes, boot_id="another", **clean)
+            partition = (await cluster.active()).node.machine.image.topics[topic_id(1)].partitions[0]
+            assert partition.leader is None
+            assert [replica.broker_id for replica in partition.elr] == ([7] if is_clean else [])
+
+    scenario()
+
+
 @virtual
 async def test_who_has_a_directory_of_the_old_process_has_outlived_it() -> None:
     async with controllers() as cluster:
+        await asyncio.sleep(60)
         first = await register(cluster, 7)
-        await beating(cluster, 7, first.broker_epoch)
-        await until(lambda: any(host.node.sessions.is_alive(ids(7)[0], 1, 0) for host in cluster.hosts.values()))
+        heartbeats = await beating(cluster, 7, first.broker_epoch)
+        assert await heartbeats.stream.receive() is not None
         assert (await register(cluster, 7, incarnation=UUID(int=99).bytes)).broker_epoch > first.broker_epoch
 
 
@@ -250,7 +271,7 @@ def altering(epoch: int, *items: AlterPartitionsRequest.Item) -> AlterPartitions
     return AlterPartitionsRequest(broker_id=1, broker_epoch=epoch, items=items)
 
 
-def item(before: Partition, number: int, members: dict[int, int], **others: Any) -> AlterPartitionsRequest.Item:
+def item(before: Partition, number: int, members: Mapping[int, int], **others: Any) -> AlterPartitionsRequest.Item:
     """`members`: brokers and their epochs."""
     fields: dict[str, Any] = {
         "topic_id": topic_id(1).bytes, "partition": number, "leader_epoch": before.leader_epoch,

@@ -264,14 +264,21 @@ def test_what_can_have_a_clean_leader_by_now_gets_it() -> None:
     assert (after[1].isr, after[1].elr) == ((3,), (replica(1),))
 
 
-@pytest.mark.parametrize("elect", [elect_possible, lambda image: elect_allowed_unclean(image, {})])
-def test_timers_do_their_work_bit_by_bit(elect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.metadata.elect_leaders.PARTS_AT_A_TIME", 8)
+@pytest.mark.parametrize(
+    "elect",
+    [
+        elect_possible,
+        lambda image: elect_allowed_unclean(image, {}),
+        lambda image: elect_unclean_leaders(image, None, {}),
+    ],
+)
+def test_what_concerns_all_partitions_is_done_bit_by_bit(elect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lograft.metadata.each_partition.PARTS_AT_A_TIME", 8)
     waiting = [partition(1, 2, 3, isr=(), elr=(1,))] * 5
     image = cluster(*waiting, unclean_leader_election_enable="true")
     done = []
     while (decision := elect(image)).records:
-        done.append(decision.answer)
+        done.append(len(decision.records))
         image = apply(image, decision)
     assert done == [2, 2, 1]
     assert image.leader_count(BrokerId(1)) == 5

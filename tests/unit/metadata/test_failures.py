@@ -3,11 +3,12 @@
 import pytest
 from support.metadata_images import apply, broker, directory, epoch_of, ids, image_with, partition, replica, topic_id
 
+from lograft.metadata.alter_partition import Alteration, IsrMember, alter_partitions
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.failures import report_failures
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition
+from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
 
 
@@ -60,3 +61,14 @@ def test_a_process_that_was_replaced_is_not_believed() -> None:
     with pytest.raises(ControllerError) as refused:
         report_failures(image, BrokerId(1), BrokerEpoch(4), [directory(1)], [])
     assert refused.value.code == errors_pb2.STALE_BROKER_EPOCH
+
+
+def test_a_corrupt_replica_that_was_not_in_sync_cannot_join_by_what_it_acknowledged_before() -> None:
+    image = image_with(broker(1), broker(2), broker(3), topics={"t": [partition(1, 2, 3, isr=[1, 2])]})
+    after = apply(image, report_failures(image, BrokerId(3), epoch_of(3), [], [(topic_id(1), 0)]))
+    assert (of(after).isr, of(after).partition_epoch) == (ids(1, 2), 1)
+    member = [IsrMember(BrokerId(one), epoch_of(one), directory(one)) for one in (1, 2, 3)]
+    asked = Alteration(topic_id(1), 0, LeaderEpoch(0), PartitionEpoch(0), tuple(member))
+    (answer,) = alter_partitions(after, BrokerId(1), epoch_of(1), [asked]).answer
+    assert isinstance(answer.outcome, ControllerError)
+    assert answer.outcome.code == errors_pb2.STALE_PARTITION_EPOCH

@@ -127,19 +127,19 @@ def voters(*node_ids: int) -> Configuration:
 
 
 @virtual
-async def look_at(*configurations: Configuration) -> None:
+async def look_at(told_by: str, *configurations: Configuration) -> None:
     node = Node()
     here = quorum(node)
     voter_list = VoterList(here, {1: "c1:1", 2: "c2:1", 3: "c3:1"})
     for number, each in enumerate(configurations):
         node.configuration = each
-        if number % 2:
-            voter_list.committed(number)
-        else:
+        if told_by == "leader":
             voter_list.leader_changed(None, number)
-        voter_list.committed(number)
+        else:
+            voter_list.committed(number)
 
 
+@pytest.mark.parametrize("told_by", ["leader", "commit"])
 @pytest.mark.parametrize(
     ("configurations", "named"),
     [
@@ -152,10 +152,10 @@ async def look_at(*configurations: Configuration) -> None:
     ids=["all are listed", "more are listed", "one is not", "said once", "said for each change"],
 )
 def test_voters_that_are_not_listed_are_named_once(
-    configurations: list[Configuration], named: list[list[int]], caplog: pytest.LogCaptureFixture
+    configurations: list[Configuration], named: list[list[int]], told_by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        look_at(*configurations)
+        look_at(told_by, *configurations)
     said = [record for record in caplog.records if "voters_not_listed" in record.getMessage()]
     assert len(said) == len(named)
     for record, node_ids in zip(said, named, strict=True):

@@ -72,7 +72,7 @@ def refusal(image: ClusterImage, *requests: Reassignment) -> ControllerError:
     assert decision.records == ()
     error = decision.answer[0].error
     assert error is not None
-    return error  # type: ignore[no-any-return]
+    return error
 
 
 def refused(image: ClusterImage, *target: int) -> ControllerError:
@@ -207,7 +207,7 @@ def test_a_lower_minimum_lets_it_end_at_the_next_look() -> None:
 
 
 def test_what_became_possible_is_finished_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.metadata.reassignment.PARTS_AT_A_TIME", 4)
+    monkeypatch.setattr("lograft.metadata.each_partition.PARTS_AT_A_TIME", 4)
     due = partition(1, 2, 3, target=(1, 2))
     image = cluster(due, due, due, due, due)
     done = []

@@ -51,8 +51,10 @@ class Controller:
         index = self.machine.index + 1
         self.machine.restore(index.to_bytes(8, "big") + encode_snapshot(self.machine.image))
 
-    def note(self, broker_id: int, *ends: tuple[int, int, int], epoch: int | None = None, at: int | None = None) -> None:
-        """`ends`: (partition, last epoch, end offset). `at`: how far the broker was when it said so; now, by default."""
+    def note(
+        self, broker_id: int, *ends: tuple[int, int, int], epoch: int | None = None, at: int | None = None
+    ) -> None:
+        """`ends`: (partition, last epoch, end offset). `at`: how far the broker was when it said so."""
         heartbeat = BrokerHeartbeatRequest(metadata_index=at if at is not None else self.machine.index)
         for number, last_epoch, end_offset in ends:
             heartbeat.log_ends.add(

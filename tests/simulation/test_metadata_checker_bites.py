@@ -1,0 +1,360 @@
+"""Rules of the metadata are broken on purpose, in the production code: the simulator must notice."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.broken_rules import expect_noticed
+from support.metadata_chaos import (
+    FORGETFUL_DISKS,
+    RESTLESS_BROKERS,
+    RESTLESS_CONTROLLERS,
+    WIPED_DISKS,
+    LateRequest,
+    live_through_late_request,
+)
+
+from lograft.chaos.metadata_simulation import simulate_metadata
+from lograft.chaos.metadata_weather import MetadataWeather
+from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.metadata import (
+    admin_service,
+    alter_configs,
+    alter_partition,
+    broker_states,
+    failures,
+    partition_change,
+    reassignment,
+    registration,
+)
+from lograft.metadata.active_controller import ActiveController, Committed
+from lograft.metadata.alter_partition import Alteration, IsrMember
+from lograft.metadata.broker import Broker, BrokerState
+from lograft.metadata.decision import Decide
+from lograft.metadata.delta_buffer import Delta, DeltaBuffer
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.image_snapshot import encode_snapshot
+from lograft.metadata.leaving import leave_isrs
+from lograft.metadata.partition import BrokerId, Partition, Replica
+from lograft.metadata.partition_change import Conditions
+from lograft.metadata.quorum import Quorum
+from lograft.metadata.records import PartitionChanged, Record
+from lograft.metadata.registration import Registration
+from lograft.metadata.speculation import Speculation
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+# -- brokers
+
+
+def fence_without_leaving(patch: pytest.MonkeyPatch) -> None:
+    original = broker_states._fencing
+
+    def fencing(image: ClusterImage, broker: Broker) -> tuple[Record, ...]:
+        return original(image, broker)[:1]
+
+    patch.setattr(broker_states, "_fencing", fencing)
+
+
+def register_without_leaving(patch: pytest.MonkeyPatch) -> None:
+    def departures(image: ClusterImage, broker: Broker, lost_memory: bool) -> Iterator[PartitionChanged]:
+        return iter(())
+
+    patch.setattr(registration, "_departures", departures)
+
+
+def keep_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
+    original = registration.register
+
+    def register(image: ClusterImage, request: Registration, *, is_old_alive: bool) -> Any:
+        old = image.brokers.get(request.broker_id)
+        decision = original(image, request, is_old_alive=is_old_alive)
+        if old is None or not decision.records:
+            return decision
+        first = decision.records[0]
+        same = replace(first, broker=replace(first.broker, epoch=old.epoch))  # type: ignore[union-attr, arg-type]
+        return replace(decision, records=(same, *decision.records[1:]), answer=old.epoch)
+
+    patch.setattr("lograft.metadata.controller_service.register", register)
+
+
+def trust_the_page_cache_after_a_power_failure(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registration, "_was_unclean", lambda old, request: False)
+
+
+def elect_who_lost_its_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Conditions, "has_directory", lambda conditions, broker_id, directory_id: True)
+
+
+# -- partitions
+
+
+def forget_the_eligible(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(partition_change, "_elr", lambda *arguments: ())
+
+
+def keep_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
+    original = partition_change._with_epochs
+
+    def with_epochs(before: Partition, after: Partition) -> Partition:
+        return replace(original(before, after), leader_epoch=before.leader_epoch)
+
+    patch.setattr(partition_change, "_with_epochs", with_epochs)
+
+
+def let_the_minimum_change_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(alter_configs, "_settled", lambda image, resource, value: iter(()))
+
+
+def elect_anybody_alive(patch: pytest.MonkeyPatch) -> None:
+    """As if every topic allowed unclean elections, and they were clean."""
+
+    def eligible(before: Partition, wanted: Partition, dropped: object) -> list[Replica]:
+        return list(wanted.replicas)
+
+    patch.setattr(partition_change, "_eligible", eligible)
+
+
+def _without_check(patch: pytest.MonkeyPatch, change: Callable[[Partition, Alteration], Alteration]) -> None:
+    """Take the request for another one, which passes a check that it should not."""
+    original = alter_partition._alter
+
+    def alter(image: ClusterImage, broker_id: BrokerId, alteration: Alteration) -> Partition:
+        before = image.partition(alteration.topic_id, alteration.number)
+        if before is not None and before.leader == broker_id:
+            alteration = change(before, alteration)
+        return original(image, broker_id, alteration)
+
+    patch.setattr(alter_partition, "_alter", alter)
+
+
+def ignore_the_partition_epoch(patch: pytest.MonkeyPatch) -> None:
+    _without_check(patch, lambda before, asked: replace(asked, partition_epoch=before.partition_epoch))
+
+
+def ignore_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Nor is what its process asked for before made void by another partition epoch."""
+    _leave_epochs_alone(patch, "lograft.metadata.registration.leave_isrs")
+    original = alter_partition._check_member
+
+    def check_member(image: ClusterImage, before: Partition, member: IsrMember, alteration: Alteration) -> None:
+        broker = image.brokers.get(member.broker_id)
+        epoch = broker.epoch if broker is not None else member.broker_epoch
+        original(image, before, replace(member, broker_epoch=epoch), alteration)
+
+    patch.setattr(alter_partition, "_check_member", check_member)
+
+
+def _leave_epochs_alone(patch: pytest.MonkeyPatch, used_as: str) -> None:
+    """A partition that does not change otherwise keeps its epoch."""
+
+    def leave(image: ClusterImage, *arguments: Any, **options: Any) -> Iterator[PartitionChanged]:
+        for change in leave_isrs(image, *arguments, **options):
+            before = image.partition(change.topic_id, change.number)
+            assert before is not None
+            if replace(change.partition, partition_epoch=before.partition_epoch) != before:
+                yield change
+
+    patch.setattr(used_as, leave)
+
+
+def let_the_fenced_join(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(alter_partition, "_check_member", lambda image, before, member, alteration: None)
+    patch.setattr(Conditions, "is_live", lambda conditions, broker_id: True)
+
+
+def finish_before_in_sync(patch: pytest.MonkeyPatch) -> None:
+    original = reassignment.complete_if_due
+
+    def complete(image: ClusterImage, topic_id: Any, before: Partition, settled: Partition, *others: Any) -> Partition:
+        in_sync = tuple(broker for broker in settled.isr if broker in settled.target)
+        if settled.is_reassigning and in_sync:
+            settled = replace(settled, adding=())
+        return original(image, topic_id, before, settled, *others)
+
+    for module in (reassignment, alter_partition):
+        patch.setattr(module, "complete_if_due", complete)
+
+
+def leave_the_corrupt_where_it_is(patch: pytest.MonkeyPatch) -> None:
+    """Its data counts on as far as an election goes."""
+    original = failures.leave_isrs
+
+    def leave_isrs(*arguments: Any, is_data_lost: bool = False) -> Iterator[PartitionChanged]:
+        return original(*arguments)
+
+    patch.setattr(failures, "leave_isrs", leave_isrs)
+
+
+def keep_the_epoch_of_what_does_not_count(patch: pytest.MonkeyPatch) -> None:
+    """What was corrupt, and out of the ISR, is taken back by what it had before."""
+    _leave_epochs_alone(patch, "lograft.metadata.failures.leave_isrs")
+
+
+# -- the controller
+
+
+def answer_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
+    original = ActiveController.submit
+
+    async def submit(controller: ActiveController, decide: Decide[Any]) -> Committed[Any]:
+        if controller.is_active and controller._group is not None:
+            early = decide(controller.image.copy())
+            controller._group.create_task(_ignore(original(controller, decide)))
+            return Committed(early.answer, controller._machine.index)
+        return await original(controller, decide)
+
+    patch.setattr(ActiveController, "submit", submit)
+
+
+async def _ignore(submitted: Any) -> None:
+    with contextlib.suppress(ControllerError):
+        await submitted
+
+
+def keep_plans_after_the_office(patch: pytest.MonkeyPatch) -> None:
+    """Who is elected again goes on from where it was."""
+    original = ActiveController.leadership_taken
+    plans: dict[int, Speculation] = {}
+
+    def leadership_taken(controller: ActiveController, term: int) -> None:
+        original(controller, term)
+        assert controller._office is not None
+        before = plans.get(id(controller))
+        if before is not None:
+            controller._office._image = before._image
+            controller._office._chain = before._chain
+        plans[id(controller)] = controller._office
+
+    patch.setattr(ActiveController, "leadership_taken", leadership_taken)
+
+
+def give_each_attempt_an_id_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    original = admin_service.decide_create
+
+    def decide_create(image: ClusterImage, item: Any, new_id: Any, rng: Any) -> Any:
+        anonymous = type(item).FromString(item.SerializeToString())
+        anonymous.topic_id = b""
+        return original(image, anonymous, new_id, rng)
+
+    patch.setattr(admin_service, "decide_create", decide_create)
+
+
+def read_what_is_here(patch: pytest.MonkeyPatch) -> None:
+    """Without asking who leads."""
+
+    async def latest_index(quorum: Quorum) -> int:
+        return quorum.status().applied_index
+
+    patch.setattr(Quorum, "latest_index", latest_index)
+
+
+# -- the replicas of the metadata
+
+
+def skip_a_change(patch: pytest.MonkeyPatch) -> None:
+    original = DeltaBuffer.since
+
+    def since(buffer: DeltaBuffer, index: int, max_bytes: int | None = None) -> list[Delta] | None:
+        return original(buffer, index + 1, max_bytes)
+
+    patch.setattr(DeltaBuffer, "since", since)
+
+
+def forget_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
+    def encode(image: ClusterImage) -> bytes:
+        other = image.copy()
+        other.deleted_topics = {}
+        return encode_snapshot(other)
+
+    patch.setattr("lograft.metadata.machine.encode_snapshot", encode)
+
+
+CASES: Mapping[str, tuple[Break, MetadataWeather, int, str]] = {
+    "fence_without_leaving": (fence_without_leaving, RESTLESS_BROKERS, 2, "no fenced broker is in an ISR"),
+    "register_without_leaving": (register_without_leaving, RESTLESS_BROKERS, 2, "no fenced broker is in an ISR"),
+    "keep_the_broker_epoch": (keep_the_broker_epoch, RESTLESS_BROKERS, 2, "broker epochs only grow"),
+    "page_cache": (trust_the_page_cache_after_a_power_failure, FORGETFUL_DISKS, 2, "has all that was acknowledged"),
+    "elect_who_lost_its_disk": (elect_who_lost_its_disk, WIPED_DISKS, 2, "who is in sync has the directory"),
+    "forget_the_eligible": (forget_the_eligible, RESTLESS_BROKERS, 2, "below the minimum nobody is dropped"),
+    "keep_the_leader_epoch": (keep_the_leader_epoch, RESTLESS_BROKERS, 2, "leader epochs count leaders"),
+    "minimum": (let_the_minimum_change_alone, RESTLESS_BROKERS, 4, "the ELR is empty unless"),
+    "elect_anybody_alive": (elect_anybody_alive, RESTLESS_BROKERS, 2, "eligible is only who was in sync"),
+    "finish_before_in_sync": (finish_before_in_sync, RESTLESS_BROKERS, 2, "before those added are in sync"),
+    "answer_early": (answer_before_it_is_committed, RESTLESS_CONTROLLERS, 2, "acknowledged is committed"),
+    "corrupt": (leave_the_corrupt_where_it_is, RESTLESS_BROKERS, 2, "NotLive"),
+    "keep_plans": (keep_plans_after_the_office, RESTLESS_CONTROLLERS, 5, "AssertionError"),
+    "ids": (give_each_attempt_an_id_of_its_own, RESTLESS_BROKERS, 2, "acknowledged is committed"),
+    "read_what_is_here": (read_what_is_here, RESTLESS_CONTROLLERS, 10, "seen"),
+    "skip_a_change": (skip_a_change, RESTLESS_CONTROLLERS, 2, "NotLive"),
+    "forget_what_was_deleted": (forget_what_was_deleted, RESTLESS_CONTROLLERS, 2, "the same image at the same index"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_simulator_notices_a_broken_rule(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    break_rule, weather, seeds, rule = CASES[case]
+    said = expect_noticed(monkeypatch, break_rule, lambda seed: simulate_metadata(seed, weather), seeds)
+    assert rule in said
+
+
+# -- a request that comes late
+
+
+async def lose_power(story: LateRequest) -> None:
+    """Who is to join loses what it had, and is back, as another process, but not in sync."""
+    story.cluster.cut(story.leader.host, story.joining.host)
+    story.joining.kill()
+    story.joining.disks.lose_power()
+    story.joining.disks.directories[0].logs[story.key].truncate(0)  # nothing of it had come to the disk
+    story.joining.start()
+    await story.until(lambda: story.image.brokers[story.joining.broker_id].state is BrokerState.ACTIVE)
+
+
+async def be_away(story: LateRequest) -> None:
+    """Another member is taken for dead for a moment, and misses what is acknowledged without it."""
+    other, cluster = story.other, story.cluster
+    cluster.cut(story.leader.host, other.host)
+    await story.lose_session(other)
+    acknowledged = len(cluster.ledger.acknowledged[story.key])
+    cluster.network.heal(other.host, cluster.quorum[0].host)
+    await story.until(lambda: story.image.brokers[other.broker_id].state is BrokerState.ACTIVE)
+    await story.until(lambda: len(cluster.ledger.acknowledged[story.key]) > acknowledged)
+
+
+async def fall_silent(story: LateRequest) -> None:
+    """Who is to join is taken for dead."""
+    await story.lose_session(story.joining)
+
+
+async def rot(story: LateRequest) -> None:
+    """Who is to join finds out that what it has is corrupt, and begins anew."""
+    stub, directory = story.joining.stub, story.joining.disks.directories[0]
+    assert stub is not None
+    story.cluster.cut(story.leader.host, story.joining.host)
+    stub.rot(story.key, directory.logs[story.key])
+    await story.until(lambda: not directory.logs[story.key].is_corrupt)
+
+
+LATE_REQUESTS = [
+    (lose_power, ignore_the_broker_epoch, "has all that was acknowledged"),
+    (be_away, ignore_the_partition_epoch, "has all that was acknowledged"),
+    (fall_silent, let_the_fenced_join, "only an active broker joins an ISR"),
+    (rot, keep_the_epoch_of_what_does_not_count, "has all that was acknowledged"),
+]
+
+
+@pytest.mark.parametrize(("meanwhile", "break_rule", "rule"), LATE_REQUESTS)
+def test_a_request_that_comes_late_is_noticed_if_it_is_heeded(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Any, break_rule: Break, rule: str
+) -> None:
+    partition = live_through_late_request(meanwhile)
+    assert partition.leader is not None
+    with monkeypatch.context() as broken:
+        break_rule(broken)
+        with pytest.raises(InvariantBroken, match=rule):
+            live_through_late_request(meanwhile)
