@@ -47,6 +47,9 @@ sim: setup ## Raft clusters under simulation: SEEDS=n, or the story of one, SEED
 sim-metadata: setup ## controllers and brokers under simulation: SEEDS=n, or the story of one, SEED=n
 	$(VENV)/python tools/simulate_metadata.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
+sim-cluster: setup ## whole clusters with clients under simulation: SEEDS=n, or the story of one, SEED=n
+	$(VENV)/python tools/simulate_cluster.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
 bench-storage: setup ## batch codec and partition log, against a bare write and read loop
 	$(VENV)/python benchmarks/storage.py
 
@@ -60,4 +63,4 @@ clean: ## remove all that make made
 	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-unit test-integration sim sim-metadata lint format typecheck proto bench-storage bench-raft bench-metadata clean
+.PHONY: help setup test test-unit test-integration sim sim-metadata sim-cluster lint format typecheck proto bench-storage bench-raft bench-metadata clean

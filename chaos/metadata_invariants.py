@@ -57,11 +57,10 @@ class MetadataInvariants:
         self._advance(process, index, index - 1)
         if index > self.index:
             self._judge(process, index, records)
-        ours = self.operations.get(index)
-        require(ours == records, "one operation an index", process, "applied", records, "at", index, ", not", ours)
-        place = f"{process} at {index}"
-        ours_counts = self._images[index].sequence
-        require(image.sequence == ours_counts, _SAME, place, "counts", image.sequence, "not", ours_counts)
+        place, ours = f"{process} at {index}", self.operations.get(index)
+        require(ours == records, "one operation an index", place, records, "not", ours)
+        count = self._images[index].sequence
+        require(image.sequence == count, _SAME, place, f"counts {image.sequence}, not {count}")
         if image.sequence % _WHOLE_COMPARISON_EVERY == 0:
             self._compare(process, index, image)
         else:
@@ -78,7 +77,7 @@ class MetadataInvariants:
 
     def _advance(self, process: str, index: int, at_most: int) -> None:
         before = self._replicas.get(process, 0)
-        require(before <= at_most, "nobody goes back", process, "is at", index, "after", before)
+        require(before <= at_most, "nobody goes back", f"{process} is at {index} after {before}")
         self._replicas[process] = index
 
     # -- agreement
@@ -104,7 +103,7 @@ class MetadataInvariants:
 
     def _judge(self, process: str, index: int, records: tuple[Record, ...]) -> None:
         old, new = self.image, self.image.copy()
-        require(bool(records), "an operation changes something", process, "at", index)
+        require(bool(records), "an operation changes something", f"{process} at {index}")
         for record in records:
             self._check_record(record, new)
             new.apply(record)
@@ -117,7 +116,7 @@ class MetadataInvariants:
         for key in changed:
             self._check_partition(key, old, new)
         for topic in new.topics.values():
-            require(bool(topic.partitions), "a topic has partitions", topic, "at", index)
+            require(bool(topic.partitions), "a topic has partitions", f"at {index}:", topic)
             for number, partition in topic.partitions.items():
                 check_state(new, (topic.topic_id, number), partition)
         self._judged(index, records, old, new)
@@ -151,10 +150,10 @@ class MetadataInvariants:
     def _check_registration(self, broker: Broker, old: Broker | None) -> None:
         if old is not None and broker.incarnation == old.incarnation and broker.epoch == old.epoch:
             fewer = all(directory in old.directories for directory in broker.directories)
-            require(fewer, "a process loses directories, and gets none", broker, ", was", old)
-            require(broker.state is old.state, "a lost directory does not fence", broker, ", was", old)
+            require(fewer, "a process loses directories, and gets none", broker, "was", old)
+            require(broker.state is old.state, "a lost directory does not fence", broker, "was", old)
             return
-        require(broker.epoch > self._last_broker_epoch, "broker epochs only grow", broker, ", was", old)
+        require(broker.epoch > self._last_broker_epoch, "broker epochs only grow", broker, "was", old)
         require(broker.state is BrokerState.FENCED, "a new process is fenced", broker)
         self._last_broker_epoch = broker.epoch
 
@@ -167,40 +166,23 @@ class MetadataInvariants:
         else:
             check_change(Change(key, before, after, old, new, self.facts))
         leader = self._leaders.setdefault((key, after.leader_epoch), after.leader)
-        require(
-            leader == after.leader,
-            "one leader an epoch",
-            key,
-            "in",
-            after.leader_epoch,
-            ":",
-            after.leader,
-            ",",
-            leader,
-        )
+        place = f"in {after.leader_epoch}:"
+        require(leader == after.leader, "one leader an epoch", key, place, after.leader, leader)
 
     def _check_placed(self, key: PartitionKey, placed: Partition, image: ClusterImage) -> None:
-        require(not placed.elr and not placed.target, "a new partition is whole", key, ":", placed)
-        require(placed.leader_epoch == 0, "a new partition is in its first epoch", key, ":", placed)
+        require(not placed.elr and not placed.target, "a new partition is whole", key, placed)
+        require(placed.leader_epoch == 0, "a new partition is in its first epoch", key, placed)
         live = tuple(one for one in placed.replica_ids if image.brokers[one].state is BrokerState.ACTIVE)
-        require(placed.isr == live, "all who are there start in sync", key, ":", placed)
-        require(placed.leader == live[0], "the first who is there starts as leader", key, ":", placed)
+        require(placed.isr == live, "all who are there start in sync", key, placed)
+        require(placed.leader == live[0], "the first who is there starts as leader", key, placed)
         if key[0] in self.facts.chosen_topics:
             return
-        states = [image.brokers[broker].state for broker in placed.replica_ids]
-        require(all(state is BrokerState.ACTIVE for state in states), "placed on active brokers", key, ":", placed)
+        require(live == placed.replica_ids, "placed on active brokers", key, placed)
         racks = _racks(image)
         if racks is not None:
             spread = len({image.brokers[broker].rack for broker in placed.replica_ids})
-            require(
-                spread == min(len(racks), len(placed.replicas)),
-                "spread over racks",
-                key,
-                ":",
-                placed,
-                ",",
-                racks,
-            )
+            is_wide = spread == min(len(racks), len(placed.replicas))
+            require(is_wide, "spread over racks", key, placed, racks)
 
 
 def _racks(image: ClusterImage) -> list[str] | None:

@@ -34,7 +34,7 @@ class Ledger:
     def appended(self, key: PartitionKey, position: int, entry: Entry) -> None:
         """A leader wrote it: nobody else writes in its epoch, and itself only once at each place."""
         written = self._written.setdefault((key, entry.epoch, position), entry.value)
-        require(written == entry.value, "one leader writes in an epoch", key, "at", position, ":", entry, ",", written)
+        require(written == entry.value, "one leader writes in an epoch", key, f"at {position}:", entry, written)
 
     def committed(self, key: PartitionKey, log: StubLog, epoch: LeaderEpoch) -> None:
         """The high watermark of the leader of `epoch` rose: all below it is acknowledged."""
@@ -53,39 +53,16 @@ class Ledger:
         if partition is None or partition.leader_epoch > epoch:
             return
         ours = self.acknowledged.get(key, [])
-        require(
-            log.entries[: len(ours)] == ours,
-            "a leader has all that was acknowledged",
-            "broker",
-            broker_id,
-            "leads",
-            key,
-            "in",
-            epoch,
-            "with",
-            log.entries,
-            ", not",
-            ours,
-            ";",
-            partition,
-        )
+        has_all = log.entries[: len(ours)] == ours
+        who = f"broker {broker_id} in {epoch}"
+        require(has_all, "a leader has all that was acknowledged", who, key, log.entries, "not", ours, partition)
 
     def truncated(self, key: PartitionKey, log: StubLog, end: int, partition: Partition) -> None:
         """A follower, whose image has `partition`, is about to cut its log."""
         is_allowed = partition.unclean_epoch is not None and log.last_epoch < partition.unclean_epoch
-        require(
-            end >= log.high_watermark or is_allowed,
-            "nothing below a high watermark is cut",
-            key,
-            "to",
-            end,
-            "with",
-            log.high_watermark,
-            "of",
-            log.end,
-            ";",
-            partition,
-        )
+        is_kept = end >= log.high_watermark or is_allowed
+        where = f"to {end}, with {log.high_watermark} of {log.end}"
+        require(is_kept, "nothing below a high watermark is cut", key, where, partition)
 
     def allocated(self, block: ProducerIdBlock) -> None:
         """A broker got producer ids."""
@@ -146,19 +123,9 @@ class Ledger:
         """The last stands for all before it."""
         if end > 0:
             ours = self.acknowledged[key][:end]
-            require(
-                log.end >= end and log.entries[end - 1] == ours[-1],
-                "who may be elected has all that was acknowledged",
-                who,
-                "has",
-                log.entries,
-                "of",
-                key,
-                ", not",
-                ours,
-                ";",
-                self._image().partition(*key),
-            )
+            has_all = log.end >= end and log.entries[end - 1] == ours[-1]
+            evidence = (who, key, log.entries, "not", ours, self._image().partition(*key))
+            require(has_all, "who may be elected has all that was acknowledged", *evidence)
 
     def _log_of(self, key: PartitionKey, partition: Partition, broker_id: BrokerId) -> StubLog | None:
         """None if it is known to the world, and will be to the metadata, that it counts for nothing."""

@@ -69,7 +69,8 @@ class Change:
 
 def check_state(image: ClusterImage, key: PartitionKey, partition: Partition) -> None:
     def holds(fact: bool, rule: str) -> None:
-        require(fact, rule, key[0], key[1], ":", partition, "with", list(image.brokers.values()))
+        if not fact:
+            raise InvariantBroken(rule, f"{key[0]}-{key[1]}: {partition} with {list(image.brokers.values())}")
 
     replica_ids = partition.replica_ids
     eligible = [replica.broker_id for replica in partition.elr]
@@ -115,12 +116,8 @@ def check_change(change: Change) -> None:
 def _check_epochs(change: Change) -> None:
     before, after = change.before, change.after
     require(after.partition_epoch == before.partition_epoch + 1, "partition epochs count changes", change)
-    moved = after.leader != before.leader
-    require(
-        after.leader_epoch == before.leader_epoch + (1 if moved else 0),
-        "leader epochs count leaders",
-        change,
-    )
+    leaders = 1 if after.leader != before.leader else 0
+    require(after.leader_epoch == before.leader_epoch + leaders, "leader epochs count leaders", change)
 
 
 def _check_kept(change: Change) -> None:

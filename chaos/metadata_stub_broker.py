@@ -97,16 +97,8 @@ class StubBroker:
         """Where the replica is, or is to be. None: it cannot be used."""
         named = self.disks.find(partition.directory_of(self.broker_id))
         if named is None:
-            require(
-                self.broker_id not in partition.isr,
-                "who lost its disk is not in sync",
-                "broker",
-                self.broker_id,
-                "has not the directory of",
-                key,
-                ":",
-                partition,
-            )
+            is_out = self.broker_id not in partition.isr
+            require(is_out, "who lost its disk is not in sync", f"broker {self.broker_id}", key, partition)
         if named is None or named.has_failed:
             if self.broker_id in partition.isr or not self.disks.healthy:
                 return None

@@ -309,12 +309,8 @@ class Workload:
             require(topic_id not in invariants.image.topics, "what is deleted stays so", topic_id)
         for value, outcome in self._values.items():
             was_set = value in invariants.config_values
-            require(
-                outcome is not Outcome.FAIL or not was_set,
-                "what is refused changes nothing",
-                value,
-                "was set",
-            )
+            nothing = outcome is not Outcome.FAIL or not was_set
+            require(nothing, "what is refused changes nothing", f"retention.ms {value} was set")
 
     # -- what there is
 

@@ -40,9 +40,17 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
+    "consume": LazyCommand("lograft.clients.cli_consume:consume", "Write the records of a topic to standard output."),
+    "create": LazyCommand("lograft.clients.cli_create:create", "Create topics."),
+    "delete": LazyCommand("lograft.clients.cli_delete:delete", "Delete topics, or forget brokers."),
+    "describe": LazyCommand("lograft.clients.cli_describe:describe", "Tell all about a topic, a broker or the quorum."),
+    "dev": LazyCommand("lograft.clients.dev_commands:dev", "Run a cluster of real processes on this machine."),
     "dump-log": LazyCommand(
         "lograft.clients.dump_log:dump_log", "Show what a data file holds, and whether it is sound."
     ),
+    "get": LazyCommand("lograft.clients.cli_get:get", "Show topics, partitions, brokers or the quorum, a line each."),
+    "health": LazyCommand("lograft.clients.cli_health:health", "Say whether all is well with the cluster."),
+    "produce": LazyCommand("lograft.clients.cli_produce:produce", "Store each line of standard input as a record."),
 }
 
 
@@ -52,6 +60,9 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy_commands: Mapping[str, LazyCommand] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = dict(lazy_commands or {})
+
+    def add_lazy(self, commands: Mapping[str, LazyCommand]) -> None:
+        self._lazy.update(commands)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self._lazy})
@@ -101,11 +112,17 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name=PROGRAM, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show a traceback when something unexpected goes wrong.")
-def cli(debug: bool) -> None:
+@click.option("--bootstrap", envvar="LOGRAFT_BOOTSTRAP", metavar="HOST:PORT,...", help="Some brokers of the cluster.")
+@click.option("--timeout", metavar="DURATION", help="How long to try: 500ms, 5s, 10m, 1h.")
+@click.option("-o", "--output", metavar="FORMAT", help="How to show it: table, wide, json, yaml, name.")
+@click.option("--no-headers", is_flag=True, help="Leave the titles of tables out.")
+def cli(**_common: object) -> None:
     """lograft: a replicated log service, and its tools."""
 
 
-def run() -> NoReturn:
-    """Run the command that the process was started with, and exit."""
+def run(more_commands: Mapping[str, LazyCommand]) -> NoReturn:
+    """Run the command that the process was started with, and exit. `more_commands`: beside those that are here."""
+    assert isinstance(cli, LazyGroup)
+    cli.add_lazy(more_commands)
     cli.main(prog_name=PROGRAM)
     raise AssertionError("click exits by itself")

@@ -1,15 +1,50 @@
-"""lograft: a Raft-replicated log service."""
+"""lograft: a Raft-replicated log service.
 
-from typing import TYPE_CHECKING
+from lograft import Producer, Consumer, Admin, Record, RecordMetadata, TopicPartition
+from lograft import aio         # the same, awaitable
+from lograft import errors
+"""
+
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lograft.clients.admin import Admin
+    from lograft.clients.consumer import Consumer
+    from lograft.clients.producer import Delivery, Producer
+    from lograft.clients.topic_partition import RecordMetadata, TopicPartition
+    from lograft.storage.record import Record
+
     __version__: str
 
+__all__ = ["Admin", "Consumer", "Delivery", "Producer", "Record", "RecordMetadata", "TopicPartition"]
 
-def __getattr__(name: str) -> str:
-    # Looked up when asked for: the machinery behind it takes longer to import than all else here.
+_HOMES = {
+    "Admin": "lograft.clients.admin",
+    "Consumer": "lograft.clients.consumer",
+    "Delivery": "lograft.clients.producer",
+    "Producer": "lograft.clients.producer",
+    "Record": "lograft.storage.record",
+    "RecordMetadata": "lograft.clients.topic_partition",
+    "TopicPartition": "lograft.clients.topic_partition",
+}
+_MODULES = ("aio", "errors")
+
+
+def __getattr__(name: str) -> Any:
+    # Looked up when asked for: what is behind these takes longer to import than all else here.
     if name == "__version__":
         from importlib.metadata import version
 
         return version("lograft")
+    if name in _HOMES or name in _MODULES:
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"lograft.{name}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
     raise AttributeError(f"module 'lograft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, *_MODULES, "__version__"])

@@ -132,6 +132,8 @@ class ClusterMembership:
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """Ids that nobody else has. Ones that were allocated but lost on the way here are not used by anybody."""
+        # Clients may ask as soon as there is an address to ask at.
+        await self.session.wait_until(lambda: self.session.is_registered)
         request = AllocateProducerIdsRequest(
             broker_id=self._registration.broker_id, broker_epoch=self.session.broker_epoch
         )

@@ -1,7 +1,8 @@
-"""A data directory: the lock on it, its identity, how it was last left, and the partitions in it."""
+"""A data directory: the lock on it, its identity, whose it is, how it was last left, and the partitions in it."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from uuid import UUID
 
 from lograft.runtime.blocking import run_to_end
@@ -18,11 +19,21 @@ from lograft.storage.segment import SegmentFiles
 
 LOCK_FILE = "lock"
 IDENTITY_FILE = "directory-id"
+OWNER_FILE = "owner"
 MARKER_FILE = "clean-shutdown"
 WATERMARKS_FILE = "high-watermarks"
 IDENTITY_KIND = "lograft-directory-id-1"
+OWNER_KIND = "lograft-owner-1"
 MARKER_KIND = "lograft-clean-shutdown-1"
 WATERMARKS_KIND = "lograft-high-watermarks-1"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryOwner:
+    """The node that a directory belongs to, once and for all."""
+
+    cluster_id: str
+    node_id: int
 
 
 class DataDirectory:
@@ -102,15 +113,21 @@ class DataDirectory:
         await self._writer.call(lambda: replace_file(self._runtime.files, f"{self.path}/{name}", content))
 
 
-async def open_directory(runtime: Runtime, path: str) -> DataDirectory:
-    """Take hold of the data directory at `path`, making it if it is not there; `DirectoryRefused` says why not."""
+async def open_directory(runtime: Runtime, path: str, owner: DirectoryOwner | None = None) -> DataDirectory:
+    """Take hold of the data directory at `path`, making it if it is not there; `DirectoryRefused` says why not.
+
+    With `owner`, it must be theirs, and is from now on if it is new.
+    """
     lock, identity, clean_epoch = await run_to_end(
-        runtime.blocking, _take_hold, runtime.files, path, runtime.rng.uuid(), dispose=lambda held: held[0].release()
-    )
+        runtime.blocking, _take_hold, runtime.files, path, owner, runtime.rng.uuid(),
+        dispose=lambda held: held[0].release(),
+    )  # fmt: skip
     return DataDirectory(runtime, path, lock, identity, clean_epoch)
 
 
-def _take_hold(files: Files, path: str, fresh_identity: UUID) -> tuple[Lock, UUID, int | None]:
+def _take_hold(
+    files: Files, path: str, owner: DirectoryOwner | None, fresh_identity: UUID
+) -> tuple[Lock, UUID, int | None]:
     try:
         files.make_directory(path)
         files.sync_directory(parent_of(path))
@@ -122,10 +139,53 @@ def _take_hold(files: Files, path: str, fresh_identity: UUID) -> tuple[Lock, UUI
             f"{path} cannot be used: {error.strerror}; check that it exists and is writable"
         ) from None
     try:
-        return lock, _identity(files, path, fresh_identity), _clean_epoch(files, path)
+        # A stranger's directory is left as it is, so that comes first.
+        is_owned = owner is not None and _belongs_to(files, path, owner)
+        identity = _identity(files, path, fresh_identity)
+        if owner is not None and not is_owned:
+            replace_file(files, f"{path}/{OWNER_FILE}", _sealed_owner(owner))
+        return lock, identity, _clean_epoch(files, path)
+    except OSError as error:
+        lock.release()
+        raise DirectoryRefused(f"{path} cannot be used: {error.strerror}; check the disk") from None
     except BaseException:
         lock.release()
         raise
+
+
+def _belongs_to(files: Files, path: str, owner: DirectoryOwner) -> bool:
+    """False if it belongs to nobody yet; `DirectoryRefused` if to another."""
+    file = f"{path}/{OWNER_FILE}"
+    if not files.exists(file):
+        _refuse_partitions_without(files, path, OWNER_FILE)
+        return False
+    try:
+        lines = unseal(OWNER_KIND, read_whole(files, file)).decode().splitlines()
+    except ValueError as error:
+        raise DirectoryRefused(f"{file} is damaged ({error}): restore it, or start with an empty directory") from None
+    fields = dict(line.split(" ", 1) for line in lines)
+    cluster_id, node_id = fields["cluster_id"], int(fields["node_id"])
+    if cluster_id != owner.cluster_id:
+        raise DirectoryRefused(
+            f"{path} belongs to cluster {cluster_id!r}, not {owner.cluster_id!r}: set the cluster_id it was made with, "
+            "or give the node a directory of its own"
+        )
+    if node_id != owner.node_id:
+        raise DirectoryRefused(
+            f"{path} belongs to node {node_id}, not node {owner.node_id}: start it as node {node_id}, "
+            "or give this node a directory of its own"
+        )
+    return True
+
+
+def _sealed_owner(owner: DirectoryOwner) -> bytes:
+    return seal(OWNER_KIND, f"cluster_id {owner.cluster_id}\nnode_id {owner.node_id}\n".encode())
+
+
+def _refuse_partitions_without(files: Files, path: str, name: str) -> None:
+    """What says whose data it is cannot be made up where there is data."""
+    if any(PartitionName.parse(entry) for entry in files.list_directory(path)):
+        raise DirectoryRefused(f"{path} has partitions but no {name}: restore it, or start with an empty directory")
 
 
 def _identity(files: Files, path: str, fresh: UUID) -> UUID:
@@ -137,10 +197,7 @@ def _identity(files: Files, path: str, fresh: UUID) -> UUID:
             raise DirectoryRefused(
                 f"{file} is damaged ({error}): restore it, or start with an empty directory"
             ) from None
-    if any(PartitionName.parse(name) for name in files.list_directory(path)):
-        raise DirectoryRefused(
-            f"{path} has partitions but no {IDENTITY_FILE}: restore it, or start with an empty directory"
-        )
+    _refuse_partitions_without(files, path, IDENTITY_FILE)
     replace_file(files, file, seal(IDENTITY_KIND, f"{fresh}\n".encode()))
     return fresh
 

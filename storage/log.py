@@ -39,11 +39,13 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where a batch is: [base_offset, next_offset). A duplicate was there before."""
+    """Where a batch is: [base_offset, next_offset). A duplicate was there before; `append_time` is of one that was not,
+    where the topic's times are those of appending."""
 
     base_offset: int
     next_offset: int
     is_duplicate: bool = False
+    append_time: int | None = None
 
 
 async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionLog":
@@ -159,7 +161,8 @@ class PartitionLog:
         base_offset = self.end_offset
         header = admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
         self._append(stamp(admitted.batch, base_offset, leader_epoch), (header,), header.next_offset)
-        return Appended(base_offset, header.next_offset)
+        append_time = header.max_timestamp if self.config.append_time else None
+        return Appended(base_offset, header.next_offset, append_time=append_time)
 
     def append_as_follower(self, frame: Frame) -> None:
         """Take over what a leader stored. `FrameMismatch` or `InvalidBatch` if it does not follow: nothing changes."""

@@ -13,7 +13,7 @@ from support.metadata_chaos import (
     RESTLESS_CONTROLLERS,
     WIPED_DISKS,
     LateRequest,
-    live_through_late_request,
+    tell,
 )
 
 from lograft.chaos.metadata_simulation import simulate_metadata
@@ -307,12 +307,13 @@ def test_simulator_notices_a_broken_rule(monkeypatch: pytest.MonkeyPatch, case: 
 
 async def lose_power(story: LateRequest) -> None:
     """Who is to join loses what it had, and is back, as another process, but not in sync."""
-    story.cluster.cut(story.leader.host, story.joining.host)
-    story.joining.kill()
-    story.joining.disks.lose_power()
-    story.joining.disks.directories[0].logs[story.key].truncate(0)  # nothing of it had come to the disk
-    story.joining.start()
-    await story.until(lambda: story.image.brokers[story.joining.broker_id].state is BrokerState.ACTIVE)
+    story.cluster.cut(story.leader.host, story.third.host)
+    story.third.kill()
+    story.third.disks.lose_power()
+    story.third.disks.directories[0].logs[story.key].truncate(0)  # nothing of it had come to the disk
+    story.third.start()
+    await story.until(lambda: story.image.brokers[story.third.broker_id].state is BrokerState.ACTIVE)
+    await story.arrive()
 
 
 async def be_away(story: LateRequest) -> None:
@@ -324,20 +325,23 @@ async def be_away(story: LateRequest) -> None:
     cluster.network.heal(other.host, cluster.quorum[0].host)
     await story.until(lambda: story.image.brokers[other.broker_id].state is BrokerState.ACTIVE)
     await story.until(lambda: len(cluster.ledger.acknowledged[story.key]) > acknowledged)
+    await story.arrive()
 
 
 async def fall_silent(story: LateRequest) -> None:
     """Who is to join is taken for dead."""
-    await story.lose_session(story.joining)
+    await story.lose_session(story.third)
+    await story.arrive()
 
 
 async def rot(story: LateRequest) -> None:
     """Who is to join finds out that what it has is corrupt, and begins anew."""
-    stub, directory = story.joining.stub, story.joining.disks.directories[0]
+    stub, directory = story.third.stub, story.third.disks.directories[0]
     assert stub is not None
-    story.cluster.cut(story.leader.host, story.joining.host)
+    story.cluster.cut(story.leader.host, story.third.host)
     stub.rot(story.key, directory.logs[story.key])
     await story.until(lambda: not directory.logs[story.key].is_corrupt)
+    await story.arrive()
 
 
 LATE_REQUESTS = [
@@ -352,9 +356,8 @@ LATE_REQUESTS = [
 def test_a_request_that_comes_late_is_noticed_if_it_is_heeded(
     monkeypatch: pytest.MonkeyPatch, meanwhile: Any, break_rule: Break, rule: str
 ) -> None:
-    partition = live_through_late_request(meanwhile)
-    assert partition.leader is not None
+    tell(LateRequest, meanwhile)
     with monkeypatch.context() as broken:
         break_rule(broken)
         with pytest.raises(InvariantBroken, match=rule):
-            live_through_late_request(meanwhile)
+            tell(LateRequest, meanwhile)

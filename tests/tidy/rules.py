@@ -65,6 +65,13 @@ PURE = [
     "metadata/request_checks.py", "metadata/sessions.py", "metadata/settings.py", "metadata/spread.py",
     "metadata/stream_errors.py", "metadata/topic_checks.py", "metadata/topic_config.py", "metadata/topic_names.py",
     "metadata/unregister_broker.py", "metadata/wire.py",
+    "broker/config_values.py", "broker/end_history.py", "broker/fetch_outbox.py", "broker/following.py",
+    "broker/isr.py", "broker/leading.py", "broker/log_methods.py", "broker/matching.py", "broker/node_config.py",
+    "broker/plain_records.py", "broker/produce_requests.py", "broker/readable_waiters.py", "broker/readiness.py",
+    "broker/replica_errors.py", "broker/replication_codec.py", "broker/replication_outbox.py",
+    "broker/service_errors.py", "broker/topic_log_config.py", "broker/wanted_partitions.py",
+    "clients/accumulator.py", "clients/dev_layout.py", "clients/partition_queue.py", "clients/partitioning.py",
+    "proto/wire.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 

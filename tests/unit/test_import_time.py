@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from lograft.__main__ import SERVER_COMMANDS
+from lograft.clients.cli import COMMANDS
+
 HEAVY = ("grpc", "pyarrow", "structlog", "numpy", "asyncio")
 
 SCRIPT = f"""
@@ -32,13 +35,10 @@ def test_the_version_is_told_without_heavy_imports() -> None:
 
 def test_help_names_every_command_without_importing_any() -> None:
     help_text = run("--help")
-    from lograft.clients.cli import COMMANDS
+    commands = {**COMMANDS, **SERVER_COMMANDS}
+    assert all(name in help_text and command.summary in help_text for name, command in commands.items())
 
-    assert all(name in help_text and command.summary in help_text for name, command in COMMANDS.items())
 
-
-@pytest.mark.parametrize("name", ["dump-log"])
+@pytest.mark.parametrize("name", [*COMMANDS, *SERVER_COMMANDS])
 def test_every_command_in_the_table_can_be_loaded(name: str) -> None:
-    from lograft.clients.cli import COMMANDS
-
-    assert COMMANDS[name].load().name == name
+    assert {**COMMANDS, **SERVER_COMMANDS}[name].load().name == name

@@ -15,7 +15,7 @@ from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
-from lograft.storage.directory import DataDirectory, open_directory
+from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
 from lograft.storage.errors import CorruptLog, DirectoryRefused
 from lograft.storage.names import PartitionName
 
@@ -118,6 +118,56 @@ async def test_partitions_without_an_id_are_refused() -> None:
     machine.files.remove(f"{PATH}/directory-id")
     with pytest.raises(DirectoryRefused, match="no directory-id"):
         await opened(machine)
+
+
+US = DirectoryOwner("ours", 1)
+
+
+async def owned(machine: Machine, owner: DirectoryOwner = US) -> DataDirectory:
+    return await open_directory(runtime_of(machine), PATH, owner)
+
+
+@virtual
+async def test_a_directory_belongs_to_the_node_that_first_had_it() -> None:
+    machine = Machine()
+    await (await owned(machine)).close()
+    await (await owned(machine)).close()
+    with pytest.raises(DirectoryRefused, match="belongs to cluster 'ours', not 'theirs': set the cluster_id"):
+        await owned(machine, DirectoryOwner("theirs", 1))
+    with pytest.raises(DirectoryRefused, match="belongs to node 1, not node 2: start it as node 1"):
+        await owned(machine, DirectoryOwner("ours", 2))
+    await (await owned(machine)).close()
+
+
+@virtual
+async def test_a_directory_whose_owner_cannot_be_told_is_refused_if_there_is_data_in_it() -> None:
+    machine = Machine()
+    directory = await owned(machine)
+    await directory.open_partition(ORDERS, CONFIG)
+    await directory.close()
+    machine.boot()
+    machine.files.flip_bit(f"{PATH}/owner", 3, 1)
+    with pytest.raises(DirectoryRefused, match="owner is damaged"):
+        await owned(machine)
+    machine.files.remove(f"{PATH}/owner")
+    with pytest.raises(DirectoryRefused, match="has partitions but no owner"):
+        await owned(machine)
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+@virtual
+async def test_an_owner_whose_naming_was_interrupted_is_named(power_fails: bool) -> None:
+    for call in range(1, 50):
+        machine = Machine(call)
+        if not await crashes(machine, call, owned(machine)):
+            break
+        machine.crash(power_fails=power_fails)
+        await (await owned(machine)).close()
+        machine.boot()
+        with pytest.raises(DirectoryRefused, match="belongs to node 1"):
+            await owned(machine, DirectoryOwner("ours", 2))
+    else:
+        pytest.fail("more calls than this test tries")
 
 
 @virtual

@@ -1,0 +1,149 @@
+"""A node's part as a broker: its place in the cluster, its partitions, and its server."""
+
+import asyncio
+from collections.abc import Sequence
+
+from lograft.broker.log_services import log_handlers
+from lograft.broker.node_config import NodeConfig
+from lograft.broker.readiness import why_not_ready
+from lograft.broker.replicas import ReplicaManager
+from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
+from lograft.broker.replication_source import ReplicationSource
+from lograft.broker.standard_services import with_standard_services
+from lograft.metadata.broker import BrokerState
+from lograft.metadata.broker_session import Wanted
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
+from lograft.metadata.membership import ClusterMembership
+from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.registration import Registration
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import PanicHandler, Server
+from lograft.runtime.world import Runtime
+from lograft.storage.directory import DataDirectory
+
+log = get_logger(__name__)
+
+_STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no end are cut
+
+
+class NoPlaceInCluster(Exception):
+    """The cluster refuses this process for good."""
+
+
+class BrokerPart:
+    """Made by `open_broker`. Then `listen`, then `run` until it is cancelled; in any case `release`. The directories
+    are their owner's to close."""
+
+    def __init__(
+        self, runtime: Runtime, config: NodeConfig, registration: Registration, directories: Sequence[DataDirectory]
+    ) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._broker_id = own_id = registration.broker_id
+        cluster_id = config.cluster_id
+        self.membership = membership = ClusterMembership(
+            runtime, config.controllers, cluster_id, registration, lambda: self.replicas.log_ends()
+        )
+        follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
+        self._sink = LeaderStreams(runtime, follower)
+        self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink)
+        source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
+        self._handlers, self._health = with_standard_services(
+            {**membership.handlers(), **log_handlers(runtime, membership, self.replicas), **source.handlers()}
+        )
+        self._server: Server | None = None
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch | None:
+        """None until it is registered."""
+        session = self.membership.session
+        return session.broker_epoch if session.is_registered else None
+
+    def why_not_ready(self) -> str | None:
+        """For people; None if it does all that is expected of it."""
+        session = self.membership.session
+        if not session.is_registered:
+            trouble = self.membership.client.trouble
+            return f"not registered with the cluster yet{f': {trouble}' if trouble else ''}"
+        if session.wanted is Wanted.RUN:
+            return "recovering its logs"
+        return why_not_ready(self.membership.image, self._broker_id, session.state)
+
+    async def listen(self, on_panic: PanicHandler) -> None:
+        assert self._config.listen is not None
+        self._server = await self._runtime.network.serve(self._config.listen, self._handlers, on_panic)
+
+    async def run(self) -> None:
+        """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._be_member(), name="membership")
+                group.create_task(self.replicas.run(), name="replicas")
+                group.create_task(self._sink.run(), name="replication")
+                await self.replicas.until_recovered()
+                if self.membership.session.wanted is Wanted.RUN:  # else it is leaving already
+                    self.membership.session.set_wanted(Wanted.READY)
+                await self._follow_state()
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    def _address_of(self, broker_id: BrokerId) -> str | None:
+        broker = self.membership.image.brokers.get(broker_id)
+        return broker.address if broker is not None else None
+
+    async def _be_member(self) -> None:
+        try:
+            await self.membership.run()
+        except ControllerError as error:
+            raise NoPlaceInCluster(error.message) from None
+
+    async def _follow_state(self) -> None:
+        session = self.membership.session
+        while True:
+            state = session.state
+            self._health.set_serving(state is BrokerState.ACTIVE)
+            if state is BrokerState.ACTIVE:
+                log.info("broker_ready", epoch=session.broker_epoch, address=self._config.advertised)
+            await session.wait_until(lambda before=state: session.state is not before)  # type: ignore[misc]
+
+    async def leave(self) -> None:
+        """Have the controller move away what this broker leads, for as long as that takes, within reason."""
+        session = self.membership.session
+        if session.is_registered:
+            session.set_wanted(Wanted.SHUT_DOWN)
+            is_agreed = await session.wait_until_may_stop()
+            log.info("broker_leaves", agreed=is_agreed)
+        self._health.set_serving(False)
+
+    async def release(self) -> None:
+        """Give back the address: nothing is served from here on."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(_STOP_GRACE_MS)
+
+
+async def open_broker(
+    runtime: Runtime, config: NodeConfig, directories: Sequence[DataDirectory], boot_id: str
+) -> BrokerPart:
+    assert config.advertised is not None
+    registration = Registration(
+        broker_id=BrokerId(config.node_id),
+        incarnation=runtime.rng.uuid(),
+        address=config.advertised,
+        rack=config.rack,
+        directories=tuple(directory.identity for directory in directories),
+        boot_id=boot_id,
+        clean_epoch=await _clean_epoch(directories),
+        min_feature_level=MIN_FEATURE_LEVEL,
+        max_feature_level=FEATURE_LEVEL,
+    )
+    return BrokerPart(runtime, config, registration, directories)
+
+
+async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:
+    """Of the last life, if it left every directory that has data in good order."""
+    epochs = [directory.clean_epoch for directory in directories if await directory.partitions()]
+    if not epochs or epochs[0] is None or any(epoch != epochs[0] for epoch in epochs):
+        return None
+    return BrokerEpoch(epochs[0])

@@ -1,0 +1,80 @@
+"""A node's part as a controller: the store of the metadata, the quorum's member, and its server."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from lograft.broker.health import HealthService
+from lograft.broker.node_config import NodeConfig
+from lograft.broker.standard_services import with_standard_services
+from lograft.metadata.controller_node import ControllerNode, ControllerSettings
+from lograft.metadata.machine import MachineListener
+from lograft.raft.ports import Store, StoredState
+from lograft.runtime.network import PanicHandler, Server
+from lograft.runtime.world import Runtime
+
+METADATA_FOLDER = "metadata"
+
+StoreOpener: TypeAlias = Callable[[Runtime, str, str, int], Awaitable[Store]]
+"""`(runtime, directory, cluster_id, node_id)`: that node's store in the directory, made if it is not there."""
+
+
+class ControllerPart:
+    """Made by `open_controller`. Then `listen`, then `run`, which ends with `close`; in any case `release`."""
+
+    def __init__(self, runtime: Runtime, config: NodeConfig, store: Store, state: StoredState) -> None:
+        settings = ControllerSettings(cluster_settings=config.cluster_settings)
+        self._runtime = runtime
+        self._config = config
+        self._store = store
+        self.node = ControllerNode(runtime, store, state, config.controllers, settings)
+        self._handlers, health = with_standard_services(self.node.handlers())
+        self.node.machine.listen(_Serving(health))
+        self._server: Server | None = None
+
+    def why_not_ready(self) -> str | None:
+        """For people; None if it takes part in the quorum."""
+        if self.node.waiting_reason is not None:
+            return self.node.waiting_reason
+        return None if self.node.raft is not None else "the controller is starting"
+
+    async def listen(self, on_panic: PanicHandler) -> None:
+        assert self._config.controller_listen is not None
+        self._server = await self._runtime.network.serve(self._config.controller_listen, self._handlers, on_panic)
+
+    async def run(self) -> None:
+        await self.node.run()
+
+    async def close(self) -> None:
+        """Have `run` end."""
+        await self.node.close()
+
+    async def release(self) -> None:
+        """Give back the address and the store."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+        await self._store.close()
+
+
+class _Serving(MachineListener):
+    """A controller serves once there is something that it knows."""
+
+    def __init__(self, health: HealthService) -> None:
+        self._health = health
+
+    def restored(self, index: int) -> None:
+        self._health.set_serving(True)
+
+    def advanced(self, index: int) -> None:
+        self._health.set_serving(True)
+
+
+async def open_controller(runtime: Runtime, config: NodeConfig, open_store: StoreOpener) -> ControllerPart:
+    """`StoreRefused` if the store is another node's, or in use, or cannot be used."""
+    directory = f"{config.data_dirs[0]}/{METADATA_FOLDER}"
+    store = await open_store(runtime, directory, config.cluster_id, config.node_id)
+    try:
+        return ControllerPart(runtime, config, store, await store.load())
+    except BaseException:
+        await store.close()
+        raise

@@ -1,0 +1,72 @@
+"""What a broker cannot vouch for any more, told to the controller until it has heard."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.retrying import Backoff, Complaints
+from lograft.runtime.logging import get_logger
+from lograft.runtime.world import Runtime
+
+log = get_logger(__name__)
+
+_FIRST_RETRY_MS = 100
+_LAST_RETRY_MS = 2000
+
+Report: TypeAlias = Callable[[Sequence[UUID], Sequence[PartitionKey], str], Awaitable[int]]
+"""Directories, corrupt replicas, and why; answered with the index by which they have left."""
+Reported: TypeAlias = Callable[[Sequence[UUID], Sequence[PartitionKey]], None]
+
+
+class FailureReports:
+    """`reported`: told when the controller knows and the image here shows it: only then may anything be discarded."""
+
+    def __init__(
+        self, runtime: Runtime, report: Report, wait_for: Callable[[int], Awaitable[None]], reported: Reported
+    ) -> None:
+        self._runtime = runtime
+        self._report = report
+        self._wait_for = wait_for
+        self._reported = reported
+        self._directories: dict[UUID, str] = {}
+        self._corrupt: dict[PartitionKey, str] = {}
+        self._has_any = asyncio.Event()
+        self._complaints = Complaints(log, "failure_report_failed")
+
+    def directory_failed(self, directory_id: UUID, reason: str) -> None:
+        self._directories[directory_id] = reason
+        self._has_any.set()
+
+    def replica_is_corrupt(self, key: PartitionKey, reason: str) -> None:
+        self._corrupt[key] = reason
+        self._has_any.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        backoff = Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        while True:
+            await self._has_any.wait()
+            directories, corrupt = list(self._directories), list(self._corrupt)
+            reason = next(iter([*self._directories.values(), *self._corrupt.values()]))
+            try:
+                index = await self._report(directories, corrupt, reason)
+            except ControllerError as error:
+                self._complaints.complain(str(error.code), error.message)
+                await self._runtime.clock.sleep_ms(backoff.next_ms())
+                continue
+            backoff.succeeded()
+            self._complaints.succeeded()
+            self._forget(directories, corrupt)
+            await self._wait_for(index)
+            self._reported(directories, corrupt)
+
+    def _forget(self, directories: Sequence[UUID], corrupt: Sequence[PartitionKey]) -> None:
+        for directory_id in directories:
+            del self._directories[directory_id]
+        for key in corrupt:
+            del self._corrupt[key]
+        if not self._directories and not self._corrupt:
+            self._has_any.clear()

@@ -1,0 +1,71 @@
+"""How much was taken in and is not answered yet: what back-pressure goes by."""
+
+import asyncio
+
+
+class TotalInFlight:
+    """Of all streams together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.size_bytes = 0
+        self.waiting: dict[InFlight, None] = {}
+
+    @property
+    def has_room(self) -> bool:
+        return self.size_bytes < self.limit_bytes
+
+
+class InFlight:
+    """Of one stream. Beyond its limits, or that of all together, `room` waits, so that whoever reads requests stops
+    reading; but a stream with nothing on its way has always room, or others could shut it out."""
+
+    def __init__(self, limit_bytes: int, limit_count: int, total: TotalInFlight) -> None:
+        self._limit_bytes = limit_bytes
+        self._limit_count = limit_count
+        self._total = total
+        self._waiter: asyncio.Future[None] | None = None
+        self.size_bytes = 0
+        self.count = 0
+
+    @property
+    def has_room(self) -> bool:
+        is_within = self.size_bytes < self._limit_bytes and self.count < self._limit_count and self._total.has_room
+        return is_within or self.count == 0
+
+    def add(self, size_bytes: int) -> None:
+        self.size_bytes += size_bytes
+        self.count += 1
+        self._total.size_bytes += size_bytes
+
+    def remove(self, size_bytes: int, count: int) -> None:
+        self.size_bytes -= size_bytes
+        self.count -= count
+        self._total.size_bytes -= size_bytes
+        assert self.size_bytes >= 0
+        assert self.count >= 0
+        if self._waiter is not None:
+            self._wake()
+        if self._total.waiting and self._total.has_room:
+            for other in self._total.waiting:
+                other._wake()
+
+    def clear(self) -> None:
+        """The stream is over: nothing of it counts any more."""
+        self.remove(self.size_bytes, self.count)
+
+    async def room(self) -> None:
+        """Return when there is room for more."""
+        assert self._waiter is None, "two wait for the room of one stream"
+        try:
+            while not self.has_room:
+                self._waiter = asyncio.get_running_loop().create_future()
+                self._total.waiting[self] = None
+                await self._waiter
+        finally:
+            self._waiter = None
+            self._total.waiting.pop(self, None)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done() and self.has_room:
+            self._waiter.set_result(None)

@@ -1,0 +1,163 @@
+"""The data directories of a broker: where each partition's log is, or is to be, and how logs go."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+from lograft.runtime.blocking import run_to_end
+from lograft.runtime.files import Files
+from lograft.runtime.logging import get_logger
+from lograft.runtime.world import Runtime
+from lograft.storage.directory import DataDirectory
+from lograft.storage.names import PartitionName
+
+log = get_logger(__name__)
+
+QUARANTINE_MS = 7 * 24 * 3600 * 1000
+
+_REMOVED = "-removed."
+_STRAY = "-stray."
+
+
+@dataclass(slots=True, eq=False)
+class LogDirectory:
+    """One of them. `names`: of the partitions that have a log there. `watermarks`: as the file has them,
+    or will have when the disk gets there."""
+
+    data: DataDirectory
+    names: dict[PartitionName, None] = field(default_factory=dict)
+    watermarks: dict[PartitionName, int] = field(default_factory=dict)
+    has_failed: bool = False
+
+    @property
+    def identity(self) -> UUID:
+        return self.data.identity
+
+    async def note_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
+        """Keep them for after a crash, and those of other logs here as they are."""
+        others = {name: watermark for name, watermark in self.watermarks.items() if name in self.names}
+        await self._write({**others, **watermarks})
+
+    async def lower_watermark(self, name: PartitionName, high_watermark: int) -> None:
+        """No higher one is found after a crash, once anything is done that the disk is asked for from now on: it would
+        vouch for what may be written there next."""
+        if self.watermarks.get(name, 0) > high_watermark:
+            await self._write({**self.watermarks, name: high_watermark})
+
+    async def _write(self, watermarks: dict[PartitionName, int]) -> None:
+        if watermarks != self.watermarks:
+            self.watermarks = watermarks
+            await self.data.write_high_watermarks(watermarks)
+
+
+class LogDirectories:
+    """All of a broker's. `load` comes first."""
+
+    def __init__(self, runtime: Runtime, directories: Sequence[DataDirectory]) -> None:
+        self._runtime = runtime
+        self._directories = [LogDirectory(data) for data in directories]
+        self.all_failed = asyncio.Event()
+
+    async def load(self) -> None:
+        """See what is there."""
+        for directory in self._directories:
+            directory.names = dict.fromkeys(await directory.data.partitions())
+            directory.watermarks = await directory.data.read_high_watermarks()
+
+    @property
+    def healthy(self) -> list[LogDirectory]:
+        return [directory for directory in self._directories if not directory.has_failed]
+
+    def fail(self, directory: LogDirectory) -> None:
+        """Nothing there can be relied on from now on."""
+        directory.has_failed = True
+        if not self.healthy:
+            self.all_failed.set()
+
+    def copies(self, name: PartitionName) -> list[LogDirectory]:
+        """The healthy ones that have a log of the partition."""
+        return [directory for directory in self.healthy if name in directory.names]
+
+    def names(self) -> list[PartitionName]:
+        """All partitions that have a log in a healthy directory."""
+        return list(dict.fromkeys(name for directory in self.healthy for name in directory.names))
+
+    def choose(self, name: PartitionName, wanted: UUID | None) -> LogDirectory | None:
+        """Where the partition's log is, or is to be made: where the metadata want it; if that directory is not there,
+        where there is one; else where there are the fewest. None: there is no directory left."""
+        healthy = self.healthy
+        for directory in (*(one for one in healthy if one.identity == wanted), *self.copies(name)):
+            return directory
+        return min(healthy, key=lambda directory: len(directory.names), default=None)
+
+    # -- how logs go
+
+    async def remove(self, directory: LogDirectory, name: PartitionName) -> None:
+        """A partition's log, which is not open, is not there any more; its files go by and by. Readers that have them
+        open read on."""
+        path = await self._rename(directory, name, _REMOVED)
+        if path is not None:
+            await run_to_end(self._runtime.blocking, _remove_all, self._runtime.files, [path])
+
+    async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
+        """Put a log aside, whole: somebody may want it after all. It goes after seven days."""
+        path = await self._rename(directory, name, _STRAY)
+        log.warning("log_put_aside", path=path, reason=reason)
+
+    async def purge(self) -> None:
+        """Remove what was left half removed, and what was put aside long ago."""
+        oldest_ms = self._runtime.clock.wall_ms() - QUARANTINE_MS
+        for directory in self.healthy:
+            path = directory.data.path
+            await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
+
+    async def _rename(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
+        files, parent = self._runtime.files, directory.data.path
+        rename = partial(_rename_aside, files, parent, str(name), suffix, self._runtime.clock.wall_ms())
+        path = await directory.data.disk.writer.call(rename)
+        directory.names.pop(name, None)
+        return path
+
+
+def _rename_aside(files: Files, parent: str, name: str, suffix: str, now_ms: int) -> str | None:
+    if not files.exists(f"{parent}/{name}"):
+        return None
+    while files.exists(path := f"{parent}/{name}{suffix}{now_ms}"):
+        now_ms += 1
+    files.rename(f"{parent}/{name}", path)
+    files.sync_directory(parent)
+    return path
+
+
+def _purge(files: Files, parent: str, oldest_ms: int) -> None:
+    try:
+        names = files.list_directory(parent)
+    except OSError as error:
+        log.warning("directory_not_read", path=parent, reason=str(error))
+        return
+    _remove_all(
+        files,
+        [f"{parent}/{name}" for name in names if _is_removed(name) or _was_put_aside_before(name, oldest_ms)],
+    )
+
+
+def _is_removed(name: str) -> bool:
+    return PartitionName.parse(name.partition(_REMOVED)[0]) is not None and _REMOVED in name
+
+
+def _was_put_aside_before(name: str, oldest_ms: int) -> bool:
+    original, _, at_ms = name.rpartition(_STRAY)
+    return PartitionName.parse(original) is not None and at_ms.isdecimal() and int(at_ms) < oldest_ms
+
+
+def _remove_all(files: Files, paths: Sequence[str]) -> None:
+    """Directories without others within. What does not go now is found again by the next purge."""
+    for path in paths:
+        try:
+            for name in files.list_directory(path):
+                files.remove(f"{path}/{name}")
+            files.remove_directory(path)
+        except OSError as error:
+            log.warning("log_not_removed", path=path, reason=str(error))

@@ -1,0 +1,11 @@
+"""The methods of `lograft.v1.Log`, by their gRPC paths. Pure."""
+
+_LOG = "/lograft.v1.Log/"
+
+PRODUCE = _LOG + "Produce"
+FETCH = _LOG + "Fetch"
+READ_RANGE = _LOG + "ReadRange"
+APPEND = _LOG + "Append"
+READ = _LOG + "Read"
+LIST_OFFSETS = _LOG + "ListOffsets"
+INIT_PRODUCER = _LOG + "InitProducer"

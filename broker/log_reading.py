@@ -1,0 +1,25 @@
+"""Reading a log on a disk that may not give back what it has."""
+
+import errno
+
+from lograft.broker.replica_errors import ReplicaError
+from lograft.proto import errors_pb2
+from lograft.storage.log import PartitionLog
+from lograft.storage.reader import Batches
+
+# The machine's trouble, not the disk's, and it may pass.
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+async def read_log(log: PartitionLog, start: int, max_bytes: int, bound: int | None = None) -> Batches:
+    """As `PartitionLog.read`. A disk that fails to read is a failed disk: `DiskFailed`, and all on it are told."""
+    try:
+        return await log.read(start, max_bytes, bound)
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise ReplicaError(
+                errors_pb2.UNAVAILABLE, f"the broker has no file or memory to spare ({error.strerror}): try again"
+            ) from error
+        if log.failure is not None:
+            raise log.failure from error
+        await log.disk.writer.fail(log.directory, error)

@@ -1,0 +1,168 @@
+"""A node, whole: everything that `lograft server` runs, put together in one place.
+
+node = Node(runtime, config, Machine(boot_id(), open_lmdb_store), on_panic)
+await node.run()                # until somebody calls node.stop()
+
+Start: directories and their locks, the store of the metadata, addresses; then controller and broker. The broker
+registers, recovers its logs, says that it is ready. An orderly stop goes the other way, the controller last.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
+from lograft.broker.controller_part import ControllerPart, StoreOpener, open_controller
+from lograft.broker.node_config import NodeConfig
+from lograft.broker.settings_check import SettingsCheck
+from lograft.raft.store_errors import StoreRefused
+from lograft.runtime.http_server import HttpServer, Page
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import AddressInUse, PanicHandler
+from lograft.runtime.world import Runtime
+from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
+from lograft.storage.errors import DirectoryRefused
+
+log = get_logger(__name__)
+
+
+class NodeRefused(Exception):
+    """The node cannot run as it was told to: the message says why, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost."""
+
+    boot_id: str
+    open_store: StoreOpener
+
+
+class Node:
+    """Of one process. `run` ends after `stop`, or raises: `NodeRefused`; anything else is a broken invariant or a
+    failed disk, and the process must end with it."""
+
+    def __init__(self, runtime: Runtime, config: NodeConfig, machine: Machine, on_panic: PanicHandler) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._machine = machine
+        self._on_panic = on_panic
+        self._directories: list[DataDirectory] = []
+        self.controller: ControllerPart | None = None
+        self.broker: BrokerPart | None = None
+        self._http: HttpServer | None = None
+        self._is_stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin an orderly shutdown."""
+        self._is_stopping.set()
+
+    def why_not_ready(self) -> str | None:
+        """For people; None if the node does all that is expected of it."""
+        if self._is_stopping.is_set():
+            return "shutting down"
+        parts = [part for part in (self.controller, self.broker) if part is not None]
+        if not parts:
+            return "starting"
+        return next((reason for part in parts if (reason := part.why_not_ready()) is not None), None)
+
+    async def run(self) -> None:
+        try:
+            await self._live()
+        except (AddressInUse, DirectoryRefused, NoPlaceInCluster, StoreRefused) as error:
+            raise NodeRefused(_reason(error)) from None
+
+    async def _live(self) -> None:
+        try:
+            await self._open()
+            async with asyncio.TaskGroup() as group:
+                await self._work(group)
+        except BaseException as failure:
+            try:
+                await self._release()
+            except Exception:  # what made the node fail is told, not what followed from it
+                log.exception("release_failed")
+            raise _cause_of(failure) from None
+        await self._release()
+        log.info("node_stopped")
+
+    # -- the beginning
+
+    async def _open(self) -> None:
+        config = self._config
+        log.info("node_starting", cluster_id=config.cluster_id, roles=[role.value for role in config.roles])
+        owner = DirectoryOwner(config.cluster_id, config.node_id)
+        for path in config.data_dirs if config.is_broker else config.data_dirs[:1]:
+            self._directories.append(await open_directory(self._runtime, path, owner))
+        if config.is_controller:
+            self.controller = await open_controller(self._runtime, config, self._machine.open_store)
+            await self.controller.listen(self._on_panic)
+        if config.is_broker:
+            self.broker = await open_broker(self._runtime, config, self._directories, self._machine.boot_id)
+            await self.broker.listen(self._on_panic)
+        self._check_settings()
+        if config.http is not None:
+            self._http = HttpServer({"/healthz": lambda: Page(200, "alive\n"), "/readyz": self._readiness_page})
+            await self._http.listen(config.http)
+
+    def _check_settings(self) -> None:
+        if self.broker is not None:
+            follower = self.broker.membership.follower
+            follower.listen(SettingsCheck(self._config.cluster_settings, lambda: follower.image))
+        elif self.controller is not None:
+            machine = self.controller.node.machine
+            machine.listen(SettingsCheck(self._config.cluster_settings, lambda: machine.image))
+
+    def _readiness_page(self) -> Page:
+        reason = self.why_not_ready()
+        return Page(200, "ready\n") if reason is None else Page(503, f"{reason}\n")
+
+    # -- the middle, and an orderly end
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        tasks = {
+            part: group.create_task(part.run(), name=type(part).__name__)
+            for part in (self.controller, self.broker)
+            if part is not None
+        }
+        await self._is_stopping.wait()
+        log.info("node_stopping")
+        if (broker := self.broker) is not None:
+            await broker.leave()
+            await broker.release()
+            tasks[broker].cancel()
+            await asyncio.wait([tasks[broker]])
+            await self._close_directories(broker.broker_epoch)
+        if self.controller is not None:
+            await self.controller.close()
+            await asyncio.wait([tasks[self.controller]])
+
+    async def _close_directories(self, broker_epoch: int | None) -> None:
+        """In good order, so that the next life need not look for damage."""
+        while self._directories:
+            directory = self._directories.pop()
+            # Who never registered has changed nothing: what was said of the life before still holds.
+            await directory.close(directory.clean_epoch if broker_epoch is None else broker_epoch)
+
+    async def _release(self) -> None:
+        """Give back whatever is held still, each thing though another may fail."""
+        async with AsyncExitStack() as held:  # what is pushed last goes first
+            if self.controller is not None:
+                held.push_async_callback(self.controller.release)
+            for directory in self._directories:
+                held.push_async_callback(directory.close)
+            if self.broker is not None:
+                held.push_async_callback(self.broker.release)
+            if self._http is not None:
+                held.push_async_callback(self._http.stop)
+
+
+def _cause_of(failure: BaseException) -> BaseException:
+    """What went wrong first, out of groups in groups."""
+    return _cause_of(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AddressInUse):
+        return f"{error}; stop what uses it, or choose another address"
+    return f"the cluster refuses this node: {error}" if isinstance(error, NoPlaceInCluster) else str(error)

@@ -1,0 +1,301 @@
+"""What a node is told about itself: a TOML file, `LOGRAFT_<KEY>` variables, flags; a later one wins. Pure.
+
+config = read_config(Sources(file=parse_file("node.toml", text), variables=os.environ, flags={"node_id": "1"}))
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lograft.broker.config_values import (
+    MAX_NODE_ID,
+    Address,
+    ClusterId,
+    Controllers,
+    Directories,
+    Kind,
+    Label,
+    OneWord,
+    Role,
+    Roles,
+    WholeNumber,
+    is_wildcard,
+)
+from lograft.metadata.cluster_config import CLUSTER_CONFIG
+from lograft.metadata.config_key import ConfigKey, check_changes
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.registration import MAX_RACK_CHARACTERS
+from lograft.metadata.topic_config import TOPIC_CONFIG
+
+VARIABLE_PREFIX = "LOGRAFT_"
+DEFAULT_LISTEN = "0.0.0.0:9092"
+
+_SHOWN_CHARACTERS = 60
+_CLOSE_VARIABLE = 0.85
+
+
+class ConfigRefused(Exception):
+    """The node must not start like this; the message names each key, its value, and what would be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    name: str
+    kind: Kind
+    description: str
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return VARIABLE_PREFIX + self.name.upper()
+
+
+KEYS: Mapping[str, Key] = {
+    key.name: key
+    for key in (
+        Key("node_id", WholeNumber(0, MAX_NODE_ID), "This node's number, its own in the cluster."),
+        Key("roles", Roles(), "What the node does: keep metadata (controller), keep records (broker), or both."),
+        Key("cluster_id", ClusterId(), "Names the cluster; all its nodes agree."),
+        Key("data_dirs", Directories(), "Where data is kept. The first also has a controller's metadata."),
+        Key("listen", Address(), "Where clients and other brokers are served."),
+        Key("advertised", Address(), "Where clients and other brokers find this node."),
+        Key("controllers", Controllers(), "All controllers of the cluster."),
+        Key("controller_listen", Address(), "Where a controller is served."),
+        Key("rack", Label(MAX_RACK_CHARACTERS), "Where the node stands: replicas are spread over racks."),
+        Key("http", Address(), "Where /healthz and /readyz are served; nowhere if it is left out."),
+        Key("log_level", OneWord(("debug", "info", "warning", "error")), "How grave an event must be to be logged."),
+    )
+}
+"""Every key but those of tables, by name."""
+
+TABLES: Mapping[str, Mapping[str, ConfigKey]] = {
+    "log": TOPIC_CONFIG,
+    "cluster": {name: key for name, key in CLUSTER_CONFIG.items() if name not in TOPIC_CONFIG},
+}
+"""The tables, each with its keys: together, the configuration of a new cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """`cluster_settings`: what the first start of the cluster makes the cluster's configuration. `listen` and
+    `advertised` are None without the role broker, `controller_listen` without the role controller."""
+
+    node_id: int
+    roles: tuple[Role, ...]
+    cluster_id: str
+    data_dirs: tuple[str, ...]
+    controllers: Mapping[int, str]
+    listen: str | None = None
+    advertised: str | None = None
+    controller_listen: str | None = None
+    rack: str | None = None
+    http: str | None = None
+    log_level: str = "info"
+    cluster_settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_broker(self) -> bool:
+        return Role.BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return Role.CONTROLLER in self.roles
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where values come from, the weakest first. `flags` has text by key, `table_flags` texts `key=value` by table."""
+
+    file: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+    table_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def parse_file(name: str, text: str) -> dict[str, Any]:
+    """The content of the configuration file `name`."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigRefused(f"{name} is not TOML: {error}") from None
+
+
+def read_config(sources: Sources) -> NodeConfig:
+    """What all sources together say; `ConfigRefused` names everything that is wrong."""
+    reading = _Reading(sources)
+    values = reading.values()
+    settings = reading.settings()
+    if not reading.problems:
+        _complete(values, reading.problems)
+    if reading.problems:
+        raise ConfigRefused("; ".join(reading.problems))
+    return NodeConfig(**values, cluster_settings=settings)
+
+
+def stray_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables that look like a key misspelt, each with the one that may be meant. Others with our prefix may belong
+    to anyone: a client's, or those that Kubernetes makes up for a service of that name."""
+    known = [key.variable for key in KEYS.values()]
+    known += [_setting_variable(table, name) for table, keys in TABLES.items() for name in keys]
+    for name in sorted(variables):
+        if name.startswith(VARIABLE_PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE_VARIABLE)
+            if near:
+                yield name, near[0]
+
+
+# -- reading
+
+
+class _Reading:
+    def __init__(self, sources: Sources) -> None:
+        self.problems: list[str] = []
+        self._sources = sources
+        for name in sources.file:
+            if name not in KEYS and name not in TABLES:
+                self.problems.append(_unknown(name))
+
+    def values(self) -> dict[str, Any]:
+        values = {}
+        for name, key in KEYS.items():
+            found = self._find(key)
+            if found is None:
+                continue
+            value, origin = found
+            values[name] = key.kind.read(value)
+            if values[name] is None:
+                self.problems.append(f"{name}{origin} cannot be {_shown(value)}: give {key.kind.accepts}")
+        return values
+
+    def _find(self, key: Key) -> tuple[object, str] | None:
+        """The value that wins, and where it is from."""
+        sources = self._sources
+        if key.name in sources.flags:
+            return sources.flags[key.name], f" ({key.flag})"
+        # An empty variable is one that somebody had to set, and did not want to.
+        if sources.variables.get(key.variable):
+            return sources.variables[key.variable], f" ({key.variable})"
+        return (sources.file[key.name], "") if key.name in sources.file else None
+
+    def settings(self) -> dict[str, str]:
+        settings: dict[str, str] = {}
+        for table, keys in TABLES.items():
+            try:
+                normal = check_changes(keys, self._table(table, keys), f"[{table}]")
+            except ControllerError as error:
+                self.problems.append(error.message)
+            else:
+                settings.update((name, value) for name, value in normal.items() if value is not None)
+        return settings
+
+    def _table(self, table: str, keys: Mapping[str, ConfigKey]) -> dict[str, str]:
+        content = self._sources.file.get(table, {})
+        if not isinstance(content, dict):
+            self.problems.append(f'{table} cannot be {_shown(content)}: give a table, [{table}], of "key" = value')
+            content = {}
+        settings = {name: _setting_text(value) for name, value in _flat(content)}
+        for name in keys:
+            if variable := self._sources.variables.get(_setting_variable(table, name)):
+                settings[name] = variable
+        for assignment in self._sources.table_flags.get(table, ()):
+            name, separator, value = assignment.partition("=")
+            if not separator:
+                self.problems.append(f"--{table} cannot be {_shown(assignment)}: give key=value")
+            else:
+                settings[name.strip()] = value
+        return settings
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Without quotes, `retention.ms = 1` is a table in a table in TOML; it means the same here."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _setting_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(_setting_text, value))
+    return str(value)
+
+
+def _setting_variable(table: str, name: str) -> str:
+    """`retention.ms` of [log] is LOGRAFT_LOG_RETENTION_MS."""
+    return f"{VARIABLE_PREFIX}{table}_{name}".upper().replace(".", "_")
+
+
+# -- what is left out, and what must fit together
+
+
+def _complete(values: dict[str, Any], problems: list[str]) -> None:
+    """Add what follows from the rest."""
+    values.setdefault("roles", tuple(Role))
+    missing = [name for name in ("node_id", "cluster_id", "data_dirs", "controllers") if name not in values]
+    if missing:
+        problems.extend(f"{name} is missing: give {KEYS[name].kind.accepts}" for name in missing)
+        return
+    for complete, role in ((_complete_controller, Role.CONTROLLER), (_complete_broker, Role.BROKER)):
+        complete(values, problems, has_role=role in values["roles"])
+    _check_ports(values, problems)
+
+
+def _complete_controller(values: dict[str, Any], problems: list[str], *, has_role: bool) -> None:
+    node_id, controllers = values["node_id"], values["controllers"]
+    if not has_role:
+        values.pop("controller_listen", None)
+        if node_id in controllers:
+            problems.append(
+                f"controllers names node {node_id}, which has no role controller: add the role, or take it off the list"
+            )
+    elif node_id not in controllers:
+        problems.append(f"controllers does not name node {node_id}, a controller: add {node_id}@host:port")
+    else:
+        values.setdefault("controller_listen", controllers[node_id])
+
+
+def _complete_broker(values: dict[str, Any], problems: list[str], *, has_role: bool) -> None:
+    if not has_role:
+        values.pop("listen", None)
+        values.pop("advertised", None)
+        return
+    listen = values.setdefault("listen", DEFAULT_LISTEN)
+    advertised = values.setdefault("advertised", listen)
+    if is_wildcard(advertised):
+        problems.append(
+            f"advertised cannot be {advertised!r}, which is no place to connect to: give the host:port at which others "
+            "find this node"
+        )
+
+
+def _check_ports(values: dict[str, Any], problems: list[str]) -> None:
+    taken: dict[str, str] = {}
+    for name in ("listen", "controller_listen", "http"):
+        address = values.get(name)
+        if address is not None:
+            other = taken.setdefault(address, name)
+            if other != name:
+                problems.append(f"{name} cannot be {address!r}, which is {other} already: give it a port of its own")
+
+
+# -- words
+
+
+def _unknown(name: str) -> str:
+    known = [*KEYS, *TABLES]
+    near = difflib.get_close_matches(name.lower(), known, n=1) if len(name) <= _SHOWN_CHARACTERS else []
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown key {_shown(name)}: {hint}the keys are {', '.join(known)}"
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

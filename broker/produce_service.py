@@ -1,0 +1,263 @@
+"""`lograft.v1.Log/Produce`: batches come in, get their offsets in the order they came, and are answered when they are
+safe."""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from lograft.broker.admitting import admit_beside, admit_now, is_quick
+from lograft.broker.in_flight import InFlight, TotalInFlight
+from lograft.broker.log_methods import PRODUCE
+from lograft.broker.produce_requests import Item, ProduceMessage, UnreadableMessage, read_produce
+from lograft.broker.replica_ports import Acks, PendingAppend, ServedReplica
+from lograft.broker.served_logs import ServedLogs
+from lograft.broker.service_errors import SERVICE_ERRORS
+from lograft.metadata.calling import invalid
+from lograft.proto import log_pb2 as pb
+from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import Handler, Stream
+from lograft.runtime.world import Runtime
+from lograft.storage.admission import Admitted
+
+log = get_logger(__name__)
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceLimits:
+    """What may be on its way, not answered yet, before no more is read: of one stream, and of all streams together. It
+    is found out when a message was taken in, so that may be one message more."""
+
+    stream_bytes: int = 32 * _MEBIBYTE
+    stream_batches: int = 2000
+    total_bytes: int = 256 * _MEBIBYTE
+    alive_every_ms: int = 500
+
+
+class ProduceService:
+    """Serves any number of streams."""
+
+    def __init__(self, runtime: Runtime, logs: ServedLogs, limits: ProduceLimits | None = None) -> None:
+        self.runtime = runtime
+        self.logs = logs
+        self.limits = limits or ProduceLimits()
+        self.total = TotalInFlight(self.limits.total_bytes)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {PRODUCE: self.serve}
+
+    async def serve(self, stream: Stream) -> None:
+        """Serve one stream, until the client has finished sending and has all its answers."""
+        conversation = _Conversation(self, stream)
+        try:
+            async with asyncio.TaskGroup() as group:
+                answering = group.create_task(conversation.answer(), name="produce-answers")
+                keeping_alive = group.create_task(conversation.keep_alive(), name="produce-alive")
+                await conversation.take_in(group)
+                await answering
+                keeping_alive.cancel()
+        finally:
+            conversation.forget()
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One batch, until it is answered."""
+
+    number: int
+    size_bytes: int
+    is_silent: bool
+    pending: PendingAppend | None = None
+    error: ErrorDetail | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self.error is not None or (self.pending is not None and self.pending.done())
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """One partition's batches on this stream, in order. `entries`: those not answered yet. `waiting`: those that have
+    no offset yet, because the first of them is being converted."""
+
+    key: tuple[bytes, int]
+    entries: deque[_Entry] = field(default_factory=deque)
+    waiting: deque[tuple[_Entry, Item, ProduceMessage]] = field(default_factory=deque)
+
+
+class _Conversation:
+    """One stream: a task takes in, another answers, and conversions go on beside them."""
+
+    def __init__(self, service: ProduceService, stream: Stream) -> None:
+        self._clock = service.runtime.clock
+        self._blocking = service.runtime.blocking
+        self._logs = service.logs
+        self._alive_every_ms = service.limits.alive_every_ms
+        self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
+        self._stream = stream
+        self._client_id = ""
+        self._lines: dict[tuple[bytes, int], _Line] = {}
+        self._ready: list[_Entry] = []  # settled, and first in their lines
+        self._news = asyncio.Event()  # something is ready, or to be said
+        self._busy = asyncio.Event()  # something is on its way
+        self._sent_ms = 0
+        self._must_speak = False
+        self._has_all = False  # the client has sent its last
+
+    def forget(self) -> None:
+        """The stream is over. What has its offset is stored all the same."""
+        self._in_flight.clear()
+
+    # -- taking in
+
+    async def take_in(self, group: asyncio.TaskGroup) -> None:
+        """Return when the client has sent its last."""
+        while (data := await self._stream.receive()) is not None:
+            message = self._read(data)
+            touched: dict[ServedReplica, None] = {}
+            for item in message.items:
+                self._take(item, message, touched, group)
+            self._busy.set()
+            for replica in touched:
+                await replica.room()
+            await self._in_flight.room()
+        self._has_all = True
+        self._news.set()
+
+    def _read(self, data: bytes) -> ProduceMessage:
+        try:
+            message = read_produce(data)
+        except UnreadableMessage as error:
+            log.info("produce_refused", client_id=self._client_id, peer=self._stream.peer, reason=str(error))
+            raise invalid(str(error)) from None
+        self._client_id = self._client_id or message.client_id
+        return message
+
+    def _take(
+        self, item: Item, message: ProduceMessage, touched: dict[ServedReplica, None], group: asyncio.TaskGroup
+    ) -> None:
+        entry = _Entry(item.number, len(item.batch), message.acks is Acks.NONE)
+        self._in_flight.add(entry.size_bytes)
+        key = (item.topic_id, item.partition)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(key)
+        line.entries.append(entry)
+        if line.waiting:
+            line.waiting.append((entry, item, message))
+            return
+        try:
+            replica = self._find(item, message)
+            touched[replica] = None
+            if is_quick(item.batch, replica.log_config):
+                admitted = admit_now(item.batch, replica.log_config, self._clock.wall_ms())
+                self._append(line, entry, item, message, replica, admitted)
+            else:
+                line.waiting.append((entry, item, message))
+                group.create_task(self._convert(line), name="produce-conversion")
+        except SERVICE_ERRORS as error:
+            self._refuse(line, entry, error)
+
+    def _find(self, item: Item, message: ProduceMessage) -> ServedReplica:
+        if message.refusal is not None:
+            raise message.refusal
+        replica = self._logs.find(item.topic_id, item.partition)
+        replica.check_leads(item.leader_epoch)
+        return replica
+
+    async def _convert(self, line: _Line) -> None:
+        """Store the batches that wait in the line, one after the other."""
+        while line.waiting:
+            entry, item, message = line.waiting[0]
+            try:
+                replica = self._find(item, message)
+                await replica.room()
+                admitted = await admit_beside(item.batch, replica.log_config, self._clock, self._blocking)
+                self._append(line, entry, item, message, replica, admitted)
+            except SERVICE_ERRORS as error:
+                self._refuse(line, entry, error)
+            line.waiting.popleft()
+
+    def _append(
+        self,
+        line: _Line,
+        entry: _Entry,
+        item: Item,
+        message: ProduceMessage,
+        replica: ServedReplica,
+        admitted: Admitted,
+    ) -> None:
+        entry.pending = replica.begin_append(
+            admitted, acks=message.acks, leader_epoch=item.leader_epoch, timeout_ms=message.timeout_ms
+        )
+        if entry.pending.done():
+            self._settled(line)
+        else:
+            entry.pending.add_done_callback(partial(self._settled, line))
+
+    def _refuse(self, line: _Line, entry: _Entry, error: Exception) -> None:
+        entry.error = self._logs.detail(error)
+        self._settled(line)
+
+    # -- answering
+
+    def _settled(self, line: _Line) -> None:
+        """An outcome in the line is known; it is answered when it is the line's first."""
+        while line.entries and line.entries[0].is_settled:
+            self._ready.append(line.entries.popleft())
+            self._news.set()
+        if not line.entries:
+            self._lines.pop(line.key, None)
+
+    async def answer(self) -> None:
+        """Send outcomes as they become known, all that are there together; until all is answered."""
+        while not self._has_all or self._in_flight.count:
+            await self._news.wait()
+            self._news.clear()
+            ready, self._ready = self._ready, []
+            response = pb.ProduceResponse()
+            for entry in ready:
+                if not entry.is_silent:
+                    self._tell(entry, response)
+            if response.results or self._must_speak:
+                self._must_speak = False
+                await self._stream.send(response.SerializeToString())
+                self._sent_ms = self._clock.monotonic_ms()
+            # Only now: a client that does not read its answers is not read from, either.
+            self._in_flight.remove(sum(entry.size_bytes for entry in ready), len(ready))
+
+    def _tell(self, entry: _Entry, response: pb.ProduceResponse) -> None:
+        if entry.error is None:
+            assert entry.pending is not None
+            try:
+                appended = entry.pending.result()
+            except SERVICE_ERRORS as error:
+                entry.error = self._logs.detail(error)
+            else:
+                response.results.add(
+                    number=entry.number,
+                    base_offset=appended.base_offset,
+                    append_time=appended.append_time_ms,
+                    log_start=appended.log_start,
+                )
+                return
+        response.results.add(number=entry.number, error=entry.error)
+
+    async def keep_alive(self) -> None:
+        """While something is on its way, say something now and then: the client can tell waiting from standing still.
+
+        Idle streams are left alone.
+        """
+        period_ms = self._alive_every_ms // 2
+        while True:
+            await self._busy.wait()
+            await self._clock.sleep_ms(period_ms)
+            if self._in_flight.count == 0:
+                self._busy.clear()
+            elif self._clock.monotonic_ms() - self._sent_ms >= period_ms:
+                self._must_speak = True
+                self._news.set()

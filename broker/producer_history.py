@@ -1,0 +1,45 @@
+"""What a leader knew of idempotent producers at an earlier offset of its log: a follower that starts there needs it."""
+
+from lograft.storage.errors import SegmentRetired
+from lograft.storage.index import SegmentIndex
+from lograft.storage.log import PartitionLog
+from lograft.storage.truncation import find_cut
+
+
+async def producers_at(log: PartitionLog, offset: int) -> bytes:
+    """The producer state as of `offset`, where a batch starts, as `PartitionLog.reset` takes it.
+
+    The log may be appended to meanwhile, and its oldest segments may go. `LogClosed` if it is closed.
+    """
+    while True:
+        log.check_open()
+        if offset >= log.end_offset:
+            return log.producers.encode()
+        try:
+            return await _producers_at(log, offset)
+        except (SegmentRetired, FileNotFoundError):
+            continue  # a segment went; what is known at the start of the next one is kept with it
+
+
+async def _producers_at(log: PartitionLog, offset: int) -> bytes:
+    disk, place = log.disk, log.segments.place_of(offset)
+    segments = log.segments.up_to(place)
+    # A copy: the index of the active segment grows on the loop while the other thread reads.
+    index = SegmentIndex.decode(*(await log.index_of(segments[-1])).encode())
+    await disk.writer.call(lambda: None)  # what the copy knows of is in the file
+    file = await disk.segment_files.lease(segments[-1])
+    try:
+        cut = await disk.blocking.run_blocking(
+            find_cut,
+            disk.files,
+            segments,
+            file,
+            index,
+            offset,
+            tuple(log.segments.snapshots),
+            log.config.index_interval_bytes,
+            disk.clock.monotonic_ms(),
+        )
+    finally:
+        disk.segment_files.release(segments[-1])
+    return cut.producers.encode()

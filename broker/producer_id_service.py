@@ -1,0 +1,48 @@
+"""`lograft.v1.Log/InitProducer`: ids for idempotent producers, out of blocks that the controller gives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from lograft.broker.log_methods import INIT_PRODUCER
+from lograft.metadata.calling import unary
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.producer_ids import ProducerIdBlock
+from lograft.proto import errors_pb2
+from lograft.proto import log_pb2 as pb
+from lograft.runtime.network import Handler
+
+_TIMEOUT_MS = 10_000
+
+
+class ProducerIdService:
+    """Gives every id once. `allocate` asks the controller for more, and may take as long as there is none."""
+
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]], timeout_ms: int = _TIMEOUT_MS) -> None:
+        self._allocate = allocate
+        self._timeout_ms = timeout_ms
+        self._next = 0
+        self._end = 0
+        self._allocating = asyncio.Lock()
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {INIT_PRODUCER: unary(self._init, pb.InitProducerRequest)}
+
+    async def _init(self, _request: pb.InitProducerRequest) -> pb.InitProducerResponse:
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return pb.InitProducerResponse(producer_id=await self._next_id(), producer_epoch=0)
+        except TimeoutError:
+            raise ControllerError(
+                errors_pb2.UNAVAILABLE,
+                f"no controller gave this broker producer ids within {self._timeout_ms} ms: try again",
+            ) from None
+
+    async def _next_id(self) -> int:
+        if self._next == self._end:
+            async with self._allocating:
+                # Whoever had the lock before may have got some; others may have taken them all since.
+                if self._next == self._end:
+                    block = await self._allocate()
+                    self._next, self._end = block.first, block.first + block.count
+        self._next += 1
+        return self._next - 1

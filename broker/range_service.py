@@ -1,0 +1,141 @@
+"""`lograft.v1.Log/ReadRange`: all batches of a range of offsets, as fast as the reader takes them."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lograft.broker.log_methods import READ_RANGE
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_ports import ServedReplica
+from lograft.broker.served_logs import ServedLogs, check_size, epoch_given, not_readable
+from lograft.broker.service_errors import SERVICE_ERRORS
+from lograft.metadata.calling import read_request, receive_request
+from lograft.proto import errors_pb2
+from lograft.proto import log_pb2 as pb
+from lograft.proto.wire import field_head
+from lograft.runtime.files import Buffer
+from lograft.runtime.network import Handler, Stream
+from lograft.storage.errors import OffsetOutOfRange
+from lograft.storage.reader import Batches
+from lograft.storage.scan import batch_bounds
+
+DEFAULT_MESSAGE_BYTES = 1024 * 1024
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+_BATCHES = pb.ReadRangeResponse.BATCHES_FIELD_NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What is asked for: [start, end) of a replica."""
+
+    replica: ServedReplica
+    leader_epoch: int | None
+    start: int
+    end: int
+    message_bytes: int
+
+
+class RangeService:
+    """Serves any number of ranges."""
+
+    def __init__(self, logs: ServedLogs) -> None:
+        self._logs = logs
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {READ_RANGE: self.serve}
+
+    async def serve(self, stream: Stream) -> None:
+        request = read_request(pb.ReadRangeRequest, await receive_request(stream))
+        try:
+            wanted = self._check(request)
+        except SERVICE_ERRORS as error:
+            raise self._logs.stream_error(error) from None
+        await self._send(wanted, stream)
+
+    def _check(self, request: pb.ReadRangeRequest) -> _Range:
+        message_bytes = check_size(
+            request.max_message_bytes, "max_message_bytes", DEFAULT_MESSAGE_BYTES, MAX_MESSAGE_BYTES
+        )
+        replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
+        leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
+        replica.check_leads(leader_epoch)
+        end = request.end if request.HasField("end") else None
+        if end is None or end > replica.high_watermark:
+            # Own watermark or not: nobody may take it for the end of what is committed, nor what is beyond for gone.
+            _check_watermark_known(replica)
+            end = replica.high_watermark if end is None else end
+        if not replica.log_start <= request.start <= replica.high_watermark:
+            raise not_readable(replica, request.start)
+        if not request.start <= end <= replica.high_watermark:
+            raise not_readable(replica, end)
+        return _Range(replica, leader_epoch, request.start, end, message_bytes)
+
+    async def _send(self, wanted: _Range, stream: Stream) -> None:
+        """While one message is sent, the next is read."""
+        if wanted.start == wanted.end:
+            await stream.send(_message(wanted, wanted.start, Batches([], wanted.start)))
+            return
+        async with asyncio.TaskGroup() as group:
+            position = wanted.start
+            reading = group.create_task(self._read(wanted, position), name="range-read")
+            while position < wanted.end:
+                found = await reading
+                if isinstance(found, Exception):
+                    raise self._logs.stream_error(found)
+                if found.next_offset < wanted.end:
+                    reading = group.create_task(self._read(wanted, found.next_offset), name="range-read")
+                await stream.send(_message(wanted, position, found))
+                position = found.next_offset
+
+    async def _read(self, wanted: _Range, position: int) -> Batches | Exception:
+        """What follows `position`, or why there is nothing."""
+        replica = wanted.replica
+        try:
+            replica.check_leads(wanted.leader_epoch)
+            found = await replica.read(position, wanted.message_bytes)
+            if not found.buffers:
+                raise ReplicaError(
+                    errors_pb2.OFFSET_NOT_AVAILABLE, f"offset {position} cannot be read at the moment: try again"
+                )
+        except OffsetOutOfRange:
+            return not_readable(replica, position)
+        except SERVICE_ERRORS as error:
+            return error
+        return found if found.next_offset <= wanted.end else cut_at(found, wanted.end)
+
+
+def _check_watermark_known(replica: ServedReplica) -> None:
+    if not replica.watermark_is_known:
+        raise ReplicaError(
+            errors_pb2.OFFSET_NOT_AVAILABLE,
+            "this broker leads the partition only since now, and does not know yet how far it is committed: try again",
+        )
+
+
+def cut_at(batches: Batches, end: int) -> Batches:
+    """Without the batches that begin at `end` or later; the last of the others may reach beyond."""
+    kept: list[bytes | memoryview] = []
+    for buffer in batches.buffers:
+        at = 0
+        while at < len(buffer):
+            bounds = batch_bounds(memoryview(buffer), at)
+            if bounds.base_offset >= end:
+                break
+            at += bounds.total_bytes
+        kept.append(memoryview(buffer)[:at])
+        if at < len(buffer):
+            break
+    return Batches(kept, end)
+
+
+def _message(wanted: _Range, start: int, batches: Batches) -> bytes:
+    """Put together by hand, so that the batches are copied once."""
+    fields = pb.ReadRangeResponse(
+        start_offset=start,
+        next_offset=batches.next_offset,
+        high_watermark=wanted.replica.high_watermark,
+        is_last=batches.next_offset >= wanted.end,
+    )
+    parts: list[Buffer] = [fields.SerializeToString(), field_head(_BATCHES, batches.size_bytes), *batches.buffers]
+    return b"".join(parts)

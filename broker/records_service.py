@@ -1,0 +1,134 @@
+"""`lograft.v1.Log/Append` and `Read`: plain records, for who knows nothing of batches."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from functools import partial
+
+from lograft.broker.admitting import admit_beside
+from lograft.broker.log_methods import APPEND, READ
+from lograft.broker.plain_records import batch_of, records_of
+from lograft.broker.produce_requests import read_acks
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_ports import Acks, ServedReplica
+from lograft.broker.served_logs import (
+    ServedLogs,
+    check_offset,
+    check_size,
+    epoch_given,
+    known_watermark,
+    not_readable,
+)
+from lograft.broker.service_errors import SERVICE_ERRORS
+from lograft.metadata.calling import unary
+from lograft.metadata.request_checks import check_timeout
+from lograft.proto import errors_pb2
+from lograft.proto import log_pb2 as pb
+from lograft.runtime.network import Handler
+from lograft.runtime.world import Runtime
+from lograft.storage.errors import OffsetOutOfRange
+from lograft.storage.reader import Batches
+
+DEFAULT_RECORDS = 500
+MAX_RECORDS = 100_000
+DEFAULT_BYTES = 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
+MAX_WAIT_MS = 60_000
+_NO_OFFSET = -1
+
+
+class RecordsService:
+    """Each call opens or makes batches, which takes a while: beside the loop."""
+
+    def __init__(self, runtime: Runtime, logs: ServedLogs) -> None:
+        self._runtime = runtime
+        self._logs = logs
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {APPEND: unary(self._serve_append, pb.AppendRequest), READ: unary(self._serve_read, pb.ReadRequest)}
+
+    # -- append
+
+    async def _serve_append(self, request: pb.AppendRequest) -> pb.AppendResponse:
+        try:
+            return await self._append(request)
+        except SERVICE_ERRORS as error:
+            raise self._logs.stream_error(error) from None
+
+    async def _append(self, request: pb.AppendRequest) -> pb.AppendResponse:
+        clock, blocking = self._runtime.clock, self._runtime.blocking
+        acks, timeout_ms = read_acks(request.acks), check_timeout(request.timeout_ms)
+        leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
+        if not request.records:
+            raise ReplicaError(errors_pb2.INVALID_REQUEST, "there are no records to append: give at least one")
+        replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
+        replica.check_leads(leader_epoch)
+        batch = await blocking.run_blocking(batch_of, request.records, clock.wall_ms())
+        admitted = await admit_beside(batch, replica.log_config, clock, blocking)
+        await replica.room()
+        pending = replica.begin_append(admitted, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
+        if acks is Acks.NONE:
+            return pb.AppendResponse(base_offset=_NO_OFFSET, log_start=replica.log_start)
+        appended = await pending.outcome()
+        return pb.AppendResponse(
+            base_offset=appended.base_offset, append_time=appended.append_time_ms, log_start=appended.log_start
+        )
+
+    # -- read
+
+    async def _serve_read(self, request: pb.ReadRequest) -> pb.ReadResponse:
+        try:
+            return await self._read(request)
+        except SERVICE_ERRORS as error:
+            raise self._logs.stream_error(error) from None
+
+    async def _read(self, request: pb.ReadRequest) -> pb.ReadResponse:
+        max_records = check_size(request.max_records, "max_records", DEFAULT_RECORDS, MAX_RECORDS)
+        max_bytes = check_size(request.max_bytes, "max_bytes", DEFAULT_BYTES, MAX_BYTES)
+        wait_ms = check_size(request.wait_ms, "wait_ms", 0, MAX_WAIT_MS)
+        leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
+        replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
+        batches = await self._read_batches(replica, leader_epoch, request.offset, max_bytes, wait_ms)
+        records, next_offset = await self._runtime.blocking.run_blocking(
+            partial(records_of, batches, request.offset, max_records=max_records, max_bytes=max_bytes)
+        )
+        return pb.ReadResponse(
+            records=records,
+            next_offset=next_offset,
+            high_watermark=known_watermark(replica),
+            log_start=replica.log_start,
+        )
+
+    async def _read_batches(
+        self, replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int, wait_ms: int
+    ) -> Batches:
+        """What there is, as soon as there is something, or nothing once the time is over."""
+        found = await _read_now(replica, leader_epoch, offset, max_bytes)
+        if found.buffers or not wait_ms:
+            return found
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                while not found.buffers:
+                    await _until_readable(replica, max(offset, replica.high_watermark))
+                    found = await _read_now(replica, leader_epoch, offset, max_bytes)
+        return found
+
+
+async def _read_now(replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int) -> Batches:
+    replica.check_leads(leader_epoch)
+    check_offset(replica, offset)
+    if offset >= replica.high_watermark:
+        return Batches([], offset)
+    try:
+        return await replica.read(offset, max_bytes)
+    except OffsetOutOfRange:
+        raise not_readable(replica, offset) from None
+
+
+async def _until_readable(replica: ServedReplica, offset: int) -> None:
+    woken = asyncio.Event()
+    withdraw = replica.when_readable(offset, woken.set)
+    try:
+        await woken.wait()
+    finally:
+        withdraw()

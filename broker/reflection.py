@@ -1,0 +1,112 @@
+"""gRPC's server reflection: a client that knows none of our `.proto` files asks for them here, as grpcurl does."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.message import DecodeError
+from grpc_reflection.v1alpha.reflection_pb2 import (
+    ErrorResponse,
+    ExtensionNumberResponse,
+    FileDescriptorResponse,
+    ListServiceResponse,
+    ServerReflectionRequest,
+    ServerReflectionResponse,
+    ServiceResponse,
+)
+
+from lograft.runtime.network import Handler, Status, Stream, StreamError
+
+# Both are the same messages under two names; older clients know only the second.
+METHODS = (
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+)
+
+
+def public_services(methods: Iterable[str]) -> list[str]:
+    """The services that `methods` belong to, without those that are none of a client's business."""
+    services = dict.fromkeys(method.split("/")[1] for method in methods)
+    return sorted(service for service in services if ".internal." not in service)
+
+
+class ReflectionService:
+    """Tells of `services`, and of every file in the descriptor pool: what the program has loaded."""
+
+    def __init__(self, services: Iterable[str]) -> None:
+        self._services = sorted(services)
+        self._pool = Default()
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """For the node's server, by method."""
+        return dict.fromkeys(METHODS, self._serve)
+
+    async def _serve(self, stream: Stream) -> None:
+        while (data := await stream.receive()) is not None:
+            try:
+                request = ServerReflectionRequest.FromString(data)
+            except DecodeError:
+                raise StreamError(Status.INVALID_ARGUMENT, "not a ServerReflectionRequest") from None
+            await stream.send(self._answer(request).SerializeToString())
+
+    def _answer(self, request: ServerReflectionRequest) -> ServerReflectionResponse:
+        answer = ServerReflectionResponse(valid_host=request.host, original_request=request)
+        question = request.WhichOneof("message_request")
+        try:
+            match question:
+                case "file_by_filename":
+                    self._tell_file(answer, self._pool.FindFileByName(request.file_by_filename))
+                case "file_containing_symbol":
+                    self._tell_file(answer, self._file_with(request.file_containing_symbol))
+                case "file_containing_extension":
+                    wanted = request.file_containing_extension
+                    extended = self._pool.FindMessageTypeByName(wanted.containing_type)
+                    extension = self._pool.FindExtensionByNumber(extended, wanted.extension_number)
+                    self._tell_file(answer, self._pool.FindFileContainingSymbol(extension.full_name))
+                case "all_extension_numbers_of_type":
+                    self._tell_extensions(answer, request.all_extension_numbers_of_type)
+                case "list_services":
+                    services = [ServiceResponse(name=name) for name in self._services]
+                    answer.list_services_response.CopyFrom(ListServiceResponse(service=services))
+                case _:
+                    _refuse(answer, Status.INVALID_ARGUMENT, "a request that asks for nothing")
+        except KeyError:
+            _refuse(answer, Status.NOT_FOUND, f"there is no such {question}")
+        return answer
+
+    def _file_with(self, symbol: str) -> FileDescriptor:
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            # The pool knows no methods; it does know their services.
+            service = self._pool.FindServiceByName(symbol.rpartition(".")[0])
+            return service.FindMethodByName(symbol.rpartition(".")[2]).containing_service.file
+
+    def _tell_file(self, answer: ServerReflectionResponse, file: FileDescriptor) -> None:
+        """With all that it imports, so that the client need not ask again."""
+        files = [one.serialized_pb for one in with_imports(file)]
+        answer.file_descriptor_response.CopyFrom(FileDescriptorResponse(file_descriptor_proto=files))
+
+    def _tell_extensions(self, answer: ServerReflectionResponse, name: str) -> None:
+        extensions = self._pool.FindAllExtensions(self._pool.FindMessageTypeByName(name))
+        numbers = sorted(extension.number for extension in extensions)
+        answer.all_extension_numbers_response.CopyFrom(
+            ExtensionNumberResponse(base_type_name=name, extension_number=numbers)
+        )
+
+
+def with_imports(file: FileDescriptor) -> Iterator[FileDescriptor]:
+    """The file, and each that it imports, directly or not, once."""
+    found = {file.name: file}
+    waiting = [file]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for imported in one.dependencies:
+            if imported.name not in found:
+                found[imported.name] = imported
+                waiting.append(imported)
+
+
+def _refuse(answer: ServerReflectionResponse, status: Status, message: str) -> None:
+    answer.error_response.CopyFrom(ErrorResponse(error_code=status.value, error_message=message))

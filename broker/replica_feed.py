@@ -1,0 +1,92 @@
+"""What a leader sends one follower, whose log was matched."""
+
+from typing import TYPE_CHECKING
+
+from lograft.broker.following import Acknowledge
+from lograft.broker.leading import Subscription
+from lograft.broker.log_reading import read_log
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replication_ports import FeedListener, OutgoingFrame
+from lograft.proto import errors_pb2
+from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from lograft.broker.replica_leading import Leading
+
+
+class ReplicaFeed:
+    """Until it is closed by the follower's stream, or ended by the leader."""
+
+    def __init__(self, leading: "Leading", subscription: Subscription, listener: FeedListener) -> None:
+        self.subscription = subscription
+        self.listener = listener
+        self._leading = leading
+        self._log = leading.log
+        self._error: ReplicaError | None = None
+        self._is_closed = False
+
+    @property
+    def log_end(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def log_start(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._leading.high_watermark
+
+    def is_in_memory(self, start: int) -> bool:
+        return start >= self._log.end_offset or self._log.tail.find(start) is not None
+
+    async def read(self, start: int, max_bytes: int) -> OutgoingFrame | None:
+        self._check()
+        log = self._log
+        if start >= log.end_offset:
+            return None
+        try:
+            found = await read_log(log, start, max_bytes)
+        except OffsetOutOfRange:
+            # It gets the answer to that when it subscribes again: to start over, with all that belongs to it.
+            self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {log.start_offset} by now: subscribe anew")
+        except CorruptLog as error:
+            self._leading.found_corrupt(error)
+        except LogClosed:
+            self._fail(errors_pb2.NOT_LEADER, "the replica was closed")
+        self._check()  # what was read while the role ended may not be the log's any more
+        if not found.buffers:
+            return None
+        epochs = log.epochs.between(start, found.next_offset)
+        return OutgoingFrame(start, found.next_offset, found.buffers, epochs)
+
+    def acknowledged(self, acknowledgement: Acknowledge) -> None:
+        if self._error is None and not self._is_closed:
+            self._leading.acknowledged(
+                self,
+                acknowledgement.leader_epoch,
+                acknowledgement.partition_epoch,
+                acknowledgement.end_offset,
+            )
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._leading.unsubscribed(self)
+
+    def end(self, error: ReplicaError) -> None:
+        """The leader's side has ended it."""
+        if self._error is None:
+            self._error = error
+            if not self._is_closed:
+                self.listener.ended(error)
+
+    def _fail(self, code: errors_pb2.ErrorCode, message: str) -> None:
+        self._leading.unsubscribed(self)
+        self.end(self._leading.refusal(code, message))
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._is_closed:
+            raise self._leading.refusal(errors_pb2.UNAVAILABLE, "the follower has unsubscribed")

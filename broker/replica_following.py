@@ -1,0 +1,157 @@
+"""A partition that this broker follows, from one leader in one epoch: what `replication_ports.Followed` asks for."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from uuid import UUID
+
+from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Subscribe, Truncate
+from lograft.broker.log_operations import LogOperations
+from lograft.broker.matching import TruncateTo
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
+from lograft.broker.replication_ports import ResetTo
+from lograft.metadata.partition import BrokerId, LeaderEpoch, TopicId
+from lograft.storage.errors import CorruptLog
+from lograft.storage.frames import Frame
+from lograft.storage.log import PartitionLog
+
+
+class Following:
+    """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
+
+    def __init__(
+        self,
+        identity: ReplicaIdentity,
+        log: PartitionLog,
+        operations: LogOperations,
+        assignment: Assignment,
+        high_watermark: int,
+        world: ReplicaWorld,
+        watermark_moved: Callable[[], None],
+        found_corrupt: Callable[[CorruptLog], None],
+    ) -> None:
+        self.error: ReplicaError | None = None  # why it has ended
+        self.core = FollowerCore(log, assignment.partition, high_watermark)
+        self._identity = identity
+        self._log = log
+        self._operations = operations
+        self._world = world
+        self._tell_watermark_moved = watermark_moved
+        self._found_corrupt = found_corrupt
+
+    # -- what it is
+
+    @property
+    def topic_id(self) -> TopicId:
+        return self._identity.key[0]
+
+    @property
+    def number(self) -> int:
+        return self._identity.key[1]
+
+    @property
+    def leader_id(self) -> BrokerId:
+        return self.core.leader
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        return self.core.leader_epoch
+
+    @property
+    def directory_id(self) -> UUID:
+        return self._identity.directory_id
+
+    @property
+    def high_watermark(self) -> int:
+        return self.core.high_watermark
+
+    # -- what the image says
+
+    def take(self, assignment: Assignment) -> None:
+        """The same leader in the same epoch; the rest may be different."""
+        self.core.image_changed(assignment.partition)
+        self._world.sink.has_acknowledgement(self)
+
+    def became_durable(self) -> None:
+        """`log.stable_end` has moved on."""
+        self._world.sink.has_acknowledgement(self)
+
+    def end(self, error: ReplicaError) -> None:
+        """Nothing is acknowledged any more."""
+        self.error = error
+        self.core.end()
+        self._world.sink.unfollow(self)
+
+    # -- subscribing
+
+    async def settle(self) -> None:
+        while True:
+            await self._operations.until_idle()
+            # What was asked of the disk before is done, be it by an operation that was cut short.
+            await self._log.disk.writer.call(lambda: None)
+            await self._log.wait_stable(self._log.end_offset)
+            if self.error is not None:
+                raise self.error
+            if self.core.may_subscribe:
+                return
+
+    def subscribe(self, number: int) -> Subscribe:
+        return self.core.subscribe(number)
+
+    def unsubscribed(self, number: int) -> None:
+        self.core.unsubscribed(number)
+
+    def matched(self, number: int, high_watermark: int, log_start: int) -> None:
+        before = self.core.high_watermark
+        if self.core.matched(number, high_watermark):
+            self._heard(log_start, has_moved=self.core.high_watermark > before)
+
+    async def truncate(self, number: int, order: TruncateTo) -> None:
+        match self.core.parted(number, order.epoch, order.end_offset):
+            case Truncate(offset=offset):
+                await self._cut(lambda: self._log.truncate(offset))
+            case GiveUp():
+                await self._cut(lambda: self._log.reset(0))
+
+    async def reset(self, number: int, order: ResetTo) -> None:
+        if self.core.told_to_reset(number, order.start_offset):
+            await self._cut(lambda: self._log.reset(order.start_offset, order.epochs, order.producers))
+
+    async def _cut(self, cut: Callable[[], Awaitable[object]]) -> None:
+        """Cancelled, it is done or not done: what the log says of itself is true, and settling waits for the disk."""
+        try:
+            async with self._operations.exclusively():
+                # Before what was below it may be replaced by something else.
+                await self._world.watermark_goes_back(self._identity.key, self.core.high_watermark)
+                if self.error is None:
+                    await cut()
+        except CorruptLog as error:
+            self._found_corrupt(error)
+        finally:
+            self.core.log_was_cut()
+
+    # -- following
+
+    def append(self, number: int, frame: Frame, high_watermark: int, log_start: int) -> None:
+        if not self.core.is_matched(number):
+            return
+        self._log.append_as_follower(replace(frame, epochs=self.core.new_epochs(frame.epochs)))
+        self._heard(log_start, has_moved=self.core.appended(high_watermark))
+
+    def heard(self, number: int, high_watermark: int, log_start: int) -> None:
+        if self.core.is_matched(number):
+            self._heard(log_start, has_moved=self.core.heard_watermark(number, high_watermark))
+
+    def _heard(self, log_start: int, *, has_moved: bool) -> None:
+        """The leader's start is ours: retention may look different here, and what is gone there is gone."""
+        start_offset = min(log_start, self.core.high_watermark)
+        if start_offset > self._log.start_offset:
+            self._log.delete_prefix(start_offset)
+        if has_moved:
+            self._tell_watermark_moved()
+
+    def acknowledgement(self) -> Acknowledge | None:
+        return self.core.acknowledgement()
+
+    async def room(self) -> None:
+        await self._log.disk.writer.room()

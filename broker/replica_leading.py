@@ -1,0 +1,270 @@
+"""A partition that this broker leads, in one epoch: appends and their acknowledgements, followers, the ISR."""
+
+from collections.abc import Callable
+from itertools import chain
+
+from lograft.broker.append_waiters import AppendWaiters, PendingAppend
+from lograft.broker.following import Subscribe
+from lograft.broker.isr import ProposeIsr
+from lograft.broker.isr_requests import Accepted, IsrAnswer, Refused, Unknown
+from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber
+from lograft.broker.matching import Matched, Reset, TruncateTo, match
+from lograft.broker.producer_history import producers_at
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_feed import ReplicaFeed
+from lograft.broker.replica_ports import Acks, Appended
+from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
+from lograft.broker.replication_ports import FeedListener, ResetTo
+from lograft.metadata.partition import BrokerId, PartitionEpoch
+from lograft.proto import errors_pb2
+from lograft.proto.errors_pb2 import ErrorCode
+from lograft.storage.admission import Admitted
+from lograft.storage.errors import CorruptLog, LogClosed
+from lograft.storage.log import PartitionLog
+
+
+class Leading:
+    """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
+
+    def __init__(
+        self,
+        identity: ReplicaIdentity,
+        log: PartitionLog,
+        assignment: Assignment,
+        high_watermark: int,
+        world: ReplicaWorld,
+        watermark_moved: Callable[[], None],
+        found_corrupt: Callable[[CorruptLog], None],
+    ) -> None:
+        self.log = log
+        self.error: ReplicaError | None = None  # why it has ended
+        self.found_corrupt = found_corrupt
+        self._identity = identity
+        self._world = world
+        self._tell_watermark_moved = watermark_moved
+        self._for_watermark = AppendWaiters()
+        self._for_disk = AppendWaiters()
+        self._has_alarm = False
+        self._feeds: dict[BrokerId, ReplicaFeed] = {}
+        partition = assignment.partition
+        # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
+        log.assign_epoch(partition.leader_epoch)
+        latest = log.epochs.latest
+        assert latest is not None
+        assert latest.epoch == partition.leader_epoch
+        self.core = LeaderCore(
+            identity.broker_id,
+            partition,
+            assignment.min_isr,
+            LeadersEnds(log.start_offset, latest.start_offset, log.end_offset, log.stable_end),
+            high_watermark,
+            lag_time_max_ms=assignment.lag_time_max_ms,
+            now_ms=world.clock.monotonic_ms(),
+        )
+
+    @property
+    def high_watermark(self) -> int:
+        return self.core.high_watermark
+
+    # -- appending
+
+    def begin_append(self, batch: Admitted, acks: Acks, timeout_ms: int) -> PendingAppend:
+        """Nothing is awaited from the checks to the offset. Storage's errors come as they are."""
+        core, log = self.core, self.log
+        if acks is Acks.ALL and not core.has_enough_in_sync:
+            raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "nothing was appended: try again")
+        stored = log.append_as_leader(batch, core.leader_epoch)
+        now_ms = self._world.clock.monotonic_ms()
+        if not stored.is_duplicate:
+            core.appended(log.end_offset, now_ms)
+            self._tell_feeds()
+        appended = Appended(stored.base_offset, stored.append_time, log.start_offset)
+        pending = PendingAppend(appended, stored.next_offset, now_ms + timeout_ms)
+        if self._is_acknowledged(acks, stored.next_offset):
+            pending.acknowledge()
+        else:
+            (self._for_watermark if acks is Acks.ALL else self._for_disk).add(pending)
+            self._set_alarm(pending.deadline_ms)
+        return pending
+
+    def _is_acknowledged(self, acks: Acks, next_offset: int) -> bool:
+        match acks:
+            case Acks.ALL:
+                return self.core.high_watermark >= next_offset
+            case Acks.LEADER:
+                return self.log.stable_end >= next_offset
+            case Acks.NONE:
+                return True
+
+    def _set_alarm(self, deadline_ms: int) -> None:
+        """One at a time is enough: it is set again as long as anybody waits."""
+        if not self._has_alarm:
+            self._has_alarm = True
+            self._world.alarms.ring_at(deadline_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._has_alarm = False
+        now_ms = self._world.clock.monotonic_ms()
+        for waiters in (self._for_watermark, self._for_disk):
+            waiters.expire(now_ms, self._time_is_over)
+        deadlines_ms = chain(self._for_watermark.deadlines_ms(), self._for_disk.deadlines_ms())
+        earliest_ms = min(deadlines_ms, default=None)
+        if earliest_ms is not None:
+            self._set_alarm(earliest_ms)
+
+    def _time_is_over(self) -> ReplicaError:
+        return self.refusal(
+            errors_pb2.TIMED_OUT,
+            f"{self._identity.name} has the batch, but not yet on enough replicas: send it again with its sequence",
+        )
+
+    # -- what moves the high watermark
+
+    def became_durable(self) -> None:
+        """`log.stable_end` has moved on."""
+        has_moved = self.core.own_durable(self.log.stable_end)
+        self._for_disk.reached(self.log.stable_end)
+        if has_moved:
+            self._watermark_moved()
+        self._propose_if_incomplete()
+
+    def take(self, assignment: Assignment) -> None:
+        """The same epoch; the rest may be different."""
+        core = self.core
+        core.lag_time_max_ms = assignment.lag_time_max_ms
+        if core.image_changed(assignment.partition, assignment.min_isr, self._world.clock.monotonic_ms()):
+            self._watermark_moved()
+        if not core.has_enough_in_sync and len(self._for_watermark):
+            self._for_watermark.fail(
+                self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch may be committed later, or not")
+            )
+        for feed in [feed for feed in self._feeds.values() if feed.subscription.is_over]:
+            self._end_feed(feed, self.refusal(errors_pb2.UNAVAILABLE, "the broker has no replica any more"))
+        self.propose()
+
+    def _watermark_moved(self) -> None:
+        self._for_watermark.reached(self.core.high_watermark)
+        self._tell_feeds()
+        self._tell_watermark_moved()
+
+    def start_moved(self) -> None:
+        """`log.start_offset` has."""
+        self._tell_feeds()
+
+    def _tell_feeds(self) -> None:
+        for feed in self._feeds.values():
+            feed.listener.has_news()
+
+    # -- followers
+
+    async def subscribe(
+        self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
+    ) -> "ReplicaFeed | TruncateTo | ResetTo":
+        core, log, now_ms = self.core, self.log, self._world.clock.monotonic_ms()
+        subscription = core.subscribed(
+            subscriber, request.leader_epoch, request.partition_epoch, request.end_offset, now_ms
+        )
+        earlier = self._feeds.get(subscriber.broker_id)
+        if earlier is not None:
+            self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed anew"))
+        answer = match(log, log.checkpointed.tombstones_removed_below, request.last_epoch, request.end_offset)
+        match answer:
+            case Matched():
+                feed = self._feeds[subscriber.broker_id] = ReplicaFeed(self, subscription, listener)
+                if core.matched(subscription, now_ms):
+                    self._watermark_moved()
+                self._propose_if_incomplete()
+                return feed
+            case TruncateTo():
+                core.unsubscribed(subscription, now_ms)
+                return answer
+            case Reset(start_offset=start_offset, epochs=epochs):
+                core.unsubscribed(subscription, now_ms)
+                return ResetTo(start_offset, epochs, await self._producers_at(start_offset))
+
+    async def _producers_at(self, offset: int) -> bytes:
+        producers = b""
+        try:
+            producers = await producers_at(self.log, offset)
+        except CorruptLog as error:
+            self.found_corrupt(error)
+        except LogClosed:
+            assert self.error is not None, "a log is closed when nobody leads with it"
+        self.check()
+        return producers
+
+    def acknowledged(
+        self, feed: ReplicaFeed, leader_epoch: int, partition_epoch: PartitionEpoch, end_offset: int
+    ) -> None:
+        if self.core.acknowledged(feed.subscription, leader_epoch, partition_epoch, end_offset):
+            self._watermark_moved()
+        self._propose_if_incomplete()
+
+    def unsubscribed(self, feed: ReplicaFeed) -> None:
+        if self.error is None:
+            self.core.unsubscribed(feed.subscription, self._world.clock.monotonic_ms())
+            self._forget(feed)
+
+    def _end_feed(self, feed: ReplicaFeed, error: ReplicaError) -> None:
+        self._forget(feed)
+        feed.end(error)
+
+    def _forget(self, feed: ReplicaFeed) -> None:
+        broker_id = feed.subscription.subscriber.broker_id
+        if self._feeds.get(broker_id) is feed:
+            del self._feeds[broker_id]
+
+    # -- the ISR
+
+    def propose(self) -> None:
+        """Ask for another ISR, if it is time to: to be called now and then, and when brokers come or go."""
+        proposal = self.core.propose(self._world.brokers(), self._world.clock.monotonic_ms())
+        if proposal is not None:
+            self._world.ask_for_isr(self._identity.key, proposal, self)
+
+    def _propose_if_incomplete(self) -> None:
+        """Somebody may have caught up. Who is behind is noticed by and by."""
+        if len(self.core.isr.committed) < len(self.core.partition.replicas):
+            self.propose()
+
+    def isr_answered(self, proposal: ProposeIsr, answer: IsrAnswer) -> None:
+        if self.error is not None:
+            return
+        core, now_ms = self.core, self._world.clock.monotonic_ms()
+        has_moved = False
+        match answer:
+            case Accepted(partition_epoch=partition_epoch):
+                has_moved = core.alteration_accepted(proposal, partition_epoch, now_ms)
+            case Refused():
+                has_moved = core.alteration_refused(proposal, now_ms)
+            case Unknown():
+                core.alteration_unknown(proposal, now_ms)
+        if has_moved:
+            self._watermark_moved()
+
+    # -- the end
+
+    def end(self, error: ReplicaError) -> None:
+        """Nothing is appended or acknowledged any more. What was not is unknown to who waits for it."""
+        self.error = error
+        for waiters in (self._for_watermark, self._for_disk):
+            waiters.fail(error)
+        feeds, self._feeds = self._feeds, {}
+        for feed in feeds.values():
+            feed.end(error)
+
+    def check(self) -> None:
+        """Raise if it has ended."""
+        if self.error is not None:
+            raise self.error
+
+    def refusal(self, code: ErrorCode, message: str) -> ReplicaError:
+        broker_id, epoch = self._identity.broker_id, self.core.leader_epoch
+        return ReplicaError(code, message, leader_id=broker_id, leader_epoch=epoch)
+
+    def _refusal(self, code: ErrorCode, consequence: str) -> ReplicaError:
+        in_sync = len(self.core.isr.committed)
+        return self.refusal(
+            code,
+            f"{in_sync} replicas of {self._identity.name} are in sync, {self.core.min_isr} are needed: {consequence}",
+        )

@@ -1,0 +1,62 @@
+"""What one replica needs of the broker around it, and tells it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from lograft.broker.alarms import Alarms
+from lograft.broker.isr import ProposeIsr
+from lograft.broker.isr_requests import IsrLeader
+from lograft.broker.replication_ports import ReplicationSink
+from lograft.metadata.broker import Broker
+from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.partition import BrokerId, Partition
+from lograft.runtime.clock import Clock
+from lograft.runtime.writer import DiskFailed
+from lograft.storage.errors import CorruptLog
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaIdentity:
+    """Which partition it is a copy of, on which broker, in which of its directories. `name`: of the partition, for
+    people."""
+
+    key: PartitionKey
+    name: str
+    broker_id: BrokerId
+    directory_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the image has of a partition, and what else counts for it: the effective minimum ISR, and for how long a
+    follower may be behind."""
+
+    partition: Partition
+    min_isr: int
+    lag_time_max_ms: int
+
+
+class FailureListener(Protocol):
+    """Called on the loop, once for a replica; it only takes note."""
+
+    def found_corrupt(self, key: PartitionKey, error: CorruptLog) -> None: ...
+
+    def disk_failed(self, key: PartitionKey, error: DiskFailed) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWorld:
+    """- `brokers()`: as in the image.
+    - `ask_for_isr(key, proposal, leader)`: of the controller.
+    - `watermark_goes_back(key, high_watermark)`: return when no higher one would be found after a crash.
+    """
+
+    clock: Clock
+    alarms: Alarms
+    sink: ReplicationSink
+    failures: FailureListener
+    brokers: Callable[[], Mapping[BrokerId, Broker]]
+    ask_for_isr: Callable[[PartitionKey, ProposeIsr, IsrLeader], None]
+    watermark_goes_back: Callable[[PartitionKey, int], Awaitable[None]]

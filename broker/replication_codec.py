@@ -1,0 +1,135 @@
+"""What replicas say to each other, to and from `lograft.internal.v1.Replication`. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from google.protobuf.message import DecodeError
+
+from lograft.broker.following import Acknowledge, Subscribe
+from lograft.broker.leading import Subscriber
+from lograft.broker.matching import TruncateTo
+from lograft.broker.replication_ports import Followed, ResetTo
+from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from lograft.proto import replication_pb2 as pb
+from lograft.storage.epochs import EpochEntry
+from lograft.storage.frames import Frame
+
+REPLICATE = "/lograft.internal.v1.Replication/Replicate"
+
+_UUID_BYTES = 16
+_NO_EPOCH = -1
+
+
+class ReplicationCodecError(ValueError):
+    """Bytes that are no such message, or say what cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A follower's wish to follow a partition."""
+
+    topic_id: TopicId
+    partition: int
+    subscriber: Subscriber
+    request: Subscribe
+
+
+# -- what a follower says
+
+
+def read_request(data: bytes) -> pb.ReplicateRequest:
+    try:
+        return pb.ReplicateRequest.FromString(data)
+    except DecodeError as error:
+        raise ReplicationCodecError(f"not a ReplicateRequest: {error}") from None
+
+
+def subscribe_message(followed: Followed, request: Subscribe) -> pb.Subscribe:
+    return pb.Subscribe(
+        handle=request.number,
+        topic_id=followed.topic_id.bytes,
+        partition=followed.number,
+        leader_epoch=request.leader_epoch,
+        end_offset=request.end_offset,
+        last_epoch=_NO_EPOCH if request.last_epoch is None else request.last_epoch,
+        directory_id=followed.directory_id.bytes,
+        partition_epoch=request.partition_epoch,
+    )
+
+
+def read_subscribe(message: pb.Subscribe, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> Wish:
+    if message.end_offset < 0 or message.last_epoch < _NO_EPOCH:
+        raise ReplicationCodecError(f"a log that ends at {message.end_offset} in epoch {message.last_epoch}")
+    return Wish(
+        TopicId(_read_id(message.topic_id, "topic_id")),
+        message.partition,
+        Subscriber(broker_id, broker_epoch, _read_id(message.directory_id, "directory_id"), message.handle),
+        Subscribe(
+            message.handle,
+            LeaderEpoch(message.leader_epoch),
+            PartitionEpoch(message.partition_epoch),
+            message.end_offset,
+            None if message.last_epoch == _NO_EPOCH else message.last_epoch,
+        ),
+    )
+
+
+def acknowledgement_message(acknowledgement: Acknowledge) -> pb.ReplicaAcknowledgement:
+    return pb.ReplicaAcknowledgement(
+        handle=acknowledgement.number,
+        leader_epoch=acknowledgement.leader_epoch,
+        end_offset=acknowledgement.end_offset,
+        partition_epoch=acknowledgement.partition_epoch,
+    )
+
+
+def read_acknowledgement(message: pb.ReplicaAcknowledgement) -> Acknowledge:
+    return Acknowledge(
+        message.handle,
+        LeaderEpoch(message.leader_epoch),
+        PartitionEpoch(message.partition_epoch),
+        message.end_offset,
+    )
+
+
+# -- what a leader says (frames are written by `replication_outbox`)
+
+
+def read_response(data: bytes) -> pb.ReplicateResponse:
+    try:
+        return pb.ReplicateResponse.FromString(data)
+    except DecodeError as error:
+        raise ReplicationCodecError(f"not a ReplicateResponse: {error}") from None
+
+
+def reset_message(handle: int, order: ResetTo) -> pb.ReplicaReset:
+    return pb.ReplicaReset(
+        handle=handle, log_start=order.start_offset, epochs=epoch_messages(order.epochs), producers=order.producers
+    )
+
+
+def read_reset(message: pb.ReplicaReset) -> ResetTo:
+    return ResetTo(message.log_start, tuple(_read_epochs(message.epochs)), message.producers)
+
+
+def read_truncate(message: pb.ReplicaTruncate) -> TruncateTo:
+    return TruncateTo(message.epoch, message.end_offset)
+
+
+def read_frame(message: pb.ReplicaFrame) -> Frame:
+    return Frame(message.start, message.end, message.batches, _read_epochs(message.epochs))
+
+
+def epoch_messages(epochs: Sequence[EpochEntry]) -> list[pb.ReplicaEpoch]:
+    return [pb.ReplicaEpoch(epoch=entry.epoch, start_offset=entry.start_offset) for entry in epochs]
+
+
+def _read_epochs(messages: Iterable[pb.ReplicaEpoch]) -> list[EpochEntry]:
+    return [EpochEntry(message.epoch, message.start_offset) for message in messages]
+
+
+def _read_id(content: bytes, name: str) -> UUID:
+    if len(content) != _UUID_BYTES:
+        raise ReplicationCodecError(f"{name} is a UUID of {_UUID_BYTES} bytes, not {len(content)} of them")
+    return UUID(bytes=content)

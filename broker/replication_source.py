@@ -1,0 +1,242 @@
+"""`lograft.internal.v1.Replication/Replicate`, the leader's side: one stream from each broker that follows this one."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lograft.broker.matching import TruncateTo
+from lograft.broker.replication_codec import (
+    REPLICATE,
+    ReplicationCodecError,
+    Wish,
+    read_acknowledgement,
+    read_request,
+    read_subscribe,
+)
+from lograft.broker.replication_feeding import Fed, Feeding, FeedingLimits
+from lograft.broker.replication_ports import LedReplicas, ResetTo
+from lograft.broker.service_errors import SERVICE_ERRORS, detail_of
+from lograft.metadata.calling import invalid
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
+from lograft.metadata.stream_errors import to_stream_error
+from lograft.proto import errors_pb2
+from lograft.proto import replication_pb2 as pb
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import Handler, Status, Stream, StreamError
+from lograft.runtime.world import Runtime
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """`subscriptions`: of one stream. `matching_at_once`: comparing a log may have to read ours."""
+
+    feeding: FeedingLimits = field(default_factory=FeedingLimits)
+    subscriptions: int = 40_000
+    matching_at_once: int = 4
+    silence_ms: int = SILENCE_LIMIT_MS
+
+
+class ReplicationSource:
+    """Serves the followers of all partitions that this broker leads. `image`: the cluster as this broker knows it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_id: str,
+        broker_id: BrokerId,
+        replicas: LedReplicas,
+        image: Callable[[], ClusterImage],
+        limits: SourceLimits | None = None,
+    ) -> None:
+        self.clock = runtime.clock
+        self.replicas = replicas
+        self.limits = limits or SourceLimits()
+        self._cluster_id = cluster_id
+        self._broker_id = broker_id
+        self._image = image
+        self._streams: dict[BrokerId, _Conversation] = {}
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {REPLICATE: self.serve}
+
+    async def serve(self, stream: Stream) -> None:
+        """Serve one stream, until the follower ends it or falls silent, or opens another."""
+        data = await stream.receive()
+        if data is None:
+            raise invalid("the stream ended without a word: say who you are")
+        request = _read(data)
+        follower_id, broker_epoch = self._admit(request)
+        async with asyncio.TaskGroup() as group:
+            conversation = _Conversation(self, stream, group, follower_id, broker_epoch)
+            earlier = self._streams.get(follower_id)
+            if earlier is not None:
+                earlier.is_replaced.set()
+            self._streams[follower_id] = conversation
+            log.info("follower_connected", follower=follower_id, broker_epoch=broker_epoch)
+            try:
+                await conversation.run(request)
+            finally:
+                conversation.end()
+                if self._streams.get(follower_id) is conversation:
+                    del self._streams[follower_id]
+                log.info("follower_disconnected", follower=follower_id, broker_epoch=broker_epoch)
+
+    def describe(self, error: Exception) -> errors_pb2.ErrorDetail:
+        return detail_of(error, self._image())
+
+    def _admit(self, request: pb.ReplicateRequest) -> tuple[BrokerId, BrokerEpoch]:
+        """Who follows. `StreamError` if it may not."""
+        if not request.HasField("hello"):
+            raise invalid("the first message of a stream says hello")
+        hello = request.hello
+        if hello.cluster_id != self._cluster_id:
+            raise _refusal(
+                errors_pb2.WRONG_CLUSTER,
+                f"broker {hello.broker_id} is of cluster {hello.cluster_id!r}, this one of {self._cluster_id!r}: "
+                "check cluster_id and the addresses of the brokers",
+            )
+        if hello.leader_id != self._broker_id:
+            raise invalid(f"this is broker {self._broker_id}, not {hello.leader_id}: its address is another by now")
+        follower_id, broker_epoch = BrokerId(hello.broker_id), BrokerEpoch(hello.broker_epoch)
+        known = self._image().brokers.get(follower_id)
+        stream = self._streams.get(follower_id)
+        latest = max(known.epoch if known is not None else 0, stream.broker_epoch if stream is not None else 0)
+        if broker_epoch < latest:
+            raise _refusal(
+                errors_pb2.STALE_BROKER_EPOCH,
+                f"broker {follower_id} was started again since epoch {broker_epoch}: it is in {latest}",
+            )
+        return follower_id, broker_epoch
+
+
+class _Conversation:
+    """One stream: a task listens, some compare logs, one feeds."""
+
+    def __init__(
+        self,
+        source: ReplicationSource,
+        stream: Stream,
+        group: asyncio.TaskGroup,
+        follower_id: BrokerId,
+        broker_epoch: BrokerEpoch,
+    ) -> None:
+        self.broker_epoch = broker_epoch
+        self.is_replaced = asyncio.Event()
+        self._source = source
+        self._stream = stream
+        self._group = group
+        self._follower_id = follower_id
+        self._silence = Silence(source.clock, source.limits.silence_ms)
+        self._feeding = Feeding(stream, source.clock, group, source.describe, source.limits.feeding)
+        self._wishes: asyncio.Queue[tuple[Fed, Wish]] = asyncio.Queue()  # as many as there may be subscriptions
+
+    async def run(self, first: pb.ReplicateRequest) -> None:
+        """Return when the follower has said its last."""
+        tasks = [
+            self._group.create_task(self._feeding.run(), name="replication-feeding"),
+            self._group.create_task(self._tire(), name="replication-silence"),
+            self._group.create_task(self._give_way(), name="replication-replaced"),
+            *(
+                self._group.create_task(self._match_all(), name="replication-matching")
+                for _ in range(self._source.limits.matching_at_once)
+            ),
+        ]
+        self._hear(first)
+        while (data := await self._stream.receive()) is not None:
+            self._silence.heard()
+            request = _read(data)
+            if request.HasField("hello"):
+                raise invalid("a second hello: only the first message of a stream has one")
+            self._hear(request)
+        for task in tasks:
+            task.cancel()
+
+    def end(self) -> None:
+        """Nothing that was said on it counts any more."""
+        self._feeding.forget_all()
+
+    # -- listening
+
+    def _hear(self, request: pb.ReplicateRequest) -> None:
+        feeding = self._feeding
+        for handle in request.unsubscribe:
+            fed = feeding.find(handle)
+            if fed is not None:
+                feeding.forget(fed)
+        for subscribe in request.subscribe:
+            self._note_wish(subscribe)
+        for acknowledgement in request.acknowledgements:
+            self._note_acknowledgement(acknowledgement)
+        feeding.grant(request.window_bytes)
+
+    def _note_wish(self, message: pb.Subscribe) -> None:
+        try:
+            wish = read_subscribe(message, self._follower_id, self.broker_epoch)
+        except ReplicationCodecError as error:
+            raise invalid(str(error)) from None
+        if self._feeding.find(message.handle) is not None:
+            raise invalid(f"handle {message.handle} is in use: take another one for each subscription")
+        if max(len(self._feeding), self._wishes.qsize()) >= self._source.limits.subscriptions:
+            raise invalid(f"one stream has at most {self._source.limits.subscriptions} subscriptions")
+        self._wishes.put_nowait((self._feeding.add(message.handle), wish))
+
+    def _note_acknowledgement(self, message: pb.ReplicaAcknowledgement) -> None:
+        fed = self._feeding.find(message.handle)
+        if fed is None:
+            return  # it has ended, with an answer that is still on its way
+        if fed.feed is None:
+            raise invalid(f"an acknowledgement of subscription {message.handle}, which is not matched")
+        try:
+            fed.feed.acknowledged(read_acknowledgement(message))
+        except SERVICE_ERRORS as error:
+            self._feeding.refuse(fed, error)
+
+    # -- matching
+
+    async def _match_all(self) -> None:
+        while True:
+            fed, wish = await self._wishes.get()
+            await self._feeding.until_drained()
+            if not fed.is_over:
+                await self._match(fed, wish)
+
+    async def _match(self, fed: Fed, wish: Wish) -> None:
+        try:
+            replica = self._source.replicas.get(wish.topic_id, wish.partition)
+            answer = await replica.subscribe(wish.subscriber, wish.request, fed)
+        except SERVICE_ERRORS as error:
+            self._feeding.refuse(fed, error)
+            return
+        if isinstance(answer, TruncateTo | ResetTo):
+            if not fed.is_over:
+                self._feeding.part(fed, answer)
+        elif fed.is_over:
+            answer.close()
+        else:
+            self._feeding.begin(fed, answer, wish.request.end_offset)
+
+    # -- what ends it
+
+    async def _tire(self) -> None:
+        await self._silence.too_long()
+        raise StreamError(Status.UNAVAILABLE, f"nothing heard for {self._source.limits.silence_ms} ms")
+
+    async def _give_way(self) -> None:
+        await self.is_replaced.wait()
+        raise StreamError(Status.ABORTED, f"broker {self._follower_id} has opened another stream")
+
+
+def _read(data: bytes) -> pb.ReplicateRequest:
+    try:
+        return read_request(data)
+    except ReplicationCodecError as error:
+        raise invalid(str(error)) from None
+
+
+def _refusal(code: errors_pb2.ErrorCode, message: str) -> StreamError:
+    return to_stream_error(ControllerError(code, message))

@@ -1,0 +1,81 @@
+"""What went wrong, as a client is told: each of storage's and the replicas' errors has a code. Pure."""
+
+from lograft.broker.replica_errors import ReplicaError
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId
+from lograft.proto import errors_pb2
+from lograft.proto.errors import ERRORS, error_detail
+from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+from lograft.runtime.network import Status, StreamError
+from lograft.runtime.writer import DiskFailed
+from lograft.storage import errors as storage
+
+
+class NotReadable(Exception):
+    """An offset that a reader cannot have: `valid_end`, the high watermark, is None while that is not known."""
+
+    def __init__(self, offset: int, valid_start: int, valid_end: int | None) -> None:
+        end = "not known yet" if valid_end is None else str(valid_end)
+        super().__init__(f"offset {offset} is not there: what can be read starts at {valid_start}, its end is {end}")
+        self.valid_start = valid_start
+        self.valid_end = valid_end
+
+
+SERVICE_ERRORS = (ReplicaError, ControllerError, NotReadable, storage.StorageError, DiskFailed)
+"""What a client is told of. Anything else is a broken invariant."""
+
+_MAX_MESSAGE_BYTES = 1024  # of text: it may travel in a trailer
+
+# The first that fits, so subclasses come before what they are subclasses of.
+_CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
+    (storage.UnknownMagic, errors_pb2.UNSUPPORTED_FORMAT),
+    (storage.UnknownCompression, errors_pb2.UNSUPPORTED_FORMAT),
+    (storage.BatchTooLarge, errors_pb2.BATCH_TOO_LARGE),
+    (storage.BadAttributes, errors_pb2.INVALID_RECORD),
+    (storage.InvalidTimestamp, errors_pb2.INVALID_TIMESTAMP),
+    (storage.InvalidRecord, errors_pb2.INVALID_RECORD),
+    (storage.InvalidBatch, errors_pb2.CORRUPT_BATCH),
+    (storage.OutOfOrderSequence, errors_pb2.OUT_OF_ORDER_SEQUENCE),
+    (storage.InvalidProducerEpoch, errors_pb2.INVALID_PRODUCER_EPOCH),
+    (storage.UnknownProducer, errors_pb2.UNKNOWN_PRODUCER_ID),
+    (storage.OffsetOutOfRange, errors_pb2.OFFSET_OUT_OF_RANGE),
+    (storage.LogTruncated, errors_pb2.NOT_LEADER),
+    (storage.LogClosed, errors_pb2.NOT_LEADER),
+    # The replica's own trouble, whichever it is: another one takes over.
+    (storage.StorageError, errors_pb2.STORAGE_FAILED),
+    (DiskFailed, errors_pb2.STORAGE_FAILED),
+)
+
+
+def detail_of(error: Exception, image: ClusterImage) -> ErrorDetail:
+    """As it goes into an answer. `error` is one of SERVICE_ERRORS, and `image` knows where its leader is."""
+    text = _text(error)
+    match error:
+        case ReplicaError():
+            leader = image.brokers.get(BrokerId(error.leader_id)) if error.leader_id is not None else None
+            return error_detail(
+                error.code,
+                text,
+                leader_id=error.leader_id,
+                leader_address=leader.address if leader is not None else None,
+                leader_epoch=error.leader_epoch,
+            )
+        case ControllerError():
+            return error_detail(error.code, text)
+        case NotReadable():
+            return error_detail(
+                errors_pb2.OFFSET_OUT_OF_RANGE, text, valid_start=error.valid_start, valid_end=error.valid_end
+            )
+    return error_detail(next(code for kind, code in _CODES if isinstance(error, kind)), text)
+
+
+def stream_error_of(detail: ErrorDetail) -> StreamError:
+    """How a call ends that fails as a whole."""
+    status = Status[ERRORS[detail.code].grpc_status]
+    return StreamError(status, detail.message, detail.SerializeToString())
+
+
+def _text(error: Exception) -> str:
+    text = error.message if isinstance(error, ReplicaError | ControllerError) else str(error)
+    return text.encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")

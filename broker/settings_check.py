@@ -1,0 +1,35 @@
+"""Whether the cluster's configuration is what this node's file says: that counts only at the cluster's first start."""
+
+from collections.abc import Callable, Mapping
+
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.machine import MachineListener
+from lograft.metadata.settings import CLUSTER
+from lograft.runtime.logging import get_logger
+
+log = get_logger(__name__)
+
+
+class SettingsCheck(MachineListener):
+    """Warns, once, of each setting that is not in force."""
+
+    def __init__(self, wanted: Mapping[str, str], image: Callable[[], ClusterImage]) -> None:
+        self._wanted = wanted
+        self._image = image
+        self._is_done = False
+
+    def advanced(self, index: int) -> None:
+        image = self._image()
+        if self._is_done or image.feature_level == 0:
+            return
+        self._is_done = True
+        in_force = image.config_of(CLUSTER)
+        for key, value in self._wanted.items():
+            if in_force.get(key) != value:
+                log.warning(
+                    "setting_not_in_force",
+                    key=key,
+                    in_file=value,
+                    in_cluster=in_force.get(key),
+                    remedy=f"`lograft config set cluster {key}={value}`, or take it out of the file",
+                )

@@ -1,0 +1,63 @@
+"""How the metadata wants a partition's log to behave, as storage takes it. Pure."""
+
+from lograft.metadata.config_key import LONG_MAX
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import TopicId
+from lograft.metadata.settings import topic_setting
+from lograft.storage.compression import Compression
+from lograft.storage.config import FlushMode, LogConfig
+
+_LARGEST_TAIL_BYTES = 4 * 1024 * 1024
+_SMALLEST_TAIL_BYTES = 256 * 1024
+_ALL_TAILS_BYTES = 256 * 1024 * 1024
+
+
+def log_config_of(image: ClusterImage, topic_id: TopicId, tail_bytes: int = _LARGEST_TAIL_BYTES) -> LogConfig:
+    """The settings in force for the topic, which is there. `tail_bytes`: of the newest batches kept in memory."""
+    policies = _text(image, topic_id, "cleanup.policy").split(",")
+    return LogConfig(
+        segment_bytes=_whole(image, topic_id, "segment.bytes"),
+        segment_ms=_whole(image, topic_id, "segment.ms"),
+        index_interval_bytes=_whole(image, topic_id, "index.interval.bytes"),
+        max_message_bytes=_whole(image, topic_id, "max.message.bytes"),
+        retention_ms=_whole(image, topic_id, "retention.ms"),
+        retention_bytes=_whole(image, topic_id, "retention.bytes"),
+        cleanup_delete="delete" in policies,
+        cleanup_compact="compact" in policies,
+        min_compaction_lag_ms=_whole(image, topic_id, "min.compaction.lag.ms"),
+        delete_retention_ms=_whole(image, topic_id, "delete.retention.ms"),
+        min_cleanable_dirty_ratio=float(_text(image, topic_id, "min.cleanable.dirty.ratio")),
+        append_time=_text(image, topic_id, "message.timestamp.type") == "LogAppendTime",
+        compression=_compression(_text(image, topic_id, "compression.type")),
+        flush_mode=FlushMode(_text(image, topic_id, "flush.mode")),
+        flush_messages=_unless_endless(_whole(image, topic_id, "flush.messages")),
+        flush_ms=_unless_endless(_whole(image, topic_id, "flush.ms")),
+        tail_bytes=tail_bytes,
+    )
+
+
+def tail_bytes_among(replicas: int) -> int:
+    """How much of one log's end a broker with so many of them keeps in memory: less if there are many."""
+    return max(_SMALLEST_TAIL_BYTES, min(_LARGEST_TAIL_BYTES, _ALL_TAILS_BYTES // max(1, replicas)))
+
+
+def _text(image: ClusterImage, topic_id: TopicId, key: str) -> str:
+    value = topic_setting(image, topic_id, key)
+    assert value is not None, f"{key} has no default"
+    return value
+
+
+def _whole(image: ClusterImage, topic_id: TopicId, key: str) -> int:
+    return int(_text(image, topic_id, key))
+
+
+def _unless_endless(value: int) -> int | None:
+    """The greatest number there is stands for never."""
+    return value if value < LONG_MAX else None
+
+
+def _compression(name: str) -> Compression | None:
+    """None: stored as it arrives."""
+    if name == "producer":
+        return None
+    return Compression.NONE if name == "uncompressed" else Compression.from_name(name)

@@ -1,0 +1,140 @@
+"""What has to be done now and then for every log of a broker: few timers for all of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lograft.broker.log_directories import LogDirectories, LogDirectory
+from lograft.broker.replica import Replica
+from lograft.runtime.clock import Clock
+from lograft.runtime.logging import get_logger
+from lograft.runtime.writer import DiskFailed
+from lograft.storage.compaction import CompactionFailed, compact
+from lograft.storage.errors import CorruptLog, LogClosed
+from lograft.storage.names import PartitionName
+from lograft.storage.retention import apply_retention
+
+log_events = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepTimes:
+    """How often. `tick_ms`: followers that lag are noticed. `flush_ms`: how exactly the topics' `flush.ms` is kept.
+    `checkpoint_ms`: what recovery need not read again is noted."""
+
+    tick_ms: int = 1000
+    flush_ms: int = 500
+    roll_ms: int = 10_000
+    watermarks_ms: int = 5_000
+    checkpoint_ms: int = 60_000
+    cleaning_ms: int = 60_000
+    expiry_ms: int = 600_000
+
+
+class Upkeep:
+    """`replicas()`: those that are open now. `open_in(directory)`: those in one directory, with their names."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        directories: LogDirectories,
+        replicas: Callable[[], Iterable[Replica]],
+        open_in: Callable[[LogDirectory], Iterable[tuple[PartitionName, Replica]]],
+        times: UpkeepTimes,
+    ) -> None:
+        self._clock = clock
+        self._directories = directories
+        self._replicas = replicas
+        self._open_in = open_in
+        self._times = times
+        self._checkpointed: dict[Replica, tuple[int, int, int]] = {}  # how each log was when that was last done
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        times = self._times
+        async with asyncio.TaskGroup() as group:
+            for period_ms, work in (
+                (times.tick_ms, self._tick),
+                (times.flush_ms, self._flush),
+                (times.roll_ms, self._roll),
+                (times.watermarks_ms, self.note_watermarks),
+                (times.checkpoint_ms, self._checkpoint),
+                (times.cleaning_ms, self._clean),
+                (times.expiry_ms, self._expire),
+            ):
+                group.create_task(self._repeat(period_ms, work), name=f"upkeep {work.__name__}")
+
+    async def _repeat(self, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._clock.sleep_ms(period_ms)
+            await work()
+
+    # -- what is done
+
+    async def _tick(self) -> None:
+        for replica in list(self._replicas()):
+            replica.propose()
+
+    async def _roll(self) -> None:
+        for replica in list(self._replicas()):
+            with _surviving(replica):
+                replica.log.roll_if_old()
+
+    async def _flush(self) -> None:
+        due = [replica for replica in self._replicas() if replica.log.flush_is_due()]
+        for replica in due:
+            with _surviving(replica):
+                await replica.log.flush()
+
+    async def note_watermarks(self) -> None:
+        """Once more before a broker stops."""
+        for directory in self._directories.healthy:
+            watermarks = {name: replica.high_watermark for name, replica in self._open_in(directory)}
+            try:
+                await directory.note_watermarks(watermarks)
+            except DiskFailed:
+                continue  # its logs were told
+
+    async def _checkpoint(self) -> None:
+        replicas = list(self._replicas())
+        self._checkpointed = {one: self._checkpointed[one] for one in replicas if one in self._checkpointed}
+        for replica in replicas:
+            log = replica.log
+            now = (log.end_offset, log.start_offset, log.generation)
+            if self._checkpointed.get(replica) != now:
+                with _surviving(replica):
+                    await log.checkpoint()
+                    self._checkpointed[replica] = now
+
+    async def _clean(self) -> None:
+        """Old segments go, and keys that were written again; nothing at or above the high watermark."""
+        for replica in list(self._replicas()):
+            async with replica.cleaning:
+                if not replica.is_closed:
+                    with _surviving(replica):
+                        await self._clean_one(replica)
+
+    async def _clean_one(self, replica: Replica) -> None:
+        log, now_ms = replica.log, self._clock.wall_ms()
+        if await apply_retention(log, now_ms, replica.high_watermark):
+            replica.start_moved()
+        await compact(log, replica.high_watermark, now_ms)
+
+    async def _expire(self) -> None:
+        for replica in self._replicas():
+            replica.log.producers.expire(self._clock.monotonic_ms())
+        await self._directories.purge()
+
+
+@contextmanager
+def _surviving(replica: Replica) -> Iterator[None]:
+    """What fails is told where it belongs; the others' turn comes all the same."""
+    try:
+        yield
+    except (DiskFailed, LogClosed):
+        pass  # its log was told, or it is gone
+    except CorruptLog as error:
+        replica.found_corrupt(error)
+    except (CompactionFailed, OSError) as error:
+        log_events.warning("upkeep_failed", partition=replica.identity.name, reason=str(error))

@@ -1,0 +1,208 @@
+"""A simulated node: the whole production node, on disks in memory that outlive it."""
+
+import asyncio
+from typing import Protocol
+
+from lograft.broker.config_values import Role
+from lograft.broker.node import Machine, Node
+from lograft.broker.node_config import NodeConfig
+from lograft.broker.replicas import AllDirectoriesFailed
+from lograft.chaos.crash import is_simulated_crash
+from lograft.chaos.memory_store import MemoryDisk, MemoryStore
+from lograft.chaos.metadata_node import PausableClock
+from lograft.chaos.raft_schedule import Detail
+from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.metadata.image import ClusterImage
+from lograft.raft.ports import Store
+from lograft.raft.roles import Leader
+from lograft.runtime.rng import Rng
+from lograft.runtime.world import Runtime
+
+CLUSTER_ID = "simulated"
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+
+
+class World(Protocol):
+    """What a node needs of the world around it."""
+
+    network: VirtualNetwork
+
+    def note(self, event: str, *details: Detail) -> None: ...
+
+    def failed(self, error: BaseException) -> None:
+        """Something that must not happen has."""
+        ...
+
+
+class SimulatedHost:
+    """A machine, and the node on it, which may be down. `life` counts its processes, `boots` its starts."""
+
+    def __init__(self, config: NodeConfig, world: World, rng: Rng) -> None:
+        self.number = config.node_id
+        self.host = f"n{self.number}"
+        self.config = config
+        self.clock = PausableClock(asyncio.get_running_loop())
+        self.speed = DiskSpeed(rng.fork())
+        self.files = VirtualFiles(rng.fork())
+        self.files.on_crash(self._crash_soon)
+        self.disk = MemoryDisk(CLUSTER_ID, self.number, rng.fork())
+        self.node: Node | None = None
+        self.life = 0
+        self.boots = 1
+        self.broken_directories: list[str] = []  # to be replaced before the next start
+        self._world = world
+        self._rng = rng
+        self._task: asyncio.Task[None] | None = None
+        self._workers: VirtualWorkers | None = None
+        self._blocking: VirtualBlocking | None = None
+        self._store: MemoryStore | None = None
+
+    # -- what it is
+
+    @property
+    def is_up(self) -> bool:
+        return self._task is not None
+
+    @property
+    def is_broker(self) -> bool:
+        return Role.BROKER in self.config.roles
+
+    @property
+    def process(self) -> str:
+        """The name of its present life."""
+        return f"{self.host}#{self.life}"
+
+    @property
+    def address(self) -> str:
+        assert self.config.listen is not None
+        return self.config.listen
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """That its controller has."""
+        controller = self.node.controller if self.node is not None else None
+        return controller.node.machine.image if controller is not None else None
+
+    @property
+    def leads_quorum(self) -> bool:
+        controller = self.node.controller if self.node is not None else None
+        raft = controller.node.raft if controller is not None else None
+        return raft is not None and isinstance(raft.core.role, Leader)
+
+    # -- its lives
+
+    def start(self) -> None:
+        assert self._task is None
+        self._replace_broken()
+        self.life += 1
+        self._world.note("start", self.process)
+        self._workers = VirtualWorkers(self._rng.fork(), self.speed)
+        self._blocking = VirtualBlocking(self.speed)
+        network = self._world.network.host(self.host)
+        runtime = Runtime(self.clock, self._rng.fork(), self.files, network, self._blocking, self._workers)
+        self.node = Node(runtime, self.config, Machine(f"boot{self.boots}", self._open_store), self._panicked)
+        self._task = asyncio.get_running_loop().create_task(self.node.run(), name=self.process)
+        self._task.add_done_callback(self._ended)
+
+    async def _open_store(self, runtime: Runtime, directory: str, cluster_id: str, node_id: int) -> Store:
+        self._store = self.disk.open(self.speed, self._rng.fork())
+        return self._store
+
+    def stop(self) -> None:
+        """Ask the process to end in an orderly way; it is up until it has."""
+        if self.node is not None:
+            self.node.stop()
+
+    def kill(self) -> None:
+        """The process is gone: nothing of it runs any more. What the kernel has stays."""
+        self._end()
+        self.files.process_crash()
+
+    def lose_power(self) -> None:
+        """Whether it is up or not: what was not synced is lost, or not, or half of it."""
+        if self.is_up:
+            self._end()
+        self.files.power_failure()
+        self.boots += 1
+
+    def _end(self) -> None:
+        assert self._task is not None
+        assert self._workers is not None
+        assert self._blocking is not None
+        task, self._task = self._task, None
+        self.node = None
+        self._workers.kill()
+        self._blocking.kill()
+        if self._store is not None:
+            self._store.kill()
+            self._store = None
+        self._world.network.crash(self.host)
+        task.cancel()
+
+    def _crash_soon(self, call: str) -> None:
+        asyncio.get_running_loop().call_soon(self._crashed, call)
+
+    def _crashed(self, call: str) -> None:
+        """An armed crash came, in a call to the disk."""
+        if self.is_up and self.files.crashed:
+            self._world.note("crashed", self.process, call)
+            if self._rng.random() < 0.5:
+                self.kill()
+            else:
+                self.lose_power()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if self._task is not task:
+            if error is not None and not is_simulated_crash(error):
+                self._world.failed(error)  # what a dead process does must not matter, and this does not look so
+            return
+        if error is not None and is_simulated_crash(error):
+            return  # it is about to be ended
+        if error is not None and not isinstance(error, AllDirectoriesFailed):
+            error.add_note(f"in {self.process}")
+            self._world.failed(error)
+        self._world.note("exit", self.process, str(error) if error is not None else "")
+        self._task = self.node = self._store = None
+        self._world.network.crash(self.host)
+        self.files.process_crash()
+
+    def _panicked(self, error: BaseException) -> None:
+        if not is_simulated_crash(error):
+            error.add_note(f"in a handler of {self.process}")
+            self._world.failed(error)
+
+    # -- its disks
+
+    def disarm(self) -> None:
+        """No crash is to come in a call to the disk any more."""
+        if not self.files.crashed:
+            self.files.points.restart()
+
+    def _replace_broken(self) -> None:
+        if self.broken_directories:
+            self.files._failing_syncs.clear()  # they were those of disks that are gone
+        for directory in self.broken_directories:
+            self.wipe(directory)
+        self.broken_directories.clear()
+
+    def wipe(self, directory: str) -> None:
+        """The disk is replaced by an empty one."""
+        assert not self.is_up
+        if self.files.exists(directory):
+            self._world.note("wipe", self.host, directory)
+            self._remove(directory)
+            self.files.sync_directory("/")
+
+    def _remove(self, directory: str) -> None:
+        files = self.files
+        for name in files.list_directory(directory):
+            path = f"{directory}/{name}"
+            try:
+                files.remove(path)
+            except IsADirectoryError:
+                self._remove(path)
+        files.remove_directory(directory)

@@ -1,0 +1,146 @@
+"""Operators of a simulated cluster: they create, delete, move and configure topics, by the production admin client."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from lograft.chaos.cluster_clients import Client, Stage
+from lograft.clients.admin_types import ConfigKind, ElectionKind
+from lograft.clients.aio_admin import Admin
+from lograft.clients.errors import LograftError
+from lograft.metadata.image import Topic
+from lograft.metadata.partition import Partition
+from lograft.runtime.rng import Rng
+
+_PATIENCE_MS = 5_000
+_NAMES = 3
+
+
+class Operator(Client):
+    """`counts`: how often each wish was granted, or not."""
+
+    def __init__(self, name: str, stage: Stage, rng: Rng, node_ids: list[int], broker_ids: list[int]) -> None:
+        super().__init__(name, stage, rng)
+        self.counts: Counter[str] = Counter()
+        self._node_ids = node_ids
+        self._broker_ids = broker_ids
+        self._admin = Admin(stage.addresses, timeout_ms=_PATIENCE_MS, runtime=stage.client_runtime(name))
+        self._wishes: dict[str, Callable[[], Awaitable[bool]]] = {
+            "create": self._create,
+            "delete": self._delete,
+            "add_partition": self._add_partition,
+            "set_min_isr": self._set_min_isr,
+            "reassign": self._reassign,
+            "cancel": self._cancel,
+            "elect_preferred": self._elect_preferred,
+            "transfer": self._transfer,
+        }
+
+    async def run(self) -> None:
+        async with self._admin:
+            await super().run()
+
+    async def _live(self, name: str) -> None:
+        await self._pause(*self.stage.weather.think_ms)
+        if not self.is_over:
+            await self.wish(self.rng.choice(self.stage.weather.wishes))
+
+    async def wish(self, wish: str) -> None:
+        try:
+            is_granted = await self._wishes[wish]()
+        except LograftError as error:
+            self.stage.note("refused", self.name, wish, str(error))
+            is_granted = False
+        self.counts[f"{wish} {'ok' if is_granted else 'no'}"] += 1
+
+    async def run_first(self) -> None:
+        """Create a topic, so that there is something to begin with."""
+        async with Admin(self.stage.addresses, runtime=self.stage.client_runtime(self.name)) as admin:
+            await self._create_topic(admin, "topic0")
+
+    # -- wishes: whether there was anything to be wished for
+
+    async def _create(self) -> bool:
+        name = f"topic{self.rng.randrange(_NAMES)}"
+        topics = self.stage.image.topics.values()
+        if len(topics) >= self.stage.weather.topics or any(topic.name == name for topic in topics):
+            return False
+        await self._create_topic(self._admin, name)
+        return True
+
+    async def _create_topic(self, admin: Admin, name: str) -> None:
+        weather, rng = self.stage.weather, self.rng
+        config = {"flush.mode": weather.flush_mode, "segment.bytes": str(weather.segment_bytes)}
+        if weather.min_isr is not None:
+            config["min.insync.replicas"] = str(weather.min_isr)
+        elif rng.random() < 0.3:
+            config["min.insync.replicas"] = rng.choice(["1", "2", "3"])
+        if rng.random() < weather.unclean_probability:
+            config["unclean.leader.election.enable"] = "true"
+        partitions = rng.randint(1, weather.partitions)
+        created = await admin.create_topic(name, partitions=partitions, replicas=3, config=config)
+        self.stage.note("create", name, str(created.id)[:4], partitions, str(config))
+
+    async def _delete(self) -> bool:
+        topic = self._any_topic()
+        if topic is None:
+            return False
+        self.stage.note("delete", topic.name, str(topic.topic_id)[:4])
+        await self._admin.delete_topic(topic.name)
+        return True
+
+    async def _add_partition(self) -> bool:
+        topic = self._any_topic()
+        if topic is None or len(topic.partitions) > self.stage.weather.partitions:
+            return False
+        await self._admin.create_partitions(topic.name, len(topic.partitions) + 1)
+        return True
+
+    async def _set_min_isr(self) -> bool:
+        topic = self._any_topic()
+        if topic is None:
+            return False
+        value = self.rng.choice([None, "1", "2", "3"])
+        self.stage.note("set_min_isr", topic.name, value)
+        await self._admin.alter_config(ConfigKind.TOPIC, topic.name, {"min.insync.replicas": value})
+        return True
+
+    async def _reassign(self) -> bool:
+        found = self._any_partition(lambda partition: True)
+        if found is None:
+            return False
+        name, number, partition = found
+        count = self.rng.choice([2, 3, 3, len(partition.final_replicas)])
+        target = self.rng.sample(self._broker_ids, count)
+        self.stage.note("reassign", name, number, str(target))
+        return await self._move(name, number, target)
+
+    async def _cancel(self) -> bool:
+        found = self._any_partition(lambda partition: partition.is_reassigning)
+        return found is not None and await self._move(found[0], found[1], None)
+
+    async def _move(self, name: str, number: int, target: list[int] | None) -> bool:
+        [error] = (await self._admin.reassign({(name, number): target})).values()
+        return error is None
+
+    async def _elect_preferred(self) -> bool:
+        elections = await self._admin.elect_leaders(ElectionKind.PREFERRED)
+        return any(election.error is None for election in elections)
+
+    async def _transfer(self) -> bool:
+        await self._admin.transfer_leadership(self.rng.choice(self._node_ids))
+        return True
+
+    # -- what there is
+
+    def _any_topic(self) -> Topic | None:
+        topics = list(self.stage.image.topics.values())
+        return self.rng.choice(topics) if topics else None
+
+    def _any_partition(self, suits: Callable[[Partition], bool]) -> tuple[str, int, Partition] | None:
+        found = [
+            (topic.name, number, partition)
+            for topic in self.stage.image.topics.values()
+            for number, partition in topic.partitions.items()
+            if suits(partition)
+        ]
+        return self.rng.choice(found) if found else None

@@ -1,0 +1,270 @@
+"""The course of a simulated run of a whole cluster: trouble, recovery, work; then a judgement."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from lograft.chaos.cluster_checks import check_all
+from lograft.chaos.cluster_clients import Client, ReadRecorder, SendRecorder
+from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, Send, Stored
+from lograft.chaos.cluster_nemesis import ClusterNemesis
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_operator import Operator
+from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.linearizability import Outcome
+from lograft.chaos.raft_run import NotLive
+from lograft.chaos.raft_schedule import Detail, Schedule
+from lograft.clients.aio_consumer import Consumer
+from lograft.clients.aio_producer import Producer
+from lograft.clients.errors import LograftError
+from lograft.clients.topic_partition import TopicPartition
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import Partition, TopicId
+from lograft.runtime.rng import Rng
+from lograft.runtime.world import Runtime
+from lograft.storage.batch import decode_records, iterate_batches
+from lograft.storage.log import PartitionLog
+
+_FIRST_START_MS = 20_000
+_RECOVERY_MS = 60_000
+_LOOK_EVERY_MS = 100
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRun:
+    """What a run that went well was like."""
+
+    schedule: Schedule
+    virtual_ms: int
+    sent: int
+    acknowledged: int
+    unknown: int
+    failed: int
+    read: int
+    told: int
+    epochs: int
+    wishes: Counter[str]
+
+
+class Stage(Protocol):
+    weather: ClusterWeather
+    schedule: Schedule
+    history: ClusterHistory
+    nemesis: ClusterNemesis
+    hosts: list[SimulatedHost]
+    clients: list[Client]
+    operators: list[Operator]
+    rng: Rng
+
+    @property
+    def now_us(self) -> int: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def addresses(self) -> list[str]: ...
+
+    def note(self, event: str, *details: Detail) -> None: ...
+
+    def client_runtime(self, host: str) -> Runtime: ...
+
+    def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
+
+    async def pass_ms(self, duration_ms: float) -> None: ...
+
+
+async def live_through(stage: Stage) -> ClusterRun:
+    """Faults, clients and operators for a while; then no faults, and the cluster must recover and work."""
+    for host in stage.hosts:
+        host.start()
+    await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
+    async with asyncio.TaskGroup() as group:
+        founder = stage.operators[0]
+        tasks = [group.create_task(founder.run_first(), name="first")]
+        await asyncio.wait(tasks)
+        tasks = [group.create_task(client.run(), name=client.name) for client in stage.clients]
+        _trouble(stage, stage.now_us + stage.weather.duration_ms * 1000)
+        await stage.pass_ms(stage.weather.duration_ms)
+        stage.note("recovery")
+        stage.nemesis.heal()
+        for client in stage.clients:
+            client.stop()
+        await _ended(stage, tasks)
+    await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
+    await _expect_work(stage)
+    await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _behind(stage), _RECOVERY_MS)
+    logs = await _read_all_logs(stage)
+    check_all(stage.history, logs)
+    return _summary(stage)
+
+
+def _trouble(stage: Stage, until_us: int) -> None:
+    if stage.now_us < until_us:
+        if stage.weather.faults:
+            stage.nemesis.act()
+        stage.call_later_ms(stage.rng.uniform(0, 2 * stage.weather.fault_every_ms), lambda: _trouble(stage, until_us))
+
+
+async def _ended(stage: Stage, tasks: "list[asyncio.Task[None]]") -> None:
+    """Clients come to their end, now that nothing stands in their way."""
+
+    def unended() -> str:
+        running = [task.get_name() for task in tasks if not task.done()]
+        return f"not ended: {', '.join(running)}" if running else ""
+
+    await _until(stage, unended, _RECOVERY_MS)
+
+
+# -- what is still to come
+
+
+async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> None:
+    for _ in range(at_most_ms // _LOOK_EVERY_MS):
+        if not missing():
+            return
+        await stage.pass_ms(_LOOK_EVERY_MS)
+        stage.nemesis.start_all()  # those that were about to stop
+    raise NotLive(f"{at_most_ms} ms after the last fault: {missing()}")
+
+
+def _unready(stage: Stage) -> str:
+    for host in stage.hosts:
+        reason = host.node.why_not_ready() if host.node is not None else "down"
+        if reason is not None:
+            return f"{host.process}: {reason}"
+    return ""
+
+
+def partitions_of(image: ClusterImage) -> list[tuple[PartitionKey, Partition]]:
+    return [
+        ((topic.topic_id, number), partition)
+        for topic in image.topics.values()
+        for number, partition in topic.partitions.items()
+    ]
+
+
+def _unfinished(stage: Stage) -> str:
+    """Everything has a leader, all its replicas in sync, and is where it was to be."""
+    for key, partition in partitions_of(stage.image):
+        if partition.leader is None or len(partition.isr) < len(partition.replicas) or partition.is_reassigning:
+            return f"{key} is not whole: {partition}"
+    return ""
+
+
+def _behind(stage: Stage) -> str:
+    """Every replica has everything, and knows that it is committed; so do all nodes of the metadata."""
+    sequence = stage.image.sequence
+    for host in stage.hosts:
+        if host.node is None or host.node.broker is None:
+            continue
+        if host.node.broker.membership.image.sequence != sequence:
+            return f"{host.process} is behind with the metadata"
+    for key, partition in partitions_of(stage.image):
+        logs = {broker_id: _log_of(stage, key, broker_id) for broker_id in partition.isr}
+        if None in logs.values():
+            return f"{key} is not open everywhere"
+        if len({log.end_offset for log in logs.values() if log is not None}) > 1:
+            return f"{key} ends at {[log.end_offset for log in logs.values() if log is not None]}"
+    return ""
+
+
+def _log_of(stage: Stage, key: PartitionKey, broker_id: int) -> PartitionLog | None:
+    host = next(host for host in stage.hosts if host.number == broker_id)
+    if host.node is None or host.node.broker is None:
+        return None
+    replica = host.node.broker.replicas._logs.replicas.get((TopicId(key[0]), key[1]))
+    return replica.log if replica is not None else None
+
+
+# -- it works
+
+
+async def _expect_work(stage: Stage) -> None:
+    """A new producer is served in every partition, and a new consumer gets all there is, the latest included."""
+    for key, partition in partitions_of(stage.image):
+        stage.note("whole", str(key[0])[:4], key[1], f"leader {partition.leader}@{partition.leader_epoch}")
+    if not stage.image.topics:
+        await stage.operators[0].run_first()
+    timeout = asyncio.timeout(_RECOVERY_MS / 1000)
+    try:
+        async with timeout:
+            await _work(stage)
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+        raise NotLive("what is new is not delivered, though nothing is wrong") from None
+    except LograftError as error:
+        raise NotLive(f"nothing is wrong, and still: {error}") from error
+
+
+async def _work(stage: Stage) -> None:
+    names = [(topic.name, number) for topic in stage.image.topics.values() for number in topic.partitions]
+    sends: list[Send] = []
+    recorder = SendRecorder("last.producer", stage.history)
+    async with Producer(stage.addresses, runtime=stage.client_runtime("last")) as producer:
+        for name, number in names:
+            send = await recorder.send(producer, name, number, 10)
+            assert send is not None
+            sends.append(send)
+        await producer.flush()
+    for send in sends:
+        if send.outcome is not Outcome.OK:
+            raise NotLive(f"nothing is wrong, and still {send}")
+    async with Consumer(
+        stage.addresses, runtime=stage.client_runtime("last"), auto_offset_reset="earliest"
+    ) as consumer:
+        await consumer.assign([TopicPartition(*name) for name in names])
+        reader = ReadRecorder("last.consumer", consumer, stage.history)
+        while any(reader.positions.get(send.key, -1) < (send.offset or 0) for send in sends):
+            await reader.poll(1.0)
+
+
+# -- the judgement
+
+
+async def _read_all_logs(stage: Stage) -> dict[PartitionKey, dict[int, list[Stored]]]:
+    logs: dict[PartitionKey, dict[int, list[Stored]]] = {}
+    for key, partition in partitions_of(stage.image):
+        for broker_id in partition.isr:
+            log = _log_of(stage, key, broker_id)
+            assert log is not None
+            logs.setdefault((UUID(int=key[0].int), key[1]), {})[broker_id] = await _read_log(log)
+    return logs
+
+
+async def _read_log(log: PartitionLog) -> list[Stored]:
+    stored: list[Stored] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        batches = await log.read(offset, _READ_BYTES)
+        data = b"".join(batches.buffers)
+        for start, header in iterate_batches(data):
+            records = decode_records(memoryview(data)[start : start + header.total_bytes])
+            stored += [Stored(record.offset, header.leader_epoch, record.value) for record in records]
+        offset = batches.next_offset
+    return stored
+
+
+def _summary(stage: Stage) -> ClusterRun:
+    history = stage.history
+    outcomes = Counter(send.outcome for send in history.sends.values())
+    wishes: Counter[str] = Counter()
+    for operator in stage.operators:
+        wishes.update(operator.counts)
+    return ClusterRun(
+        schedule=stage.schedule,
+        virtual_ms=stage.now_us // 1000,
+        sent=len(history.sends),
+        acknowledged=outcomes[Outcome.OK],
+        unknown=outcomes[Outcome.UNKNOWN],
+        failed=outcomes[Outcome.FAIL],
+        read=len(history.reads),
+        told=len(history.told),
+        epochs=len(history.leaders),
+        wishes=wishes,
+    )

@@ -1,0 +1,307 @@
+"""A whole cluster of production nodes and clients, in virtual time, from one seed.
+
+run = simulate_cluster(seed)        raises `InvariantBroken`, `NotLive`, or whatever made a node fail
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from lograft.broker.config_values import Role
+from lograft.broker.node_config import NodeConfig
+from lograft.broker.replica_leading import Leading
+from lograft.chaos.cluster_checks import check_leader
+from lograft.chaos.cluster_clients import AskingClient, Client, ReadingClient, SendingClient
+from lograft.chaos.cluster_history import ClusterHistory
+from lograft.chaos.cluster_nemesis import ClusterNemesis
+from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, SimulatedHost
+from lograft.chaos.cluster_operator import Operator
+from lograft.chaos.cluster_run import ClusterRun, live_through, partitions_of
+from lograft.chaos.cluster_weather import ClusterWeather, draw_cluster_weather
+from lograft.chaos.metadata_simulation import _told, first_cause
+from lograft.chaos.raft_schedule import Detail, Schedule
+from lograft.chaos.virtual_link import Delays
+from lograft.chaos.virtual_loop import VirtualClock, run_virtual
+from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.machine import MachineListener, MetadataMachine
+from lograft.metadata.records import Record
+from lograft.raft.errors import RaftError
+from lograft.runtime.rng import Rng
+from lograft.runtime.world import Runtime
+
+_MAX_VIRTUAL_SECONDS = 400.0
+_LOOK_EVERY_MS = 20
+
+
+class SimulatedCluster:
+    """Make it on a virtual loop."""
+
+    def __init__(self, seed: int, weather: ClusterWeather | None = None) -> None:
+        rng = Rng(seed)
+        drawn = draw_cluster_weather(rng)
+        self.weather = weather or drawn
+        self.rng = rng.fork()
+        self.schedule = Schedule()
+        self.history = ClusterHistory()
+        self._loop = asyncio.get_running_loop()
+        self.failure: asyncio.Future[None] = self._loop.create_future()
+        low_ms, high_ms = self.weather.delay_ms
+        self.network = VirtualNetwork(rng.fork(), delays=Delays(low_ms, high_ms))
+        self._image = ClusterImage()
+        self._metadata_index = 0
+        self._watched: dict[str, None] = {}  # processes whose controller is looked at
+        self._paused: dict[str, SimulatedHost] = {}
+        self._cuts: dict[tuple[str, str], dict[str, None]] = {}  # why each way is cut
+        self.hosts = [SimulatedHost(config, self, rng.fork()) for config in self._configs()]
+        self._client_rng = rng.fork()
+        self.nemesis = ClusterNemesis(self, rng.fork())
+        self.operators, self.clients = self._make_clients(rng.fork())
+        self._background: dict[asyncio.Task[None], None] = {}
+        if self.weather.client_delay_ms is not None:
+            self._set_client_delays(Delays(*self.weather.client_delay_ms))
+        self.note("weather", str(self.weather))
+
+    # -- who is there
+
+    def _configs(self) -> list[NodeConfig]:
+        weather = self.weather
+        brokers = list(range(1, weather.brokers + 1))
+        first = 1 if weather.is_combined else 101
+        controllers = {number: f"n{number}:{CONTROLLER_PORT}" for number in range(first, first + weather.controllers)}
+        numbers = list(dict.fromkeys([*controllers, *brokers]))
+        directories = tuple(f"/data{number}" for number in range(weather.directories))
+        configs = []
+        for number in numbers:
+            roles = [Role.CONTROLLER] * (number in controllers) + [Role.BROKER] * (number in brokers)
+            address = f"n{number}:{BROKER_PORT}" if number in brokers else None
+            configs.append(
+                NodeConfig(
+                    node_id=number,
+                    roles=tuple(roles),
+                    cluster_id=CLUSTER_ID,
+                    data_dirs=directories,
+                    controllers=controllers,
+                    listen=address,
+                    advertised=address,
+                    controller_listen=controllers.get(number),
+                    cluster_settings={"replica.lag.time.max.ms": str(weather.lag_ms)},
+                )
+            )
+        return configs
+
+    def _make_clients(self, rng: Rng) -> tuple[list[Operator], list[Client]]:
+        weather = self.weather
+        controllers = [host.number for host in self.hosts if host.config.is_controller]
+        brokers = [host.number for host in self.hosts if host.is_broker]
+        operators = [
+            Operator(f"operator{number}", self, rng.fork(), controllers, brokers)
+            for number in range(max(1, weather.operators))
+        ]
+        clients: list[Client] = [*operators[: weather.operators]]
+        clients += [SendingClient(f"producer{number}", self, rng.fork()) for number in range(weather.producers)]
+        clients += [ReadingClient(f"consumer{number}", self, rng.fork()) for number in range(weather.consumers)]
+        clients += [AskingClient(f"asker{number}", self, rng.fork()) for number in range(weather.askers)]
+        return operators, clients
+
+    def _set_client_delays(self, delays: Delays) -> None:
+        for host in self.hosts:
+            for client in self.client_hosts:
+                self.network.set_delays(host.host, client, delays)
+                self.network.set_delays(client, host.host, delays)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [host.address for host in self.hosts if host.is_broker]
+
+    @property
+    def client_hosts(self) -> list[str]:
+        return [client.name for client in self.clients]
+
+    def client_runtime(self, host: str) -> Runtime:
+        unused: Any = None
+        rng = self._client_rng.fork()
+        speed = DiskSpeed(rng.fork())
+        clock, network = VirtualClock(self._loop), self.network.host(host)
+        return Runtime(clock, rng, unused, network, VirtualBlocking(speed), VirtualWorkers(rng.fork(), speed))
+
+    # -- time
+
+    @property
+    def now_us(self) -> int:
+        return round(self._loop.time() * 1_000_000)
+
+    def note(self, event: str, *details: Detail) -> None:
+        self.schedule.note(self.now_us, event, *details)
+
+    def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
+        self._loop.call_later(delay_ms / 1000, action)
+
+    async def pass_ms(self, duration_ms: float) -> None:
+        await asyncio.sleep(duration_ms / 1000)
+
+    # -- what can be seen from outside
+
+    @property
+    def image(self) -> ClusterImage:
+        """The latest that was ever seen on a controller."""
+        for host in self.hosts:
+            image = host.image
+            if image is not None and image.sequence > self._image.sequence:
+                self._image = image.copy()
+        return self._image
+
+    def failed(self, error: BaseException) -> None:
+        self.note("failed", repr(error))
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
+    async def watch(self) -> None:
+        """Now and then: who leads, and what the metadata say."""
+        while True:
+            await self.pass_ms(_LOOK_EVERY_MS)
+            for host in self.hosts:
+                self._watch(host)
+
+    def _watch(self, host: SimulatedHost) -> None:
+        node = host.node
+        if node is None:
+            return
+        if node.controller is not None and host.process not in self._watched:
+            self._watched[host.process] = None
+            node.controller.node.machine.listen(_Listener(self, node.controller.node.machine))
+        if node.broker is not None:
+            for (topic_id, number), replica in node.broker.replicas._logs.replicas.items():
+                if isinstance(replica.role, Leading):
+                    key, epoch = (UUID(int=topic_id.int), number), replica.role.core.leader_epoch
+                    check_leader(self.history, key, epoch, host.process)
+
+    def applied(self, index: int, records: tuple[Record, ...], image: ClusterImage) -> None:
+        if index <= self._metadata_index:
+            return
+        self._metadata_index = index
+        for record in records:
+            for line in _told(record, image):
+                self.note("metadata", index, line)
+        for key, partition in partitions_of(image):
+            if partition.unclean_epoch is not None:
+                self.history.unclean.setdefault(key, partition.unclean_epoch)
+
+    # -- what the nemesis does
+
+    def pause(self, host: SimulatedHost, duration_ms: int) -> None:
+        if host.host in self._paused:
+            return
+        self.note("pause", host.process, duration_ms)
+        self._paused[host.host] = host
+        host.clock.held_until = self._loop.time() + duration_ms / 1000
+        for other in self._names:
+            if other != host.host:
+                self._cut(host.host, other, f"pause {host.host}")
+                self._cut(other, host.host, f"pause {host.host}")
+        self.call_later_ms(duration_ms, lambda: self._resume(host))
+
+    def _resume(self, host: SimulatedHost) -> None:
+        if not host.clock.is_held and self._paused.pop(host.host, None) is not None:
+            self.note("resume", host.host)
+            self._heal(f"pause {host.host}")
+
+    def resume_all(self) -> None:
+        for host in list(self._paused.values()):
+            host.clock.held_until = self._loop.time()
+            self._resume(host)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*(host.host for host in self.hosts), *self.client_hosts]
+
+    def cut(self, source: str, target: str) -> None:
+        self.note("cut", f"{source}>{target}")
+        self._cut(source, target, "cut")
+
+    def _cut(self, source: str, target: str, reason: str) -> None:
+        self._cuts.setdefault((source, target), {})[reason] = None
+        self.network.cut(source, target)
+
+    def heal_network(self) -> None:
+        self.note("heal")
+        self._heal("cut")
+
+    def _heal(self, reason: str) -> None:
+        for (source, target), reasons in self._cuts.items():
+            if reasons.pop(reason, "") is None and not reasons:
+                self.network.heal(source, target)
+
+    def slow(self, one: str, other: str, slowest_ms: float) -> None:
+        self.network.set_delays(one, other, Delays(self.weather.delay_ms[0], slowest_ms))
+
+    def break_connections(self, one: str, other: str) -> None:
+        self.note("break", one, other)
+        self.network.break_connections(one, other)
+
+    def transfer(self, active: SimulatedHost, target: SimulatedHost) -> None:
+        self.note("transfer", active.host, target.host)
+        controller = active.node.controller if active.node is not None else None
+        raft = controller.node.raft if controller is not None else None
+        if raft is not None:
+            task = self._loop.create_task(_regardless(raft.transfer_leadership(target.number)))
+            self._background[task] = None
+            task.add_done_callback(lambda done: self._background.pop(done, None))
+
+    # -- the end
+
+    def stop(self) -> None:
+        """Kill whatever runs: nothing is left behind."""
+        for host in self.hosts:
+            if host.is_up:
+                host.kill()
+
+
+class _Listener(MachineListener):
+    """The eyes in one controller's life."""
+
+    def __init__(self, cluster: SimulatedCluster, machine: MetadataMachine) -> None:
+        self._cluster = cluster
+        self._machine = machine
+
+    def applied(self, index: int, records: tuple[Record, ...]) -> None:
+        self._cluster.applied(index, records, self._machine.image)
+
+
+async def _regardless(request: Any) -> None:
+    """The nemesis does not care what becomes of it."""
+    with contextlib.suppress(RaftError):
+        await request
+
+
+def simulate_cluster(
+    seed: int,
+    weather: ClusterWeather | None = None,
+    *,
+    on_made: Callable[[SimulatedCluster], None] = lambda cluster: None,
+) -> ClusterRun:
+    """Run a cluster from `seed`. `on_made` gets to see it, for whoever wants to print a failure."""
+
+    async def main() -> ClusterRun:
+        cluster = SimulatedCluster(seed, weather)
+        on_made(cluster)
+        loop = asyncio.get_running_loop()
+        life = loop.create_task(live_through(cluster), name="run")
+        watch = loop.create_task(cluster.watch(), name="watch")
+        futures: list[asyncio.Future[Any]] = [cluster.failure, watch, life]
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        for future in futures:
+            if future.done():
+                future.result()
+        run = life.result()
+        watch.cancel()
+        cluster.stop()
+        return run
+
+    try:
+        return run_virtual(main, max_virtual_seconds=_MAX_VIRTUAL_SECONDS)
+    except BaseExceptionGroup as group:
+        raise first_cause(group) from group

@@ -1,0 +1,164 @@
+"""The admin client, for ordinary functions: the same as for asyncio, on a loop in another thread."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from lograft.clients import aio_admin
+from lograft.clients.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigKind,
+    CreatedTopic,
+    Election,
+    ElectionKind,
+    NewTopic,
+    PartitionDescription,
+    PartitionOffsets,
+    QuorumDescription,
+    QuorumMember,
+    Reassignment,
+    TopicDescription,
+)
+from lograft.clients.aio_admin import DEFAULT_TIMEOUT_MS
+from lograft.clients.errors import LograftError
+from lograft.clients.sync_client import SyncClient
+from lograft.clients.topic_partition import TopicPartition
+
+__all__ = ["Admin"]
+
+
+class Admin(SyncClient):
+    """Looks at the cluster, and changes it. Whatever can be tried again is, within `timeout_ms`.
+
+    with Admin("localhost:9092") as admin:
+        admin.create_topic("orders", partitions=6, replicas=3)
+    """
+
+    def __init__(self, bootstrap: str | Iterable[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+        super().__init__()
+        self._inner = aio_admin.Admin(bootstrap, timeout_ms=timeout_ms)
+        self._wait(self._inner.start())
+
+    def close(self) -> None:
+        self._wait(self._inner.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- looking
+
+    def describe_cluster(self, topics: Iterable[str] = (), *, include_internal: bool = False) -> ClusterDescription:
+        """Brokers, and these topics; all, if none are named. `UnknownTopic` for one that there is none of."""
+        return self._wait(self._inner.describe_cluster(topics, include_internal=include_internal))
+
+    def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        return self._wait(self._inner.list_topics(include_internal=include_internal))
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        return self._wait(self._inner.describe_topic(name))
+
+    def partition_offsets(self, partitions: Iterable[PartitionDescription]) -> dict[TopicPartition, PartitionOffsets]:
+        """Where each partition starts and ends, as far as its leader answers in a few seconds."""
+        return self._wait(self._inner.partition_offsets(partitions))
+
+    # -- topics
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replicas: int | None = None,
+        config: Mapping[str, str] | None = None,
+        assignments: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """`validate_only`: check all, change nothing."""
+        return self._wait(
+            self._inner.create_topic(
+                name,
+                partitions=partitions,
+                replicas=replicas,
+                config=config,
+                assignments=assignments,
+                validate_only=validate_only,
+            )
+        )
+
+    def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> list[CreatedTopic | LograftError]:
+        """What came of each, in order. One that fails changes nothing, and does not keep the others from it."""
+        return self._wait(self._inner.create_topics(topics, validate_only=validate_only))
+
+    def delete_topic(self, name: str) -> None:
+        self._wait(self._inner.delete_topic(name))
+
+    def delete_topics(self, names: Iterable[str]) -> list[str | LograftError]:
+        """What came of each, in order: its name, or why it is still there."""
+        return self._wait(self._inner.delete_topics(names))
+
+    def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
+        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions."""
+        return self._wait(self._inner.create_partitions(topic, total, validate_only=validate_only))
+
+    # -- configuration
+
+    def describe_config(self, kind: ConfigKind, name: str = "", keys: Iterable[str] = ()) -> list[ConfigEntry]:
+        """What is in force for a topic, a broker (its id) or the cluster, and where it comes from."""
+        return self._wait(self._inner.describe_config(kind, name, keys))
+
+    def alter_config(
+        self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Set keys, all or none of them; None unsets one. Others stay as they are."""
+        self._wait(self._inner.alter_config(kind, name, changes, validate_only=validate_only))
+
+    # -- partitions
+
+    def reassign(
+        self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
+    ) -> dict[tuple[str, int], LograftError | None]:
+        """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
+        refused, by partition; the others have begun."""
+        return self._wait(self._inner.reassign(targets, validate_only=validate_only))
+
+    def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
+        """Those under way; of all topics, if none are named."""
+        return self._wait(self._inner.list_reassignments(topics))
+
+    def elect_leaders(
+        self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[Election]:
+        """Of these partitions, or of all that need it."""
+        return self._wait(self._inner.elect_leaders(kind, partitions))
+
+    # -- brokers and the quorum
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker for good. It must be stopped, and have no replicas."""
+        self._wait(self._inner.unregister_broker(broker_id))
+
+    def describe_quorum(self) -> QuorumDescription:
+        return self._wait(self._inner.describe_quorum())
+
+    def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """Make a controller, which is running, a voter. The quorum as it is then."""
+        return self._wait(self._inner.add_voter(node_id))
+
+    def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        return self._wait(self._inner.remove_voter(node_id))
+
+    def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """For a controller that lost its disk: its old self is removed, and the new one added."""
+        return self._wait(self._inner.replace_voter(node_id))
+
+    def transfer_leadership(self, node_id: int) -> int:
+        """Make another voter the active controller; who is."""
+        return self._wait(self._inner.transfer_leadership(node_id))

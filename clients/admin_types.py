@@ -1,0 +1,194 @@
+"""What the admin client takes and gives back. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from uuid import UUID
+
+from lograft.clients.errors import LograftError
+from lograft.clients.topic_partition import TopicPartition
+
+# -- the cluster
+
+
+class BrokerState(Enum):
+    FENCED = "fenced"  # registered, but not alive or not ready
+    ACTIVE = "active"
+    SHUTTING_DOWN = "shutting-down"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """`epoch` is new with each process of the broker."""
+
+    id: int
+    address: str
+    rack: str | None
+    state: BrokerState
+    epoch: int
+    directories: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """Brokers are named by their ids. `leader` None: nobody leads it at the moment. `elr`: not in sync, but with every
+    acknowledged record all the same. `unclean_epoch`: the latest leader epoch that began with an unclean election."""
+
+    topic: str
+    number: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    unclean_epoch: int | None
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.number)
+
+    @property
+    def is_in_sync(self) -> bool:
+        """It has a leader, and all its replicas are in sync."""
+        return self.leader is not None and set(self.isr) >= set(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """`config`: what is set on the topic itself."""
+
+    id: UUID
+    name: str
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+    config: Mapping[str, str]
+
+    @property
+    def replication_factor(self) -> int:
+        """The lowest of its partitions', without what a reassignment is about to remove or has not yet added."""
+        return min((len(p.replicas) - len(p.adding) for p in self.partitions), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """`controller_id` None: no active controller is known."""
+
+    cluster_id: str
+    controller_id: int | None
+    brokers: tuple[BrokerDescription, ...]
+    topics: tuple[TopicDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """The first offset there is, and where it ends for readers. None: whoever leads it could not be asked."""
+
+    start: int | None
+    end: int | None
+
+
+# -- topics
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created. What is None is up to the cluster. `assignments`: the brokers of each partition, the
+    preferred leader first, instead of `partitions` and `replicas`."""
+
+    name: str
+    partitions: int | None = None
+    replicas: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    name: str
+    id: UUID
+    partitions: int
+    replicas: int
+
+
+# -- configuration
+
+
+class ConfigKind(Enum):
+    TOPIC = "topic"
+    BROKER = "broker"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """`value` is in force, `source` says where it is set: topic, broker, cluster or default."""
+
+    key: str
+    value: str | None
+    source: str
+    default: str | None
+    description: str
+    kind: str
+
+
+# -- partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on its way to other brokers: `target` is what it will have, `adding_in_sync` have caught up."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+    adding: tuple[int, ...]
+    adding_in_sync: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ElectionKind(Enum):
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"  # acknowledged records may be lost
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """What came of one partition's: its leader now, or why nothing was changed."""
+
+    partition: TopicPartition
+    leader: int | None
+    leader_epoch: int
+    error: LograftError | None
+
+
+# -- the metadata quorum
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumMember:
+    """`match_index`: how much of the log it is known to have; None if the leader has not heard of it yet."""
+
+    node_id: int
+    directory_id: UUID | None
+    address: str
+    is_voter: bool
+    match_index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """As its leader sees it."""
+
+    cluster_id: str
+    leader_id: int | None
+    term: int
+    commit_index: int
+    last_index: int
+    members: tuple[QuorumMember, ...]
+
+    @property
+    def voters(self) -> tuple[QuorumMember, ...]:
+        return tuple(member for member in self.members if member.is_voter)

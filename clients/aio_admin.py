@@ -1,0 +1,425 @@
+"""The admin client, for asyncio."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from lograft.clients import admin_codec as codec
+from lograft.clients import methods
+from lograft.clients.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigKind,
+    CreatedTopic,
+    Election,
+    ElectionKind,
+    NewTopic,
+    PartitionDescription,
+    PartitionOffsets,
+    QuorumDescription,
+    QuorumMember,
+    Reassignment,
+    TopicDescription,
+)
+from lograft.clients.bootstrap import parse_bootstrap
+from lograft.clients.calling import Backoff
+from lograft.clients.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.errors import ClientClosed, InvalidArgument, LograftError, error_of
+from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
+from lograft.clients.topic_partition import TopicPartition
+from lograft.proto import admin_pb2 as pb
+from lograft.proto import cluster_pb2, log_pb2
+from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.runtime.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.world import Runtime
+
+__all__ = ["Admin"]
+
+DEFAULT_TIMEOUT_MS = 30_000
+# For the controllers to confirm that an answer is the latest; then what a broker knows has to do.
+_CONFIRM_MS = 3000
+# For leaders to say where their partitions start and end.
+_OFFSETS_MS = 3000
+_FIRST_RETRY_MS = 50
+_LAST_RETRY_MS = 1000
+
+R = TypeVar("R", bound=Message)
+Item = TypeVar("Item")
+
+
+class _Result(Protocol):
+    """Of one item of a request."""
+
+    @property
+    def error(self) -> ErrorDetail: ...
+
+    def HasField(self, field_name: Any, /) -> bool: ...
+
+
+Result = TypeVar("Result", bound=_Result)
+
+
+class Admin:
+    """Looks at the cluster, and changes it. Whatever can be tried again is, within `timeout_ms`; but a cluster of which
+    nobody was ever reached is not looked for longer than `first_contact_ms`.
+
+    async with Admin("localhost:9092") as admin:
+        await admin.create_topic("orders", partitions=6, replicas=3)
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        first_contact_ms: int | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        if timeout_ms <= 0:
+            raise InvalidArgument(f"timeout_ms is {timeout_ms}: give a number above 0")
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._timeout_ms = timeout_ms
+        self._times = ClusterTimes(first_contact_ms=first_contact_ms)
+        self._given_runtime = runtime
+        self._runtime: Runtime
+        self._cluster: ClusterClient | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin; `async with` does it. Nothing is connected before it is needed."""
+        self._runtime = self._given_runtime or client_runtime()
+        self._cluster = ClusterClient(self._runtime, self._bootstrap, self._times)
+
+    async def close(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            await cluster.close()
+            if self._given_runtime is None:
+                await close_client_runtime(self._runtime)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- looking
+
+    async def describe_cluster(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> ClusterDescription:
+        """Brokers, and these topics; all, if none are named. `UnknownTopic` for one that there is none of."""
+        description = await self._describe(topics, include_internal)
+        return codec.read_cluster(description)
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        return [topic.name for topic in (await self.describe_cluster(include_internal=include_internal)).topics]
+
+    async def describe_topic(self, name: str) -> TopicDescription:
+        return (await self.describe_cluster([name])).topics[0]
+
+    async def partition_offsets(
+        self, partitions: Iterable[PartitionDescription]
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        """Where each partition starts and ends, as far as its leader answers in a few seconds."""
+        cluster = self._open()
+        described = list(partitions)
+        cluster.view.take_description(await self._describe({each.topic for each in described}, include_internal=True))
+        lookup = OffsetLookup(cluster)
+        starts, ends = OffsetAnswers(), OffsetAnswers()
+
+        async def ask(kind: log_pb2.ListOffsetsRequest.Kind, answers: OffsetAnswers) -> None:
+            questions = {}
+            for each in described:
+                topic = cluster.view.topic(each.topic)
+                if topic is not None:
+                    questions[each.name] = OffsetQuestion(topic.id, kind)
+            await lookup.ask(questions, answers)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OFFSETS_MS / 1000):
+                await asyncio.gather(ask(EARLIEST, starts), ask(LATEST, ends))
+        return {
+            each.name: PartitionOffsets(starts.found.get(each.name), ends.found.get(each.name)) for each in described
+        }
+
+    async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
+        """The latest there is, or what a broker knows if no controller can be asked."""
+        request = cluster_pb2.DescribeRequest(topics=topics, include_internal=include_internal, linearizable=True)
+        cluster, method, answer = self._open(), methods.DESCRIBE_CLUSTER, cluster_pb2.ClusterDescription
+        async with cluster.within(self._timeout_ms, "nothing could be learnt of the cluster"):
+            try:
+                async with asyncio.timeout(min(_CONFIRM_MS, self._timeout_ms / 2) / 1000):
+                    return await cluster.call_any(method, request, answer, repeatable=True)
+            except TimeoutError:
+                request.linearizable = False
+                return await cluster.call_any(method, request, answer, repeatable=True)
+
+    # -- topics
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replicas: int | None = None,
+        config: Mapping[str, str] | None = None,
+        assignments: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """`validate_only`: check all, change nothing."""
+        topic = NewTopic(name, partitions, replicas, config or {}, assignments)
+        return _only(await self.create_topics([topic], validate_only=validate_only))
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> list[CreatedTopic | LograftError]:
+        """What came of each, in order. One that fails changes nothing, and does not keep the others from it."""
+        # An id of our own: a request that was carried out and is sent again finds its own topic.
+        items = [codec.write_new_topic(topic, self._rng.uuid()) for topic in topics]
+        results = await self._each(
+            methods.CREATE_TOPICS,
+            items,
+            lambda asked: pb.CreateTopicsRequest(
+                topics=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
+            ),
+            pb.CreateTopicsResponse,
+        )
+        return [_created(result) for result in results]
+
+    async def delete_topic(self, name: str) -> None:
+        _only(await self.delete_topics([name]))
+
+    async def delete_topics(self, names: Iterable[str]) -> list[str | LograftError]:
+        """What came of each, in order: its name, or why it is still there."""
+        names = list(names)
+        described = {topic.name: topic for topic in (await self._describe(names, include_internal=False)).topics}
+        # By id: a topic that is created anew under the name meanwhile is not what was meant.
+        items = [pb.TopicReference(name=name, topic_id=described[name].id) for name in names]
+        results = await self._each(
+            methods.DELETE_TOPICS,
+            items,
+            lambda asked: pb.DeleteTopicsRequest(topics=asked, timeout_ms=self._server_timeout_ms),
+            pb.DeleteTopicsResponse,
+        )
+        return [_deleted(name, result) for name, result in zip(names, results, strict=True)]
+
+    async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
+        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions."""
+        items = [pb.CreatePartitionsRequest.Item(topic=pb.TopicReference(name=topic), total=total)]
+        results = await self._each(
+            methods.CREATE_PARTITIONS,
+            items,
+            lambda asked: pb.CreatePartitionsRequest(
+                items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
+            ),
+            pb.CreatePartitionsResponse,
+        )
+        return int(_checked(results[0]).partitions)
+
+    # -- configuration
+
+    async def describe_config(self, kind: ConfigKind, name: str = "", keys: Iterable[str] = ()) -> list[ConfigEntry]:
+        """What is in force for a topic, a broker (its id) or the cluster, and where it comes from."""
+        items = [pb.DescribeConfigsRequest.Item(resource=_resource(kind, name), keys=keys)]
+        results = await self._each(
+            methods.DESCRIBE_CONFIGS,
+            items,
+            lambda asked: pb.DescribeConfigsRequest(items=asked),
+            pb.DescribeConfigsResponse,
+        )
+        return [codec.read_config(value) for value in _checked(results[0]).values]
+
+    async def alter_config(
+        self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Set keys, all or none of them; None unsets one. Others stay as they are."""
+        item = pb.AlterConfigsRequest.Item(
+            resource=_resource(kind, name),
+            changes=[pb.AlterConfigsRequest.Change(key=key, value=value) for key, value in changes.items()],
+        )
+        results = await self._each(
+            methods.ALTER_CONFIGS,
+            [item],
+            lambda asked: pb.AlterConfigsRequest(
+                items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
+            ),
+            pb.AlterConfigsResponse,
+        )
+        _checked(results[0])
+
+    # -- partitions
+
+    async def reassign(
+        self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
+    ) -> dict[tuple[str, int], LograftError | None]:
+        """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
+        refused, by partition; the others have begun."""
+        items = [
+            pb.AlterReassignmentsRequest.Item(
+                partition=codec.write_partition(partition), replicas=replicas or (), cancel=replicas is None
+            )
+            for partition, replicas in targets.items()
+        ]
+        results = await self._each(
+            methods.ALTER_REASSIGNMENTS,
+            items,
+            lambda asked: pb.AlterReassignmentsRequest(
+                items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
+            ),
+            pb.AlterReassignmentsResponse,
+        )
+        return {partition: _error_in(result) for partition, result in zip(targets, results, strict=True)}
+
+    async def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
+        """Those under way; of all topics, if none are named."""
+        request = pb.ListReassignmentsRequest(topics=[pb.TopicReference(name=name) for name in topics])
+        response = await self._call(methods.LIST_REASSIGNMENTS, request, pb.ListReassignmentsResponse)
+        for refused in response.errors:
+            raise error_of(refused.error)
+        return [codec.read_reassignment(reassignment) for reassignment in response.reassignments]
+
+    async def elect_leaders(
+        self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[Election]:
+        """Of these partitions, or of all that need it."""
+        request = pb.ElectLeadersRequest(
+            kind=codec.ELECTION_KINDS[kind],
+            all_partitions=partitions is None,
+            partitions=[codec.write_partition(partition) for partition in partitions or ()],
+            timeout_ms=self._server_timeout_ms,
+        )
+        response = await self._call(methods.ELECT_LEADERS, request, pb.ElectLeadersResponse)
+        return [codec.read_election(result) for result in response.results]
+
+    # -- brokers and the quorum
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker for good. It must be stopped, and have no replicas."""
+        request = pb.UnregisterBrokerRequest(broker_id=broker_id, timeout_ms=self._server_timeout_ms)
+        await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse)
+
+    async def describe_quorum(self) -> QuorumDescription:
+        request = pb.DescribeQuorumRequest()
+        return codec.read_quorum(await self._call(methods.DESCRIBE_QUORUM, request, pb.DescribeQuorumResponse))
+
+    async def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """Make a controller, which is running, a voter. The quorum as it is then."""
+        request = pb.AddVoterRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        return await self._change_quorum(methods.ADD_VOTER, request)
+
+    async def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        request = pb.RemoveVoterRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        return await self._change_quorum(methods.REMOVE_VOTER, request)
+
+    async def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """For a controller that lost its disk: its old self is removed, and the new one added."""
+        request = pb.ReplaceVoterRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        return await self._change_quorum(methods.REPLACE_VOTER, request)
+
+    async def transfer_leadership(self, node_id: int) -> int:
+        """Make another voter the active controller; who is."""
+        request = pb.TransferLeadershipRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        return (await self._call(methods.TRANSFER_LEADERSHIP, request, pb.TransferLeadershipResponse)).leader_id
+
+    async def _change_quorum(self, method: str, request: Message) -> tuple[QuorumMember, ...]:
+        response = await self._call(method, request, pb.QuorumChangeResponse, repeatable=False)
+        return codec.read_members(response.members)
+
+    # -- asking
+
+    @property
+    def _server_timeout_ms(self) -> int:
+        return self._timeout_ms
+
+    @property
+    def _rng(self) -> Any:
+        self._open()
+        return self._runtime.rng
+
+    def _open(self) -> ClusterClient:
+        if self._cluster is None:
+            raise ClientClosed("the admin client is not open: use `async with`, or await start()")
+        return self._cluster
+
+    async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
+        cluster = self._open()
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
+            return await cluster.call_any(
+                method, request, response_type, repeatable=repeatable, attempt_ms=self._timeout_ms
+            )
+
+    async def _each(
+        self,
+        method: str,
+        items: Sequence[Item],
+        request_of: Callable[[Sequence[Item]], Message],
+        response_type: type[R],
+    ) -> list[Any]:
+        """The result of each item. Those that are refused for now are asked for again, until there is no more time."""
+        cluster = self._open()
+        backoff = Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        results: dict[int, Any] = {}
+        waiting = list(range(len(items)))
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                while waiting:
+                    request = request_of([items[number] for number in waiting])
+                    response: Any = await cluster.call_any(
+                        method, request, response_type, repeatable=True, attempt_ms=self._timeout_ms
+                    )
+                    results.update(zip(waiting, response.results, strict=True))
+                    waiting = [number for number in waiting if _is_retriable(results[number])]
+                    if waiting:
+                        await self._runtime.clock.sleep_ms(backoff.next_ms())
+        except TimeoutError:
+            if len(results) < len(items):
+                raise cluster.late(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") from None
+        return [results[number] for number in range(len(items))]
+
+
+def _resource(kind: ConfigKind, name: str) -> pb.ConfigResource:
+    return pb.ConfigResource(kind=codec.CONFIG_KINDS[kind], name=name)
+
+
+def _error_in(result: _Result) -> LograftError | None:
+    return error_of(result.error) if result.HasField("error") else None
+
+
+def _is_retriable(result: _Result) -> bool:
+    error = _error_in(result)
+    return error is not None and error.retriable
+
+
+def _checked(result: Result) -> Result:
+    error = _error_in(result)
+    if error is not None:
+        raise error
+    return result
+
+
+def _only(results: Sequence[Item | LograftError]) -> Item:
+    (result,) = results
+    if isinstance(result, LograftError):
+        raise result
+    return result
+
+
+def _created(result: pb.CreateTopicsResponse.Result) -> CreatedTopic | LograftError:
+    error = _error_in(result)
+    if error is not None:
+        return error
+    return CreatedTopic(result.name, UUID(bytes=result.topic_id), result.partitions, result.replication_factor)
+
+
+def _deleted(name: str, result: pb.DeleteTopicsResponse.Result) -> str | LograftError:
+    return _error_in(result) or name

@@ -1,0 +1,106 @@
+"""`lograft health`: whether all is well with the cluster, and if not, what is the matter."""
+
+import sys
+
+import click
+
+from lograft.clients.admin_types import ClusterDescription, QuorumDescription
+from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
+from lograft.clients.cli_output import resource, write_document
+from lograft.clients.errors import LograftError
+from lograft.runtime.clock import LoopClock
+
+_LOOK_EVERY_MS = 500
+
+
+@click.command("health")
+@click.option("--exit-when-healthy", is_flag=True, help="Wait until all is well, for up to --timeout.")
+@showing_command
+@click.pass_context
+def health(ctx: click.Context, settings: Settings, exit_when_healthy: bool) -> None:
+    """Say whether the cluster is healthy.
+
+    It is when every partition, internal ones included, has a leader and all its replicas in sync, the quorum has a
+    leader, and every voter has caught up.
+
+    \b
+    Exit code  0  healthy
+               1  not healthy, or nobody to ask
+    """
+    problems, summary = run_async(_check(settings, is_patient=exit_when_healthy))
+    if settings.output in ("json", "yaml"):
+        status = {"healthy": not problems, "problems": problems}
+        write_document(sys.stdout, resource("Health", {"name": "cluster"}, status=status), settings.output)
+    elif problems:
+        for problem in problems:
+            click.echo(problem)
+    else:
+        click.echo(summary)
+    if problems:
+        click.echo(f"not healthy: {len(problems)} problem{'s' if len(problems) > 1 else ''}", err=True)
+        ctx.exit(1)
+
+
+async def _check(settings: Settings, *, is_patient: bool) -> tuple[list[str], str]:
+    """What is the matter, and what there is."""
+    clock = LoopClock()
+    give_up_ms = clock.monotonic_ms() + settings.timeout_ms
+    async with open_admin(settings) as admin:
+        committed: int | None = None
+        while True:
+            cluster = await admin.describe_cluster(include_internal=True)
+            try:
+                quorum: QuorumDescription | None = await admin.describe_quorum()
+                trouble = ""
+            except LograftError as error:
+                quorum, trouble = None, error.message
+            problems = [*partition_problems(cluster), *quorum_problems(quorum, committed, trouble)]
+            is_last = committed is not None or quorum is None
+            if not problems or (is_last and not is_patient) or clock.monotonic_ms() >= give_up_ms:
+                return problems, summarize(cluster, quorum)
+            # A voter that is behind this very moment may have been just about to have it: that is not lagging.
+            if quorum is not None and (committed is None or is_patient):
+                committed = quorum.commit_index
+            await clock.sleep_ms(_LOOK_EVERY_MS)
+
+
+def partition_problems(cluster: ClusterDescription) -> list[str]:
+    problems = []
+    states = {broker.id: broker.state.value for broker in cluster.brokers}
+    for topic in cluster.topics:
+        for partition in topic.partitions:
+            name = f"partition {topic.name}-{partition.number}"
+            missing = [broker_id for broker_id in partition.replicas if broker_id not in partition.isr]
+            who = ", ".join(f"{broker_id} ({states.get(broker_id, 'not registered')})" for broker_id in missing)
+            if partition.leader is None:
+                problems.append(f"{name} has no leader; not in sync: {who or 'nobody'}")
+            elif missing:
+                problems.append(f"{name} is under-replicated; not in sync: {who}")
+    return problems
+
+
+def quorum_problems(quorum: QuorumDescription | None, committed: int | None, trouble: str) -> list[str]:
+    """`committed`: what each voter must have; None: what is committed now."""
+    if quorum is None:
+        return [f"the quorum cannot be asked: {trouble}"]
+    if quorum.leader_id is None:
+        return ["the quorum has no leader"]
+    wanted = quorum.commit_index if committed is None else committed
+    problems = []
+    for voter in quorum.voters:
+        name = f"voter {voter.node_id} at {voter.address}"
+        if voter.match_index is None:
+            problems.append(f"{name} has not been heard of")
+        elif voter.match_index < wanted:
+            problems.append(f"{name} is behind: at {voter.match_index} of {wanted}")
+    return problems
+
+
+def summarize(cluster: ClusterDescription, quorum: QuorumDescription | None) -> str:
+    partitions = sum(len(topic.partitions) for topic in cluster.topics)
+    voters = len(quorum.voters) if quorum is not None else 0
+    leader = quorum.leader_id if quorum is not None else None
+    return (
+        f"healthy: {len(cluster.brokers)} brokers, {len(cluster.topics)} topics, {partitions} partitions, "
+        f"{voters} voters led by {leader}"
+    )

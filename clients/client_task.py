@@ -1,0 +1,68 @@
+"""The background work of one client: begun by `start`, ended by `close`, and never silently gone."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from lograft.clients.errors import ClientClosed, Internal, LograftError
+
+
+class ClientTask:
+    """Owns the one task in which all of a client's own tasks run."""
+
+    def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._name = name
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def start(self) -> None:
+        if self._is_closed:
+            raise ClientClosed(f"the {self._name} is closed: make another one")
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work(), name=f"lograft-{self._name}")
+
+    @property
+    def is_running(self) -> bool:
+        """Started, and not closed."""
+        return self._task is not None and not self._is_closed
+
+    def closing(self) -> None:
+        """From now on `check` refuses."""
+        self._is_closed = True
+
+    def check(self) -> None:
+        """Raise unless it runs."""
+        if self._is_closed or self._task is None:
+            state = "closed: make another one" if self._is_closed else "not started: use `async with`, or await start()"
+            raise ClientClosed(f"the {self._name} is {state}")
+        failure = self.failure
+        if failure is not None:
+            raise failure
+
+    @property
+    def failure(self) -> LograftError | None:
+        """Why it does not run any more, although nobody closed it: a bug."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        error = self._task.exception()
+        failure = Internal(f"the {self._name} has failed, which is a bug: {error!r}")
+        failure.__cause__ = error
+        return failure
+
+    def when_failed(self, callback: Callable[[LograftError], None]) -> None:
+        """Call `callback` if it ends by itself."""
+        assert self._task is not None
+
+        def ended(_: asyncio.Task[None]) -> None:
+            if self.failure is not None:
+                callback(self.failure)
+
+        self._task.add_done_callback(ended)
+
+    async def close(self) -> None:
+        """Return when nothing of it runs any more."""
+        self._is_closed = True
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])

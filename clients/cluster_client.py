@@ -1,0 +1,324 @@
+"""A client's way to the cluster: finds it from a few addresses, follows who leads what, calls any of its brokers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lograft.clients.calling import SILENCE_LIMIT_MS, Backoff, Silence, call, until_first
+from lograft.clients.cluster_view import ClusterView, TopicView
+from lograft.clients.connections import Connections
+from lograft.clients.errors import (
+    ConnectionLost,
+    LograftError,
+    NoBrokerAvailable,
+    TimedOut,
+    UnknownPartition,
+    UnknownTopic,
+    error_of,
+)
+from lograft.clients.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
+from lograft.proto import cluster_pb2 as pb
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
+from lograft.runtime.world import Runtime
+
+R = TypeVar("R", bound=Message)
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimes:
+    """`check_every_ms`: how often another node is asked whether the one that is followed tells all. `attempt_ms`: how
+    long one broker has for an answer before another is asked. `first_contact_ms`: how long to look for any broker at
+    all; None: for as long as the caller does."""
+
+    silence_ms: int = SILENCE_LIMIT_MS
+    check_every_ms: int = 5000
+    attempt_ms: int = 10_000
+    first_contact_ms: int | None = None
+    first_retry_ms: int = 20
+    last_retry_ms: int = 500
+
+
+class ClusterClient:
+    """`view` is what is known; `run` keeps it up to date, for the topics that were asked for, until cancelled.
+
+    Calls ask until there is an answer: how long is up to the caller, by `within`.
+    """
+
+    def __init__(self, runtime: Runtime, bootstrap: Sequence[str], times: ClusterTimes | None = None) -> None:
+        self.runtime = runtime
+        self.view = ClusterView()
+        self.connections = Connections(runtime)
+        self._bootstrap = tuple(bootstrap)
+        self._times = times or ClusterTimes()
+        self._wanted: dict[str, None] = {}
+        self._wanted_changed = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self._preferred: str | None = None  # who answered last
+        self._watched: str | None = None
+        self._first_asked_ms: int | None = None
+        self._better = asyncio.Event()  # another node knows more than the one that is watched
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever `view` has changed."""
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        await self.connections.close()
+
+    # -- topics
+
+    async def topic(self, name: str) -> TopicView:
+        """The topic of that name, which is followed from now on. `UnknownTopic` if there is none for certain."""
+        known = self.view.topic(name)
+        if known is not None:
+            return known
+        description = await self._describe(name, linearizable=False)
+        if _error_in(description, name) is not None:
+            # Any broker may be behind: only one that asks the controllers knows for sure.
+            description = await self._describe(name, linearizable=True)
+        return self._learn(name, description)
+
+    def _learn(self, name: str, description: pb.ClusterDescription) -> TopicView:
+        error = _error_in(description, name)
+        if error is not None:
+            raise error
+        self.view.take_some(description)
+        self._tell()
+        known = self.view.topic(name)
+        if known is None:
+            raise UnknownTopic(f"there is no topic {name!r}: create it first")
+        if name not in self._wanted:
+            self._wanted[name] = None
+            self._wanted_changed.set()
+        return known
+
+    async def _describe(self, name: str, *, linearizable: bool) -> pb.ClusterDescription:
+        request = pb.DescribeRequest(topics=[name], linearizable=linearizable)
+        return await self.call_any(DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True)
+
+    async def partition(self, name: str, partition: int) -> TopicView:
+        """The topic, which has that partition."""
+        topic = await self.topic(name)
+        if partition >= topic.partition_count:  # it may be new
+            topic = self._learn(name, await self._describe(name, linearizable=True))
+        if not 0 <= partition < topic.partition_count:
+            raise UnknownPartition(
+                f"topic {name!r} has no partition {partition}: it has 0 to {topic.partition_count - 1}"
+            )
+        return topic
+
+    def hinted(self, topic_id: bytes, partition: int, error: LograftError) -> None:
+        """`error` may name the leader."""
+        if error.leader_id is not None and error.leader_epoch is not None:
+            leader_id, epoch, address = error.leader_id, error.leader_epoch, error.leader_address
+            if self.view.take_hint(topic_id, partition, leader_id, epoch, address):
+                self._tell()
+
+    # -- brokers
+
+    async def connect(self, broker_id: int) -> Connection:
+        """`ConnectFailed` if it cannot be reached, or is not known."""
+        address = self.view.addresses.get(broker_id)
+        if address is None:
+            raise ConnectFailed(f"broker {broker_id}", "its address is not known")
+        return await self.connections.get(address)
+
+    async def call_broker(self, broker_id: int, method: str, request: Message, response_type: type[R]) -> R:
+        """Once. `ConnectFailed`, `LograftError`, or `TimedOut` if it takes too long."""
+        return await self._attempt(await self.connect(broker_id), method, request, response_type)
+
+    async def call_any(
+        self, method: str, request: Message, response_type: type[R], *, repeatable: bool, attempt_ms: int | None = None
+    ) -> R:
+        """The answer of some broker. It is asked again while that can help; if the one before may have been carried
+        out, only when doing it twice is as good as once: `repeatable`."""
+        backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        if self._first_asked_ms is None:
+            self._first_asked_ms = self.runtime.clock.monotonic_ms()
+        while True:
+            for address in self._candidates():
+                try:
+                    connection = await self.connections.get(address)
+                    answer = await self._attempt(connection, method, request, response_type, attempt_ms)
+                except ConnectFailed:
+                    continue
+                except LograftError as error:
+                    self.connections.trouble[address] = str(error)
+                    if not error.retriable or (error.outcome_unknown and not repeatable):
+                        raise
+                    continue
+                self._preferred = address
+                self.connections.trouble.pop(address, None)
+                return answer
+            self._check_contact()
+            await self.runtime.clock.sleep_ms(backoff.next_ms())
+
+    def _check_contact(self) -> None:
+        """Give up if nobody is there, and nobody ever was."""
+        limit_ms = self._times.first_contact_ms
+        if limit_ms is None or self.connections.has_connected:
+            return
+        assert self._first_asked_ms is not None
+        if self.runtime.clock.monotonic_ms() - self._first_asked_ms >= limit_ms:
+            raise self.late(limit_ms, "no broker answered")
+
+    async def _attempt(
+        self,
+        connection: Connection,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        attempt_ms: int | None = None,
+    ) -> R:
+        attempt_ms = attempt_ms or self._times.attempt_ms
+        timeout = asyncio.timeout(attempt_ms / 1000)
+        try:
+            async with timeout:
+                return await call(connection, method, request, response_type)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise TimedOut(f"no answer within {attempt_ms} ms") from None
+
+    def _candidates(self) -> list[str]:
+        """Whom to ask, in this order: who answered last, others, and those given at first if nobody else does."""
+        brokers = list(dict.fromkeys([*self.view.addresses.values(), *self._bootstrap]))
+        self.runtime.rng.shuffle(brokers)
+        brokers.sort(key=lambda address: (address != self._preferred, not self.connections.is_open(address)))
+        return brokers
+
+    @contextlib.asynccontextmanager
+    async def within(self, timeout_ms: float, what: str) -> AsyncIterator[None]:
+        """A deadline for the block: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done, and why."""
+        timeout = asyncio.timeout(timeout_ms / 1000)
+        try:
+            async with timeout:
+                yield
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self.late(timeout_ms, what) from None
+
+    def late(self, timeout_ms: float, what: str) -> LograftError:
+        """The error for what could not be done in time."""
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in self.connections.trouble.items())
+        message = f"{what} within {timeout_ms:g} ms" + (f" ({reasons})" if reasons else "")
+        if any(self.connections.is_open(address) for address in self._candidates()):
+            return TimedOut(message)
+        return NoBrokerAvailable(f"{message}: is the cluster up, and are these its addresses?")
+
+    # -- following
+
+    async def run(self) -> None:
+        """Follow the topics that were asked for, until cancelled."""
+        backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._check_others(), name="metadata-check")
+            while True:
+                while not self._wanted:
+                    await self._wanted_changed.wait()
+                    self._wanted_changed.clear()
+                self._watched = self._next_watched()
+                self._better.clear()
+                try:
+                    await self._watch(self._watched, backoff)
+                except (ConnectFailed, LograftError, StreamError, DecodeError) as error:
+                    log.info("metadata_source_failed", address=self._watched, reason=str(error))
+                    await self.runtime.clock.sleep_ms(backoff.next_ms())
+
+    def _next_watched(self) -> str:
+        """Another than the last one that failed, if there is one; else who is known to answer."""
+        candidates = self._candidates()
+        others = [address for address in candidates if address != self._watched]
+        if self._better.is_set() or self._watched is None or not others:
+            return candidates[0]
+        return others[0]
+
+    async def _watch(self, address: str, backoff: Backoff) -> None:
+        """Follow what this node tells, until it is silent, gone, behind others, or other topics are wanted."""
+        connection = await self.connections.get(address)
+        silence = Silence(self.runtime.clock, self._times.silence_ms)
+        self._wanted_changed.clear()
+        stream = await self._open_watch(connection)
+        await until_first(
+            self._take_all(stream, silence, backoff),
+            self._tire(silence),
+            connection.broken.wait(),
+            self._better.wait(),
+            self._wanted_changed.wait(),
+        )
+
+    async def _open_watch(self, connection: Connection) -> Stream:
+        stream = connection.open(WATCH_CLUSTER)
+        request = pb.WatchRequest(topics=list(self._wanted))
+        # All of these topics are known by now, and how they were at the view's index or later.
+        if self.view.index:
+            request.from_index = self.view.index
+        await stream.send(request.SerializeToString())
+        await stream.half_close()
+        return stream
+
+    async def _take_all(self, stream: Stream, silence: Silence, backoff: Backoff) -> None:
+        while (data := await stream.receive()) is not None:
+            silence.heard()
+            backoff.succeeded()
+            self._take(pb.ClusterChange.FromString(data))
+        raise ConnectionLost("the broker ended the stream")
+
+    async def _tire(self, silence: Silence) -> None:
+        await silence.too_long()
+        raise TimedOut(f"nothing heard for {self._times.silence_ms} ms")
+
+    def _take(self, change: pb.ClusterChange) -> bool:
+        """Whether there was anything in it."""
+        is_newer = change.metadata_index > self.view.index
+        has_news = change.HasField("description") or any(
+            (change.brokers, change.removed_brokers, change.topics, change.deleted_topics)
+        )
+        self.view.take_change(change)
+        if has_news:
+            self._tell()
+        return is_newer and has_news
+
+    async def _check_others(self) -> None:
+        """Now and then ask another node: whoever is followed may be cut off from the controllers, and not know it."""
+        while True:
+            await self.runtime.clock.sleep_ms(self._times.check_every_ms)
+            others = [address for address in self._known_addresses() if address != self._watched]
+            if not self._wanted or not others:
+                continue
+            address = self.runtime.rng.choice(others)
+            with contextlib.suppress(ConnectFailed, LograftError, StreamError, DecodeError, TimeoutError):
+                async with asyncio.timeout(self._times.silence_ms / 1000):
+                    if await self._check(address):
+                        self._preferred = address
+                        self._better.set()
+
+    async def _check(self, address: str) -> bool:
+        stream = await self._open_watch(await self.connections.get(address))
+        try:
+            data = await stream.receive()
+        finally:
+            stream.reset()
+        return data is not None and self._take(pb.ClusterChange.FromString(data))
+
+    def _known_addresses(self) -> Iterable[str]:
+        return self.view.addresses.values() or self._bootstrap
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+def _error_in(description: pb.ClusterDescription, name: str) -> LograftError | None:
+    for topic in description.topics:
+        if topic.name == name and topic.HasField("error"):
+            return error_of(topic.error)
+    return None

@@ -1,0 +1,133 @@
+"""The cluster as a client knows it: where brokers are, which topics there are, who leads each partition. Pure.
+
+It is told by descriptions and changes from any node, which may come late, and by the hints in errors. Nothing that is
+older than what is known is taken: leaders go by leader epoch, all else by the index of the metadata log.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lograft.proto import cluster_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a partition, and since which epoch. `broker_id` None: nobody does."""
+
+    broker_id: int | None
+    epoch: int
+
+
+@dataclass(slots=True)
+class TopicView:
+    """One topic. `leaders` are by partition. `as_of`: the metadata index at which this was last told."""
+
+    id: bytes
+    name: str
+    as_of: int
+    leaders: list[Leader] = field(default_factory=list)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leaders)
+
+
+class ClusterView:
+    """`index`: all up to there is known, of the topics that were asked for."""
+
+    def __init__(self) -> None:
+        self.index = 0
+        self.addresses: dict[int, str] = {}
+        self._by_name: dict[str, TopicView] = {}
+        self._by_id: dict[bytes, TopicView] = {}
+
+    # -- asking
+
+    def topic(self, name: str) -> TopicView | None:
+        return self._by_name.get(name)
+
+    def topic_of_id(self, topic_id: bytes) -> TopicView | None:
+        return self._by_id.get(topic_id)
+
+    def leader(self, topic_id: bytes, partition: int) -> Leader | None:
+        """None: there is no such partition, as far as is known."""
+        topic = self._by_id.get(topic_id)
+        return topic.leaders[partition] if topic is not None and partition < len(topic.leaders) else None
+
+    # -- telling
+
+    def take_description(self, description: pb.ClusterDescription) -> None:
+        """All there is, of the topics that were asked for."""
+        if description.metadata_index < self.index:
+            return
+        self.index = description.metadata_index
+        self.addresses = {broker.id: broker.address for broker in description.brokers}
+        told = [topic.id for topic in description.topics if topic.id]
+        for topic in list(self._by_id.values()):
+            if topic.id not in told and topic.as_of <= description.metadata_index:
+                self._forget(topic)
+        self._take_topics(description.topics, description.metadata_index)
+
+    def take_change(self, change: pb.ClusterChange) -> None:
+        if change.HasField("description"):
+            self.take_description(change.description)
+        self.index = max(self.index, change.metadata_index)
+        for broker_id in change.removed_brokers:
+            self.addresses.pop(broker_id, None)
+        self.addresses.update((broker.id, broker.address) for broker in change.brokers)
+        for topic_id in change.deleted_topics:
+            topic = self._by_id.get(topic_id)
+            if topic is not None:
+                self._forget(topic)
+        self._take_topics(change.topics, change.metadata_index)
+
+    def take_some(self, description: pb.ClusterDescription) -> None:
+        """What a node says of some topics that were not asked for before; it says nothing of the others."""
+        index = description.metadata_index
+        # What happened to these topics since then is not known, whatever is of the others.
+        self.index = min(self.index, index) if self.index else index
+        for broker in description.brokers:
+            self.addresses.setdefault(broker.id, broker.address)
+        for topic in description.topics:
+            known = self._by_name.get(topic.name)
+            if topic.HasField("error") and known is not None and known.as_of <= description.metadata_index:
+                self._forget(known)
+        self._take_topics(description.topics, description.metadata_index)
+
+    def take_hint(self, topic_id: bytes, partition: int, leader_id: int, epoch: int, address: str | None) -> bool:
+        """Some broker names a leader. Whether that is news."""
+        known = self.leader(topic_id, partition)
+        if known is None or epoch <= known.epoch:
+            return False
+        self._by_id[topic_id].leaders[partition] = Leader(leader_id, epoch)
+        if address:
+            self.addresses.setdefault(leader_id, address)
+        return True
+
+    def _take_topics(self, topics: Iterable[pb.Topic], index: int) -> None:
+        for told in topics:
+            if told.HasField("error"):
+                continue
+            topic = self._by_id.get(told.id)
+            if topic is None:
+                named = self._by_name.get(told.name)
+                if named is not None and named.as_of > index:
+                    continue  # it was deleted, and there is another one of its name
+                if named is not None:
+                    self._forget(named)
+                topic = self._by_id[told.id] = self._by_name[told.name] = TopicView(told.id, told.name, index)
+            topic.as_of = max(topic.as_of, index)
+            for partition in told.partitions:
+                _take_partition(topic, partition)
+
+    def _forget(self, topic: TopicView) -> None:
+        del self._by_id[topic.id]
+        if self._by_name.get(topic.name) is topic:
+            del self._by_name[topic.name]
+
+
+def _take_partition(topic: TopicView, told: pb.Partition) -> None:
+    while len(topic.leaders) <= told.number:
+        topic.leaders.append(Leader(None, -1))
+    if told.leader_epoch > topic.leaders[told.number].epoch:
+        topic.leaders[told.number] = Leader(told.leader if told.HasField("leader") else None, told.leader_epoch)

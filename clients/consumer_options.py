@@ -1,0 +1,46 @@
+"""What a consumer can be told when it is made. Pure."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from lograft.clients.errors import InvalidArgument
+from lograft.clients.fetched_partition import Anchor
+
+_RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
+
+
+class ConsumerKeywords(TypedDict, total=False):
+    """The keyword arguments of a consumer; what they mean is said in `ConsumerOptions`."""
+
+    auto_offset_reset: str
+    max_poll_records: int
+    fetch_buffer_bytes: int
+    fetch_partition_bytes: int
+    request_timeout_ms: int
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, or
+    `none`, which is an error. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is fetched
+    ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for whatever
+    asks a broker and is not told how long it may take."""
+
+    auto_offset_reset: str = "latest"
+    max_poll_records: int = 500
+    fetch_buffer_bytes: int = 16 * 1024 * 1024
+    fetch_partition_bytes: int = 1024 * 1024
+    request_timeout_ms: int = 30_000
+    client_id: str = "lograft-python"
+
+    def __post_init__(self) -> None:
+        if self.auto_offset_reset not in _RESETS:
+            raise InvalidArgument(f"auto_offset_reset is {self.auto_offset_reset!r}: give {', '.join(_RESETS)}")
+        for name in ("max_poll_records", "fetch_buffer_bytes", "fetch_partition_bytes", "request_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise InvalidArgument(f"{name} is {getattr(self, name)}: give a number above 0")
+
+    @property
+    def reset(self) -> Anchor | None:
+        return _RESETS[self.auto_offset_reset]

@@ -1,0 +1,217 @@
+"""What can go wrong for who uses lograft: `LograftError`, and one class per cause.
+
+A class's name is that of its code: UNKNOWN_TOPIC is `UnknownTopic`. The first ones come from servers, and mean what
+`lograft.proto.errors` says; the last are the client's own.
+"""
+
+from typing import ClassVar
+
+from google.protobuf.message import DecodeError
+
+from lograft.proto.errors import ERRORS
+from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.runtime.network import Status, StreamError
+
+
+class LograftError(Exception):
+    """Something was refused, or failed.
+
+    `retriable`: the same can succeed later. `outcome_unknown`: it may have been done all the same; if not set, nothing
+    was done. `message` names the cause, and where there is one the remedy. For OFFSET_OUT_OF_RANGE `valid_start` and
+    `valid_end` are the offsets that are there, the end excluded.
+    """
+
+    code: ClassVar[str] = "INTERNAL"
+    retriable: ClassVar[bool] = False
+    outcome_unknown: bool = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        outcome_unknown: bool | None = None,
+        leader_id: int | None = None,
+        leader_address: str | None = None,
+        leader_epoch: int | None = None,
+        valid_start: int | None = None,
+        valid_end: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if outcome_unknown is not None:
+            self.outcome_unknown = outcome_unknown
+        self.leader_id = leader_id
+        self.leader_address = leader_address
+        self.leader_epoch = leader_epoch
+        self.valid_start = valid_start
+        self.valid_end = valid_end
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+_CLASSES: dict[str, type[LograftError]] = {}
+
+
+class ServerError(LograftError):
+    """What a server says. A subclass for each code; this one for codes that only a later version knows."""
+
+    def __init_subclass__(cls) -> None:
+        """The code follows from the name, and what it means from the table."""
+        cls.code = "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in cls.__name__)[1:]
+        meaning = next(row for row in ERRORS.values() if row.name == cls.code)
+        cls.retriable, cls.outcome_unknown = meaning.retriable, meaning.outcome_unknown
+        cls.__doc__ = f"{meaning.meaning[0].upper()}{meaning.meaning[1:]}."
+        _CLASSES[cls.code] = cls
+
+
+# fmt: off
+class Internal(ServerError): ...
+class InvalidRequest(ServerError): ...
+class TimedOut(ServerError): ...
+class Unavailable(ServerError): ...
+class StorageFailed(ServerError): ...
+class Loading(ServerError): ...
+class NotController(ServerError): ...
+class NotLeader(ServerError): ...
+class LeaderNotAvailable(ServerError): ...
+class FencedLeaderEpoch(ServerError): ...
+class UnknownLeaderEpoch(ServerError): ...
+class StaleBrokerEpoch(ServerError): ...
+class UnknownTopic(ServerError): ...
+class UnknownTopicId(ServerError): ...
+class UnknownPartition(ServerError): ...
+class TopicAlreadyExists(ServerError): ...
+class InvalidTopic(ServerError): ...
+class InvalidConfig(ServerError): ...
+class OffsetOutOfRange(ServerError): ...
+class OffsetNotAvailable(ServerError): ...
+class NotEnoughReplicas(ServerError): ...
+class NotEnoughReplicasAfterAppend(ServerError): ...
+class CorruptBatch(ServerError): ...
+class BatchTooLarge(ServerError): ...
+class InvalidRecord(ServerError): ...
+class InvalidTimestamp(ServerError): ...
+class UnsupportedFormat(ServerError): ...
+class UnknownProducerId(ServerError): ...
+class OutOfOrderSequence(ServerError): ...
+class DuplicateSequence(ServerError): ...
+class InvalidProducerEpoch(ServerError): ...
+class StalePartitionEpoch(ServerError): ...
+class IneligibleReplica(ServerError): ...
+class UnknownBroker(ServerError): ...
+class DuplicateBroker(ServerError): ...
+class WrongCluster(ServerError): ...
+class UnsupportedFeatureLevel(ServerError): ...
+class InvalidPartitions(ServerError): ...
+class InvalidReplicas(ServerError): ...
+class NotEnoughBrokers(ServerError): ...
+class InvalidReassignment(ServerError): ...
+class NoReassignment(ServerError): ...
+class ElectionNotNeeded(ServerError): ...
+class PreferredLeaderNotAvailable(ServerError): ...
+class EligibleLeaderNotAvailable(ServerError): ...
+class BrokerInUse(ServerError): ...
+class ControllerMoved(ServerError): ...
+class InvalidQuorumChange(ServerError): ...
+class QuorumChangeNotNow(ServerError): ...
+# fmt: on
+
+
+# -- the client's own
+
+
+class NoBrokerAvailable(LograftError):
+    """No broker could be reached in the time there was; nothing was done."""
+
+    code = "NO_BROKER_AVAILABLE"
+    retriable = True
+    outcome_unknown = False
+
+
+class ConnectionLost(LograftError):
+    """The connection was lost before the answer came."""
+
+    code = "CONNECTION_LOST"
+    retriable = True
+
+
+class BufferFull(LograftError):
+    """The producer's buffer stayed full for `max_block_ms`; the record was not taken."""
+
+    code = "BUFFER_FULL"
+    retriable = True
+    outcome_unknown = False
+
+
+class DeliveryTimedOut(LograftError):
+    """A record was not acknowledged within `delivery_timeout_ms`. `outcome_unknown` says whether it may be stored."""
+
+    code = "DELIVERY_TIMED_OUT"
+    retriable = True
+
+
+class ClientClosed(LograftError):
+    """The client is closed, or was never started; nothing was done."""
+
+    code = "CLIENT_CLOSED"
+    outcome_unknown = False
+
+
+class InvalidArgument(LograftError, ValueError):
+    """A parameter that cannot be: the message says which, and what can."""
+
+    code = "INVALID_ARGUMENT"
+    outcome_unknown = False
+
+
+class NotAssigned(LograftError):
+    """The consumer has no such partition: assign it first."""
+
+    code = "NOT_ASSIGNED"
+    outcome_unknown = False
+
+
+# -- from the wire
+
+
+def error_of(detail: ErrorDetail) -> LograftError:
+    """What `detail` says."""
+    meaning = ERRORS.get(detail.code)
+    of_class: type[LograftError] = ServerError
+    message = detail.message
+    if meaning is not None and meaning.name in _CLASSES:
+        of_class = _CLASSES[meaning.name]
+    else:
+        message = f"error {detail.code}, unknown to this version: {message}"
+    return of_class(
+        message,
+        leader_id=detail.leader_id if detail.HasField("leader_id") else None,
+        leader_address=detail.leader_address if detail.HasField("leader_address") else None,
+        leader_epoch=detail.leader_epoch if detail.HasField("leader_epoch") else None,
+        valid_start=detail.valid_start if detail.HasField("valid_start") else None,
+        valid_end=detail.valid_end if detail.HasField("valid_end") else None,
+    )
+
+
+# What a status without a detail says. It comes from below: from the network, or from what is no lograft broker at all.
+_BY_STATUS: dict[Status, type[LograftError]] = {
+    Status.INVALID_ARGUMENT: InvalidRequest,
+    Status.UNIMPLEMENTED: InvalidRequest,
+    Status.RESOURCE_EXHAUSTED: InvalidRequest,
+    Status.DEADLINE_EXCEEDED: TimedOut,
+    Status.INTERNAL: Internal,
+}
+
+
+def error_of_stream(error: StreamError, *, was_sent: bool = True) -> LograftError:
+    """Why a call failed whose stream ended with `error`. `was_sent`: the request may have reached the server."""
+    if error.detail:
+        try:
+            return error_of(ErrorDetail.FromString(error.detail))
+        except DecodeError:
+            pass
+    of_class = _BY_STATUS.get(error.status)
+    if of_class is not None:
+        return of_class(str(error))
+    return ConnectionLost(str(error)) if was_sent else Unavailable(str(error))

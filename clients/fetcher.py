@@ -1,0 +1,189 @@
+"""Brings a consumer the records of its partitions from the brokers that lead them."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from lograft.clients.calling import Backoff
+from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.errors import LograftError, OffsetOutOfRange, UnknownTopicId
+from lograft.clients.fetch_line import FetchLine, FetchSettings, Subscription
+from lograft.clients.fetched_partition import Anchor, FetchedPartition
+from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetLookup, OffsetQuestion
+from lograft.clients.topic_partition import TopicPartition
+from lograft.proto import log_pb2 as pb
+
+_FIRST_RETRY_MS = 20
+_LAST_RETRY_MS = 500
+_RETRY_MS = 100  # a partition that was refused; sooner if another leader is heard of
+_LOOK_EVERY_MS = 1000
+
+_KINDS: dict[Anchor, pb.ListOffsetsRequest.Kind] = {Anchor.EARLIEST: EARLIEST, Anchor.LATEST: LATEST}
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """Where a partition is fetched from, if it is, and when it may be tried again."""
+
+    line: FetchLine | None = None
+    subscription: Subscription | None = None
+    retry_at_ms: float = 0
+    refused_epoch: int = -1
+
+
+class Fetcher:
+    """`partitions` are those to be fetched; call `wake` after any change to them. `news` is set whenever there may be
+    something to take, and then another takes its place. `reset`: where to go on when an offset is not there; None: that
+    is an error."""
+
+    def __init__(self, cluster: ClusterClient, settings: FetchSettings, reset: Anchor | None) -> None:
+        self.partitions: dict[TopicPartition, FetchedPartition] = {}
+        self.news = asyncio.Event()
+        self._cluster = cluster
+        self._clock = cluster.runtime.clock
+        self._rng = cluster.runtime.rng
+        self._settings = settings
+        self._reset = reset
+        self._lookup = OffsetLookup(cluster)
+        self._places: dict[FetchedPartition, _Place] = {}
+        self._lines: dict[int, FetchLine] = {}
+        self._woken = asyncio.Event()
+        self._has_anchors = asyncio.Event()
+        cluster.listen(self._woken.set)
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def records_taken(self) -> None:
+        """Some were handed to the user: there may be room for more."""
+        for line in self._lines.values():
+            line.records_taken()
+
+    async def run(self) -> None:
+        """Fetch, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._find_positions(), name="find-positions")
+            while True:
+                self._woken.clear()
+                wake_ms = self._dispatch(group)
+                self.tell()
+                delay_ms = max(wake_ms - self._clock.monotonic_ms(), 0)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(delay_ms / 1000):
+                        await self._woken.wait()
+
+    def tell(self) -> None:
+        self.news.set()
+        self.news = asyncio.Event()
+
+    def _dispatch(self, group: asyncio.TaskGroup) -> float:
+        """Subscribe what is to be fetched where it is led. When to look again at the latest."""
+        now_ms = self._clock.monotonic_ms()
+        wake_ms: float = now_ms + _LOOK_EVERY_MS
+        for gone in [each for each in self._places if self.partitions.get(each.name) is not each]:
+            self._leave(self._places.pop(gone))
+        for partition in self.partitions.values():
+            place = self._places.setdefault(partition, _Place())
+            if partition.anchor is not None:
+                self._has_anchors.set()
+            wake_ms = min(wake_ms, self._settle(partition, place, now_ms, group))
+        return wake_ms
+
+    def _settle(self, partition: FetchedPartition, place: _Place, now_ms: float, group: asyncio.TaskGroup) -> float:
+        """See to it that the partition is fetched from where it should be. When to look at it again."""
+        leader = self._cluster.view.leader(partition.topic_id, partition.name.partition)
+        if leader is None:
+            partition.failure = UnknownTopicId(f"topic {partition.name.topic!r} was deleted")
+        if not partition.wants_data or leader is None or leader.broker_id is None:
+            self._leave(place)
+            return float("inf")
+        if self._is_served(place, leader.broker_id, leader.epoch):
+            return float("inf")
+        self._leave(place)
+        # Whoever refused it has heard of a newer epoch, or there is somebody else to ask: no reason to wait.
+        if now_ms < place.retry_at_ms and leader.epoch <= place.refused_epoch:
+            return place.retry_at_ms
+        place.line = self._line(leader.broker_id, group)
+        place.subscription = place.line.subscribe(partition, leader.epoch)
+        return float("inf")
+
+    def _is_served(self, place: _Place, broker_id: int, epoch: int) -> bool:
+        line, subscription = place.line, place.subscription
+        if line is None or subscription is None or not line.is_subscribed(subscription):
+            return False
+        return line.broker_id == broker_id and subscription.leader_epoch == epoch and subscription.is_current
+
+    def _leave(self, place: _Place) -> None:
+        if place.line is not None and place.subscription is not None:
+            place.line.unsubscribe(place.subscription)
+        place.line = place.subscription = None
+
+    def _line(self, broker_id: int, group: asyncio.TaskGroup) -> FetchLine:
+        line = self._lines.get(broker_id)
+        if line is None:
+            line = FetchLine(self._cluster, broker_id, self._settings, self)
+            self._lines[broker_id] = line
+            group.create_task(line.run(), name=f"fetch-from-{broker_id}")
+        return line
+
+    # -- what lines tell
+
+    def arrived(self) -> None:
+        self.tell()
+
+    def stream_lost(self) -> None:
+        self._woken.set()
+
+    def refused(self, subscription: Subscription, error: LograftError) -> None:
+        partition = subscription.partition
+        place = self._places.get(partition)
+        if place is None:
+            return
+        if isinstance(error, OffsetOutOfRange):
+            if self._reset is None:
+                partition.failure = error
+            else:
+                partition.seek_anchor(self._reset)
+        elif error.retriable:
+            place.refused_epoch = subscription.leader_epoch
+            place.retry_at_ms = self._clock.monotonic_ms() + self._rng.uniform(_RETRY_MS / 2, _RETRY_MS)
+            self._cluster.hinted(partition.topic_id, partition.name.partition, error)
+        else:
+            partition.failure = error
+        self._woken.set()
+
+    # -- positions that only brokers know
+
+    async def _find_positions(self) -> None:
+        backoff = Backoff(self._rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        while True:
+            await self._has_anchors.wait()
+            asked = {name: partition for name, partition in self.partitions.items() if partition.anchor is not None}
+            if not asked:
+                self._has_anchors.clear()
+                continue
+            if await self._find(asked):
+                backoff.succeeded()
+            else:
+                await self._clock.sleep_ms(backoff.next_ms())
+
+    async def _find(self, asked: dict[TopicPartition, FetchedPartition]) -> bool:
+        """Whether all of them were found."""
+        generations = {name: partition.generation for name, partition in asked.items()}
+        questions = {
+            name: OffsetQuestion(partition.topic_id, _KINDS[partition.anchor])
+            for name, partition in asked.items()
+            if partition.anchor is not None
+        }
+        answers = await self._lookup.ask(questions)
+        for name, partition in asked.items():
+            if partition.generation != generations[name] or partition.anchor is None:
+                continue  # it was told to be elsewhere meanwhile
+            position = answers.found.get(name)
+            if position is not None:
+                partition.found(position)
+            elif name in answers.errors:
+                partition.failure = answers.errors[name]
+                partition.anchor = None
+        self._woken.set()
+        return all(name in answers.found or name in answers.errors for name in asked)

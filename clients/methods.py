@@ -1,0 +1,30 @@
+"""The methods of the services that clients use, by their gRPC paths. Pure."""
+
+_LOG = "/lograft.v1.Log/"
+
+PRODUCE = _LOG + "Produce"
+FETCH = _LOG + "Fetch"
+LIST_OFFSETS = _LOG + "ListOffsets"
+INIT_PRODUCER = _LOG + "InitProducer"
+
+_CLUSTER = "/lograft.v1.Cluster/"
+
+DESCRIBE_CLUSTER = _CLUSTER + "Describe"
+WATCH_CLUSTER = _CLUSTER + "Watch"
+
+_ADMIN = "/lograft.v1.Admin/"
+
+CREATE_TOPICS = _ADMIN + "CreateTopics"
+DELETE_TOPICS = _ADMIN + "DeleteTopics"
+CREATE_PARTITIONS = _ADMIN + "CreatePartitions"
+DESCRIBE_CONFIGS = _ADMIN + "DescribeConfigs"
+ALTER_CONFIGS = _ADMIN + "AlterConfigs"
+ALTER_REASSIGNMENTS = _ADMIN + "AlterReassignments"
+LIST_REASSIGNMENTS = _ADMIN + "ListReassignments"
+ELECT_LEADERS = _ADMIN + "ElectLeaders"
+UNREGISTER_BROKER = _ADMIN + "UnregisterBroker"
+DESCRIBE_QUORUM = _ADMIN + "DescribeQuorum"
+ADD_VOTER = _ADMIN + "AddVoter"
+REMOVE_VOTER = _ADMIN + "RemoveVoter"
+REPLACE_VOTER = _ADMIN + "ReplaceVoter"
+TRANSFER_LEADERSHIP = _ADMIN + "TransferLeadership"

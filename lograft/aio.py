@@ -1,0 +1,7 @@
+"""The clients for asyncio: the same as those of `lograft`, awaitable."""
+
+from lograft.clients.aio_admin import Admin
+from lograft.clients.aio_consumer import Consumer
+from lograft.clients.aio_producer import Delivery, Producer
+
+__all__ = ["Admin", "Consumer", "Delivery", "Producer"]

@@ -1,0 +1,313 @@
+from lograft.proto import errors_pb2 as _errors_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Acks(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACKS_ALL: _ClassVar[Acks]
+    ACKS_LEADER: _ClassVar[Acks]
+    ACKS_NONE: _ClassVar[Acks]
+ACKS_ALL: Acks
+ACKS_LEADER: Acks
+ACKS_NONE: Acks
+
+class ProduceRequest(_message.Message):
+    __slots__ = ("acks", "timeout_ms", "items", "client_id")
+    class Item(_message.Message):
+        __slots__ = ("number", "topic_id", "partition", "leader_epoch", "batch")
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        BATCH_FIELD_NUMBER: _ClassVar[int]
+        number: int
+        topic_id: bytes
+        partition: int
+        leader_epoch: int
+        batch: bytes
+        def __init__(self, number: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    acks: Acks
+    timeout_ms: int
+    items: _containers.RepeatedCompositeFieldContainer[ProduceRequest.Item]
+    client_id: str
+    def __init__(self, acks: _Optional[_Union[Acks, str]] = ..., timeout_ms: _Optional[int] = ..., items: _Optional[_Iterable[_Union[ProduceRequest.Item, _Mapping]]] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class ProduceResponse(_message.Message):
+    __slots__ = ("results",)
+    class Result(_message.Message):
+        __slots__ = ("number", "base_offset", "append_time", "log_start", "error")
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        APPEND_TIME_FIELD_NUMBER: _ClassVar[int]
+        LOG_START_FIELD_NUMBER: _ClassVar[int]
+        ERROR_FIELD_NUMBER: _ClassVar[int]
+        number: int
+        base_offset: int
+        append_time: int
+        log_start: int
+        error: _errors_pb2.ErrorDetail
+        def __init__(self, number: _Optional[int] = ..., base_offset: _Optional[int] = ..., append_time: _Optional[int] = ..., log_start: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ProduceResponse.Result]
+    def __init__(self, results: _Optional[_Iterable[_Union[ProduceResponse.Result, _Mapping]]] = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("add", "remove", "seek", "credit_bytes", "client_id")
+    class Add(_message.Message):
+        __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "offset", "max_bytes")
+        HANDLE_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+        handle: int
+        topic_id: bytes
+        partition: int
+        leader_epoch: int
+        offset: int
+        max_bytes: int
+        def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    class Seek(_message.Message):
+        __slots__ = ("handle", "offset", "number")
+        HANDLE_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        handle: int
+        offset: int
+        number: int
+        def __init__(self, handle: _Optional[int] = ..., offset: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    SEEK_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    add: _containers.RepeatedCompositeFieldContainer[FetchRequest.Add]
+    remove: _containers.RepeatedScalarFieldContainer[int]
+    seek: _containers.RepeatedCompositeFieldContainer[FetchRequest.Seek]
+    credit_bytes: int
+    client_id: str
+    def __init__(self, add: _Optional[_Iterable[_Union[FetchRequest.Add, _Mapping]]] = ..., remove: _Optional[_Iterable[int]] = ..., seek: _Optional[_Iterable[_Union[FetchRequest.Seek, _Mapping]]] = ..., credit_bytes: _Optional[int] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class FetchResponse(_message.Message):
+    __slots__ = ("data",)
+    class Data(_message.Message):
+        __slots__ = ("handle", "seek", "batches", "next_offset", "high_watermark", "log_start", "error")
+        HANDLE_FIELD_NUMBER: _ClassVar[int]
+        SEEK_FIELD_NUMBER: _ClassVar[int]
+        BATCHES_FIELD_NUMBER: _ClassVar[int]
+        NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+        LOG_START_FIELD_NUMBER: _ClassVar[int]
+        ERROR_FIELD_NUMBER: _ClassVar[int]
+        handle: int
+        seek: int
+        batches: bytes
+        next_offset: int
+        high_watermark: int
+        log_start: int
+        error: _errors_pb2.ErrorDetail
+        def __init__(self, handle: _Optional[int] = ..., seek: _Optional[int] = ..., batches: _Optional[bytes] = ..., next_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: _containers.RepeatedCompositeFieldContainer[FetchResponse.Data]
+    def __init__(self, data: _Optional[_Iterable[_Union[FetchResponse.Data, _Mapping]]] = ...) -> None: ...
+
+class ReadRangeRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "start", "end", "max_message_bytes")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    start: int
+    end: int
+    max_message_bytes: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+
+class ReadRangeResponse(_message.Message):
+    __slots__ = ("batches", "start_offset", "next_offset", "high_watermark", "is_last")
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    batches: bytes
+    start_offset: int
+    next_offset: int
+    high_watermark: int
+    is_last: bool
+    def __init__(self, batches: _Optional[bytes] = ..., start_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., is_last: _Optional[bool] = ...) -> None: ...
+
+class Header(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: bytes
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class NewRecord(_message.Message):
+    __slots__ = ("key", "value", "headers", "timestamp")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    value: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    timestamp: int
+    def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class AppendRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "records", "acks", "timeout_ms")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    records: _containers.RepeatedCompositeFieldContainer[NewRecord]
+    acks: Acks
+    timeout_ms: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., records: _Optional[_Iterable[_Union[NewRecord, _Mapping]]] = ..., acks: _Optional[_Union[Acks, str]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class AppendResponse(_message.Message):
+    __slots__ = ("base_offset", "append_time", "log_start")
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    base_offset: int
+    append_time: int
+    log_start: int
+    def __init__(self, base_offset: _Optional[int] = ..., append_time: _Optional[int] = ..., log_start: _Optional[int] = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "offset", "max_records", "max_bytes", "wait_ms")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    offset: int
+    max_records: int
+    max_bytes: int
+    wait_ms: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class StoredRecord(_message.Message):
+    __slots__ = ("offset", "timestamp", "key", "value", "headers")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    timestamp: int
+    key: bytes
+    value: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    def __init__(self, offset: _Optional[int] = ..., timestamp: _Optional[int] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ...) -> None: ...
+
+class ReadResponse(_message.Message):
+    __slots__ = ("records", "next_offset", "high_watermark", "log_start")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[StoredRecord]
+    next_offset: int
+    high_watermark: int
+    log_start: int
+    def __init__(self, records: _Optional[_Iterable[_Union[StoredRecord, _Mapping]]] = ..., next_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsRequest(_message.Message):
+    __slots__ = ("items",)
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNSPECIFIED: _ClassVar[ListOffsetsRequest.Kind]
+        EARLIEST: _ClassVar[ListOffsetsRequest.Kind]
+        LATEST: _ClassVar[ListOffsetsRequest.Kind]
+        AT_TIME: _ClassVar[ListOffsetsRequest.Kind]
+        GREATEST_TIME: _ClassVar[ListOffsetsRequest.Kind]
+    UNSPECIFIED: ListOffsetsRequest.Kind
+    EARLIEST: ListOffsetsRequest.Kind
+    LATEST: ListOffsetsRequest.Kind
+    AT_TIME: ListOffsetsRequest.Kind
+    GREATEST_TIME: ListOffsetsRequest.Kind
+    class Item(_message.Message):
+        __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "kind", "timestamp")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        topic_id: bytes
+        partition: int
+        leader_epoch: int
+        kind: ListOffsetsRequest.Kind
+        timestamp: int
+        def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., kind: _Optional[_Union[ListOffsetsRequest.Kind, str]] = ..., timestamp: _Optional[int] = ...) -> None: ...
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[ListOffsetsRequest.Item]
+    def __init__(self, items: _Optional[_Iterable[_Union[ListOffsetsRequest.Item, _Mapping]]] = ...) -> None: ...
+
+class ListOffsetsResponse(_message.Message):
+    __slots__ = ("results",)
+    class Result(_message.Message):
+        __slots__ = ("offset", "timestamp", "leader_epoch", "error")
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        ERROR_FIELD_NUMBER: _ClassVar[int]
+        offset: int
+        timestamp: int
+        leader_epoch: int
+        error: _errors_pb2.ErrorDetail
+        def __init__(self, offset: _Optional[int] = ..., timestamp: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ListOffsetsResponse.Result]
+    def __init__(self, results: _Optional[_Iterable[_Union[ListOffsetsResponse.Result, _Mapping]]] = ...) -> None: ...
+
+class InitProducerRequest(_message.Message):
+    __slots__ = ("client_id",)
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    def __init__(self, client_id: _Optional[str] = ...) -> None: ...
+
+class InitProducerResponse(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,109 @@
+"""Processes of this machine that are not ours to wait for: started, recognised later by whoever asks, signalled."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from lograft.runtime.machine import boot_id
+
+_LOOK_SECONDS = 0.02
+_STOPPED_STATES = ("T", "t")
+_DEAD_STATES = ("Z", "X", "x")
+
+
+class ProcessState(Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """Of one process, for ever: ids are given out anew, but no two processes have both the same id and the same start.
+
+    `started` counts the kernel's ticks since it booted; `boot` says which time that was.
+    """
+
+    process_id: int
+    started: int
+    boot: str
+
+    @property
+    def state(self) -> ProcessState:
+        found = _stat(self.process_id)
+        if found is None or found[1] != self.started or self.boot != boot_id():
+            return ProcessState.GONE
+        letter = found[0]
+        if letter in _DEAD_STATES:
+            return ProcessState.GONE
+        return ProcessState.PAUSED if letter in _STOPPED_STATES else ProcessState.RUNNING
+
+    def send(self, signal_number: signal.Signals) -> bool:
+        """False if it is gone."""
+        # The descriptor stays with this very process, should it end and its id be given to another meanwhile.
+        try:
+            descriptor = os.pidfd_open(self.process_id)
+        except ProcessLookupError:
+            return False
+        try:
+            if self.state is ProcessState.GONE:
+                return False
+            signal.pidfd_send_signal(descriptor, signal_number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def start_process(
+    arguments: Sequence[str], *, output_path: str, directory: str, variables: Mapping[str, str]
+) -> ProcessIdentity:
+    """Start a program that lives on when this process ends, and has nothing open of what this process has open.
+
+    It has a session of its own (no Ctrl+C of ours reaches it), no input, and its output is added to a file.
+    """
+    with open(output_path, "ab") as output:
+        process = subprocess.Popen(
+            arguments, cwd=directory, env=dict(variables), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            close_fds=True, start_new_session=True,
+        )  # fmt: skip
+    _children.append(process)
+    found = _stat(process.pid)
+    assert found is not None, "a child is there until it is waited for"
+    return ProcessIdentity(process.pid, found[1], boot_id())
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, every_seconds: float = _LOOK_SECONDS) -> bool:
+    """Whether `condition` came to hold in time; it is looked at now and then."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        left_seconds = deadline - time.monotonic()
+        if left_seconds <= 0:
+            return False
+        time.sleep(min(every_seconds, left_seconds))
+    return True
+
+
+# Kept, so that those which end while we live do not stay behind as zombies.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def reap_children() -> None:
+    """Take leave of those started here that have ended."""
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def _stat(process_id: int) -> tuple[str, int] | None:
+    """A process's state, as the kernel's letter for it, and when it was started; None if there is no such process."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        with open(f"/proc/{process_id}/stat", encoding="utf-8", errors="replace") as file:
+            # The name, in parentheses, may have anything in it.
+            fields = file.read().rpartition(")")[2].split()
+        return fields[0], int(fields[19])
+    return None

@@ -1,0 +1,226 @@
+"""Commands and clients against a cluster of three real nodes: what a person types, and what a program does."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.server_processes import variables
+
+from lograft import Admin, Consumer, Producer, TopicPartition, errors
+from lograft.clients.admin_types import ConfigKind, ElectionKind, NewTopic
+
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+DEADLINE_SECONDS = 120
+
+
+class Cluster:
+    """Three nodes, and the command line."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
+        self.port = port
+        self.bootstrap = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
+
+    def run(self, *arguments: str, data: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            [sys.executable, "-m", "lograft", *arguments],
+            input=data,
+            capture_output=True,
+            check=False,
+            timeout=DEADLINE_SECONDS,
+            env=variables(LOGRAFT_BOOTSTRAP=self.bootstrap),
+        )
+
+    def done(self, *arguments: str, data: bytes = b"") -> str:
+        """What it wrote to standard output."""
+        result = self.run(*arguments, data=data)
+        assert result.returncode == 0, result.stderr.decode()
+        return result.stdout.decode()
+
+    def refused(self, *arguments: str, data: bytes = b"") -> str:
+        """What it wrote to standard error: a cause, and a remedy."""
+        result = self.run(*arguments, data=data)
+        message = result.stderr.decode()
+        assert result.returncode == 1, message
+        assert "Traceback" not in message
+        assert "\nRemedy: " in "\n" + message
+        return message
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.done(*arguments, "-o", "json"))
+
+    def dev(self, *arguments: str) -> None:
+        self.done("dev", *arguments, "--data-dir", str(self.directory))
+
+
+def _free_port() -> int:
+    """The first of thirty that nobody has."""
+    for base in range(17_000 + _worker % 8 * 600 + os.getpid() * 40 % 600, 32_000, 40):
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            for port in range(base, base + 30):
+                probe = probes.enter_context(contextlib.closing(socket.socket()))
+                probe.bind(("127.0.0.1", port))
+            return base
+    raise AssertionError("no ports")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The nodes are gone in the end, whatever became of the tests."""
+    made = Cluster(tmp_path_factory.mktemp("cluster") / "nodes", _free_port())
+    try:
+        made.dev("up", "--detach", "--port", str(made.port))
+        yield made
+    finally:
+        made.run("dev", "down", "--data-dir", str(made.directory))
+
+
+def test_a_topics_life_at_the_command_line(cluster: Cluster) -> None:
+    assert cluster.done("create", "topic", "life", "--partitions", "2", "--config", "retention.ms=1000") == (
+        "topic/life created\n"
+    )
+    assert "already" in cluster.refused("create", "topic", "life")
+    assert "retention.mss" in cluster.refused("create", "topic", "other", "--config", "retention.mss=1")
+    topic = cluster.json("get", "topic", "life")
+    assert topic["spec"] == {"partitions": 2, "replicas": 3, "config": {"retention.ms": "1000"}}
+    assert cluster.done("get", "t/life", "-o", "name") == "topic/life\n"
+    described = cluster.done("describe", "topic", "life")
+    assert "retention.ms" in described
+    assert "Partitions:" in described
+    assert cluster.done("delete", "topic", "life", "--yes") == "topic/life deleted\n"
+    assert "life" in cluster.refused("get", "topic", "life")
+    assert "life" in cluster.refused("delete", "topic", "life", "--yes")
+
+
+def test_records_in_and_out_of_pipes(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "pipes", "--partitions", "1")
+    values = [b'{"id": %d, "text": "\xc3\xa4 %d"}' % (number % 7, number) for number in range(1000)]
+    result = cluster.run("produce", "pipes", "--key-field", "id", "--header", "a=b", data=b"\n".join(values) + b"\n")
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"1000 records stored in pipes\n")
+    assert cluster.done("consume", "pipes", "--exit").encode() == b"\n".join(values) + b"\n"
+    lines = cluster.done("consume", "pipes", "--offsets", "0:100-103", "-f", r"%p %o %k %h\n").splitlines()
+    assert lines == [f"0 {offset} {offset % 7} a=b" for offset in (100, 101, 102)]
+    (record,) = map(json.loads, cluster.done("consume", "pipes", "--offsets", "0:5", "-o", "json").splitlines())
+    assert (record["offset"], record["key"], record["headers"]) == (5, "5", [{"key": "a", "value": "b"}])
+    assert len(cluster.done("consume", "pipes", "-n", "10").splitlines()) == 10
+    assert len(cluster.done("consume", "pipes", "--from", "-1h", "--to", "now", "-f", ".").strip()) == 1000
+    assert cluster.done("consume", "pipes", "--from", "latest", "--exit") == ""
+    assert "not a JSON object" in cluster.refused("produce", "pipes", "--key-field", "id", data=b"5\n")
+    assert "nonsense" in cluster.refused("produce", "nonsense", data=b"x\n")
+    assert "nonsense" in cluster.refused("consume", "nonsense", "--exit")
+    assert "no partition 4" in cluster.refused("consume", "pipes", "--offsets", "4:0-1")
+
+
+def test_a_reader_that_leaves_early_leaves_no_traceback(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "head", "--partitions", "1")
+    cluster.done("produce", "head", data=b"x\n" * 50_000)
+    command = f"{sys.executable} -m lograft consume head --bootstrap {cluster.bootstrap} | head -1"
+    result = subprocess.run(
+        command, shell=True, capture_output=True, timeout=DEADLINE_SECONDS, check=False, env=variables()
+    )
+    assert (result.stdout, result.stderr) == (b"x\n", b"")
+
+
+def test_what_the_cluster_consists_of(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "shape", "--partitions", "3")
+    cluster.done("produce", "shape", "--partition", "1", data=b"a\nb\n")
+    partitions = cluster.json("get", "partitions", "shape")
+    assert (partitions["kind"], len(partitions["items"])) == ("List", 3)
+    status = partitions["items"][1]["status"]
+    assert (status["startOffset"], status["endOffset"], status["highWatermark"], status["bytes"]) == (0, 2, 2, None)
+    assert sorted(status["isr"]) == sorted(status["replicas"]) == [1, 2, 3]
+    brokers = cluster.json("get", "brokers")["items"]
+    assert [broker["status"]["state"] for broker in brokers] == ["active"] * 3
+    assert [broker["spec"]["address"] for broker in brokers] == cluster.bootstrap.split(",")
+    assert cluster.json("get", "b", "2")["metadata"]["id"] == 2
+    assert "no broker 9" in cluster.refused("get", "broker", "9")
+    quorum = cluster.json("get", "quorum")["status"]
+    assert quorum["leader"] in (1, 2, 3)
+    assert [voter["id"] for voter in quorum["voters"]] == [1, 2, 3]
+    assert "min.insync.replicas" in cluster.done("describe", "topic", "shape")
+    assert cluster.done("describe", "broker", "1").startswith("Name:")
+    assert cluster.done("get", "topics", "--no-headers").splitlines()[0].split()[0] != "NAME"
+    table = cluster.done("--bootstrap", cluster.bootstrap, "-o", "wide", "get", "p", "shape").splitlines()
+    assert table[0].split() == ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "ELR", "START", "END"]
+
+
+def test_nobody_there_is_told_soon_with_what_to_do_about_it(cluster: Cluster) -> None:
+    message = cluster.refused("get", "topics", "--bootstrap", "127.0.0.1:1", "--timeout", "500ms")
+    assert "127.0.0.1:1" in message
+    assert "lograft dev up" in message
+
+
+def test_all_that_an_administrator_does(cluster: Cluster) -> None:
+    with Admin(cluster.bootstrap) as admin:
+        results = admin.create_topics([NewTopic("admin", 2, 3), NewTopic("not a name")])
+        assert isinstance(results[1], errors.InvalidTopic)
+        assert admin.describe_topic("admin").replication_factor == 3
+        assert "admin" in admin.list_topics()
+        assert admin.create_topic("dry", validate_only=True).name == "dry"
+        assert "dry" not in admin.list_topics()
+        assert admin.create_partitions("admin", 3) == 3
+        with pytest.raises(errors.InvalidPartitions):
+            admin.create_partitions("admin", 2)
+        admin.alter_config(ConfigKind.TOPIC, "admin", {"retention.ms": "5000", "segment.ms": "1000"})
+        admin.alter_config(ConfigKind.TOPIC, "admin", {"segment.ms": None})
+        entries = {entry.key: entry for entry in admin.describe_config(ConfigKind.TOPIC, "admin")}
+        assert (entries["retention.ms"].value, entries["retention.ms"].source) == ("5000", "topic")
+        assert entries["segment.ms"].source == "default"
+        with pytest.raises(errors.InvalidConfig, match=r"flush\.mode"):
+            admin.alter_config(ConfigKind.TOPIC, "admin", {"flush.mode": "never"})
+        with pytest.raises(errors.UnknownTopic):
+            admin.describe_topic("nonsense")
+        (election,) = admin.elect_leaders(ElectionKind.PREFERRED, [("admin", 0)])
+        assert election.error is None or isinstance(election.error, errors.ElectionNotNeeded)
+        preferred = admin.describe_topic("admin").partitions[0].replicas
+        moved = admin.reassign({("admin", 0): list(reversed(preferred))})
+        assert moved == {("admin", 0): None}
+        assert isinstance(admin.reassign({("admin", 1): [1, 1]})[("admin", 1)], errors.InvalidReplicas)
+        assert admin.list_reassignments() == []
+        quorum = admin.describe_quorum()
+        assert len(quorum.voters) == 3
+        with pytest.raises(errors.BrokerInUse):
+            admin.unregister_broker(1)
+        assert admin.delete_topics(["admin", "nonsense"])[0] == "admin"
+
+
+def test_a_killed_leader_costs_no_record_and_health_tells_of_it(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "failover", "--partitions", "1", "--replicas", "3")
+    assert cluster.done("health", "--exit-when-healthy").startswith("healthy: ")
+    name = TopicPartition("failover", 0)
+    with Producer(cluster.bootstrap, linger_ms=1) as producer:
+        producer.send("failover", b"0").result(timeout=30)
+        with Admin(cluster.bootstrap) as admin:
+            leader = admin.describe_topic("failover").partitions[0].leader
+        sent = 1
+        killing = threading.Thread(target=cluster.dev, args=("kill", str(leader)))
+        killing.start()
+        while killing.is_alive():
+            producer.send("failover", b"%d" % sent)
+            sent += 1
+            killing.join(0.001)
+        deliveries = [producer.send("failover", b"%d" % number) for number in range(sent, sent + 500)]
+        sent += 500
+        producer.flush(timeout=60)
+        assert all(delivery.exception() is None for delivery in deliveries)
+    result = cluster.run("health")
+    assert result.returncode == 1
+    assert b"failover-0 is under-replicated" in result.stdout
+    assert cluster.run("health", "-o", "json").returncode == 1
+    with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([name])
+        assert consumer.end_offsets([name]) == {name: sent}
+        values: list[bytes | None] = []
+        while len(values) < sent:
+            values += [record.value for record in consumer.poll(timeout=30)]
+    assert values == [b"%d" % number for number in range(sent)]
+    cluster.dev("restart", str(leader))
+    assert cluster.done("health", "--exit-when-healthy", "--timeout", "60s").startswith("healthy: ")

@@ -1,0 +1,448 @@
+"""Whole nodes in virtual time: how they start, when they are ready, how they stop, and why they refuse to."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+from google.protobuf.message import Message
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from support.raft_nodes import virtual
+
+from lograft.broker.config_values import Role
+from lograft.broker.log_methods import APPEND
+from lograft.broker.node import Machine, Node, NodeRefused
+from lograft.broker.node_config import NodeConfig
+from lograft.chaos.memory_store import MemoryDisk
+from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.virtual_loop import VirtualClock
+from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.metadata.broker import BrokerState
+from lograft.metadata.calling import call
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.methods import CREATE_TOPICS, DESCRIBE_CLUSTER
+from lograft.metadata.settings import CLUSTER
+from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
+from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
+from lograft.proto.log_pb2 import AppendRequest, AppendResponse, NewRecord
+from lograft.raft.ports import Store
+from lograft.runtime.files import read_whole
+from lograft.runtime.network import ConnectFailed
+from lograft.runtime.rng import Rng
+from lograft.runtime.world import Runtime
+from lograft.storage.directory import MARKER_FILE
+
+R = TypeVar("R", bound=Message)
+
+BOTH = (Role.CONTROLLER, Role.BROKER)
+CONTROLLERS = {number: f"n{number}:9093" for number in (1, 2, 3)}
+READY = HealthCheckResponse.SERVING
+
+
+def config_of(number: int, roles: tuple[Role, ...] = BOTH, controllers: dict[int, str] = CONTROLLERS) -> NodeConfig:
+    return NodeConfig(
+        node_id=number,
+        roles=roles,
+        cluster_id="test",
+        data_dirs=("/data", "/more") if Role.BROKER in roles else ("/data",),
+        controllers=controllers,
+        listen=f"n{number}:9092" if Role.BROKER in roles else None,
+        advertised=f"n{number}:9092" if Role.BROKER in roles else None,
+        controller_listen=f"n{number}:9093" if Role.CONTROLLER in roles else None,
+        cluster_settings={"num.partitions": "4"},
+    )
+
+
+class Host:
+    """A machine, and the node on it, which may be down. The disks outlive the node."""
+
+    def __init__(self, world: "World", number: int, config: NodeConfig) -> None:
+        self.number = number
+        self.host = f"n{number}"
+        self.config = config
+        self._world = world
+        self._rng = world.rng.fork()
+        self.files = VirtualFiles(self._rng.fork())
+        self.disk = MemoryDisk(config.cluster_id, number, self._rng.fork())
+        self.node: Node | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> "asyncio.Task[None]":
+        speed = DiskSpeed(self._rng.fork())
+        runtime = Runtime(
+            clock=VirtualClock(asyncio.get_running_loop()),
+            rng=self._rng.fork(),
+            files=self.files,
+            network=self._world.network.host(self.host),
+            blocking=VirtualBlocking(speed),
+            make_worker=VirtualWorkers(self._rng.fork(), speed),
+        )
+
+        async def open_store(_runtime: Runtime, directory: str, cluster_id: str, node_id: int) -> Store:
+            assert (directory, cluster_id, node_id) == ("/data/metadata", self.config.cluster_id, self.number)
+            return self.disk.open(speed, self._rng.fork())
+
+        self.node = Node(runtime, self.config, Machine("boot", open_store), _panic)
+        self._task = asyncio.ensure_future(self.node.run())
+        return self._task
+
+    async def stop(self) -> None:
+        assert self.node is not None
+        assert self._task is not None
+        self.node.stop()
+        await self._task
+
+    async def kill(self) -> None:
+        """Without ado: what is in memory is gone. (Nothing of it is on the virtual disk; locks are given back.)"""
+        assert self._task is not None
+        self._world.network.crash(self.host)
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def fail_if_it_failed(self) -> None:
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    @property
+    def is_ready(self) -> bool:
+        self.fail_if_it_failed()
+        return self.node is not None and self.node.why_not_ready() is None
+
+    @property
+    def epoch(self) -> int:
+        """Of its latest life."""
+        assert self.node is not None
+        assert self.node.broker is not None
+        assert self.node.broker.broker_epoch is not None
+        return self.node.broker.broker_epoch
+
+    @property
+    def marker(self) -> str | None:
+        path = f"/data/{MARKER_FILE}"
+        return read_whole(self.files, path).decode().splitlines()[0] if self.files.exists(path) else None
+
+
+class World:
+    """A network of hosts."""
+
+    def __init__(self, *configs: NodeConfig, seed: int = 1) -> None:
+        self.rng = Rng(seed)
+        self.network = VirtualNetwork(self.rng.fork())
+        self.hosts = [Host(self, config.node_id, config) for config in configs]
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 (virtual time costs nothing)
+                await asyncio.sleep(0.01)
+
+    async def until_ready(self) -> None:
+        await self.until(lambda: all(host.is_ready for host in self.hosts))
+
+    async def create_topic(self, name: str) -> None:
+        request = CreateTopicsRequest(topics=[NewTopic(name=name, partitions=1, replication_factor=3)])
+        answer = await self.ask("n1:9092", CREATE_TOPICS, request, CreateTopicsResponse)
+        assert not answer.results[0].HasField("error")
+
+    async def append(self, topic: str, value: bytes) -> int:
+        """Whoever leads takes it; until then everybody is asked again and again."""
+        request = AppendRequest(topic=topic, records=[NewRecord(value=value)])
+        async with asyncio.timeout(60):
+            while True:
+                for host in self.hosts:
+                    with contextlib.suppress(ControllerError, ConnectFailed):
+                        return (await self.ask(f"{host.host}:9092", APPEND, request, AppendResponse)).base_offset
+                await asyncio.sleep(0.01)
+
+    async def ask(self, address: str, method: str, request: Message, response_type: type[R]) -> R:
+        connection = await self.network.host("client").connect(address)
+        try:
+            return await call(connection, method, request, response_type)
+        finally:
+            await connection.close()
+
+    async def describe(self, address: str) -> ClusterDescription:
+        return await self.ask(address, DESCRIBE_CLUSTER, DescribeRequest(linearizable=True), ClusterDescription)
+
+    async def health(self, address: str) -> int:
+        answer = await self.ask(address, "/grpc.health.v1.Health/Check", HealthCheckRequest(), HealthCheckResponse)
+        return answer.status
+
+
+def _panic(error: BaseException) -> None:
+    raise AssertionError("a handler broke") from error
+
+
+@asynccontextmanager
+async def three() -> AsyncIterator[World]:
+    world = World(*map(config_of, CONTROLLERS))
+    for host in world.hosts:
+        host.start()
+    await world.until_ready()
+    yield world
+    for host in world.hosts:
+        await host.kill()
+
+
+async def refused(host: Host, message: str) -> None:
+    with pytest.raises(NodeRefused, match=re.escape(message)):
+        await asyncio.wait_for(host.start(), 60)
+
+
+@virtual
+async def test_three_nodes_start_register_and_serve() -> None:
+    async with three() as world:
+        for number in CONTROLLERS:
+            for port in (9092, 9093):
+                described = await world.describe(f"n{number}:{port}")
+                assert [broker.id for broker in described.brokers] == [1, 2, 3]
+                assert {broker.state for broker in described.brokers} == {BrokerState.ACTIVE.value}
+                assert await world.health(f"n{number}:{port}") == READY
+        broker = world.hosts[0].node
+        assert broker is not None
+        assert broker.broker is not None
+        image = broker.broker.membership.image
+        assert image.config_of(CLUSTER) == {"num.partitions": "4"}
+        assert [len(one.directories) for one in image.brokers.values()] == [2, 2, 2]
+
+
+@virtual
+async def test_controllers_and_brokers_can_be_nodes_of_their_own() -> None:
+    controllers = {1: "n1:9093"}
+    world = World(config_of(1, (Role.CONTROLLER,), controllers), config_of(5, (Role.BROKER,), controllers))
+    for host in world.hosts:
+        host.start()
+    await world.until_ready()
+    assert [broker.id for broker in (await world.describe("n5:9092")).brokers] == [5]
+    with pytest.raises(ConnectFailed):
+        await world.health("n1:9092")
+    with pytest.raises(ConnectFailed):
+        await world.health("n5:9093")
+    assert not world.hosts[0].files.exists("/more")
+    for host in reversed(world.hosts):
+        await host.stop()
+
+
+@virtual
+async def test_a_broker_that_was_fenced_serves_again_once_it_is_not() -> None:
+    async with three() as world:
+        fourth = Host(world, 4, config_of(4, (Role.BROKER,)))
+        fourth.start()
+        world.hosts.append(fourth)
+        await world.until_ready()
+        connection = await world.network.host("client").connect("n4:9092")
+        watch = connection.open("/grpc.health.v1.Health/Watch")
+        await watch.send(HealthCheckRequest().SerializeToString())
+        seen = [HealthCheckResponse.FromString(await watch.receive() or b"").status]
+        for number in CONTROLLERS:
+            world.network.break_connections("n4", f"n{number}")
+            world.network.cut("n4", f"n{number}")
+        await asyncio.sleep(10)
+        states = {broker.id: broker.state for broker in (await world.describe("n1:9092")).brokers}
+        assert states[4] == BrokerState.FENCED.value
+        world.network.heal_all()
+        for _ in range(2):
+            seen.append(HealthCheckResponse.FromString(await watch.receive() or b"").status)
+        assert seen == [READY, HealthCheckResponse.NOT_SERVING, READY]
+        await connection.close()
+
+
+@virtual
+async def test_a_node_that_waits_for_others_says_so_and_serves_nobody() -> None:
+    world = World(config_of(1))
+    [host] = world.hosts
+    host.start()
+    node = host.node
+    assert node is not None
+    await world.until(lambda: "waiting for controllers 2@n2:9093 (refused), 3@" in (node.why_not_ready() or ""))
+    assert await world.health("n1:9092") != READY
+    assert await world.health("n1:9093") != READY
+    started = asyncio.get_running_loop().time()
+    await host.stop()
+    assert asyncio.get_running_loop().time() - started < 1, "there is nothing to wait for"
+    assert host.marker is None
+
+
+@virtual
+async def test_an_orderly_stop_is_told_to_the_cluster_and_leaves_a_marker() -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        await first.stop()
+        assert first.node is not None
+        assert first.node.why_not_ready() == "shutting down"
+        assert first.marker == f"broker_epoch {first.epoch}"
+        states = {broker.id: broker.state for broker in (await world.describe("n2:9092")).brokers}
+        assert states == {1: BrokerState.FENCED.value, 2: BrokerState.ACTIVE.value, 3: BrokerState.ACTIVE.value}
+        with pytest.raises(ConnectFailed):
+            await world.health("n1:9092")
+        with pytest.raises(ConnectFailed):
+            await world.health("n1:9093")
+        first.start()
+        await world.until_ready()
+
+
+@virtual
+async def test_the_last_node_stops_without_a_quorum_to_agree() -> None:
+    world = World(*map(config_of, CONTROLLERS))
+    for host in world.hosts:
+        host.start()
+    await world.until_ready()
+    started = asyncio.get_running_loop().time()
+    await asyncio.gather(*(host.stop() for host in world.hosts))
+    assert asyncio.get_running_loop().time() - started < 5
+    assert all(host.marker for host in world.hosts)
+
+
+@virtual
+async def test_a_killed_node_leaves_no_marker_and_comes_back() -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        await world.create_topic("orders")
+        await world.until_ready()
+        await first.stop()
+        epoch = first.epoch
+        assert first.marker == f"broker_epoch {epoch}"
+        first.start()
+        await world.until_ready()
+        assert first.marker is None, "there is a log open that may be written to"
+        await first.kill()
+        assert first.marker is None
+        first.start()
+        await world.until_ready()
+        assert first.epoch > epoch
+
+
+@virtual
+async def test_a_record_outlives_its_leader() -> None:
+    async with three() as world:
+        await world.create_topic("orders")
+        assert await world.append("orders", b"one") == 0
+        described = await world.describe("n1:9092")
+        [leader] = [host for host in world.hosts if host.number == described.topics[0].partitions[0].leader]
+        await leader.kill()
+        assert await world.append("orders", b"two") == 1
+        leader.start()
+        await world.until_ready()
+        for host in world.hosts:
+            await host.kill()
+        for host in world.hosts:
+            host.start()
+        await world.until_ready()
+        assert await world.append("orders", b"three") == 2
+
+
+@virtual
+async def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        await first.stop()
+        config = first.config
+        first.config = replace(config, cluster_id="other")
+        await refused(first, "/data belongs to cluster 'test', not 'other'")
+        first.config = config_of(2)
+        await refused(first, "/data belongs to node 1, not node 2")
+        first.config = config
+        first.start()
+        await world.until_ready()
+
+
+@virtual
+async def test_a_directory_in_use_is_refused_and_its_holder_not_disturbed() -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        second = Host(world, 1, first.config)
+        second.files = first.files
+        await refused(second, "/data is in use by another process")
+        assert first.is_ready
+
+
+@virtual
+async def test_a_store_in_use_is_refused_and_everything_given_back() -> None:
+    world = World(config_of(1, controllers={1: "n1:9093"}))
+    [host] = world.hosts
+    store = host.disk.open(DiskSpeed(Rng(1)), Rng(1))
+    await refused(host, "the store of node 1 is in use")
+    await store.close()
+    host.start()
+    await world.until_ready()
+    await host.stop()
+
+
+@pytest.mark.parametrize("port", [9092, 9093])
+@virtual
+async def test_an_address_in_use_is_refused_and_everything_given_back(port: int) -> None:
+    world = World(config_of(1, controllers={1: "n1:9093"}))
+    [host] = world.hosts
+    other = await world.network.host("n1").serve(f"n1:{port}", {}, _panic)
+    await refused(host, f"cannot listen on n1:{port}")
+    await other.stop()
+    host.start()
+    await world.until_ready()
+    await host.stop()
+
+
+@virtual
+async def test_a_node_of_another_cluster_is_refused_by_the_controllers() -> None:
+    async with three() as world:
+        stranger = Host(world, 9, replace(config_of(9, (Role.BROKER,)), cluster_id="other"))
+        await refused(stranger, "the cluster refuses this node: ")
+
+
+@virtual
+async def test_a_process_whose_place_was_taken_stops() -> None:
+    """Another process with a copy of its directories, which cannot be: but then only one of them may go on."""
+    async with three() as world:
+        first = world.hosts[0]
+        copy = Host(world, 1, replace(first.config, listen="n9:9092", advertised="n9:9092", roles=(Role.BROKER,)))
+        copy.host = "n9"
+        copy.files = first.files
+        await first.kill()
+        usurped = first.start()
+        await world.until_ready()
+        first.files.process_crash()  # its locks are gone, and it has not noticed
+        copy.start()
+        with pytest.raises(NodeRefused, match="the cluster refuses this node"):
+            await asyncio.wait_for(asyncio.shield(usurped), 60)
+        world.hosts[0] = copy
+        await world.until_ready()
+
+
+@virtual
+async def test_a_broken_invariant_comes_out_as_it_is_and_everything_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(config_of(1, controllers={1: "n1:9093"}))
+    [host] = world.hosts
+    task = host.start()
+    await world.until_ready()
+    node = host.node
+    assert node is not None
+    assert node.broker is not None
+
+    def broken() -> None:
+        raise AssertionError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.broker.membership.session, "_ring", broken)
+        with pytest.raises(AssertionError, match="broken"):
+            await asyncio.wait_for(task, 60)
+    assert host.marker is None
+    host.start()
+    await world.until_ready()
+    await host.stop()
+
+
+@virtual
+async def test_controllers_refuse_what_they_cannot_do_yet_instead_of_failing() -> None:
+    world = World(config_of(1))
+    [host] = world.hosts
+    host.start()
+    await world.until(lambda: host.node is not None and host.node.broker is not None)
+    await asyncio.sleep(1)
+    with pytest.raises(ControllerError, match="no controller could tell"):
+        await world.describe("n1:9092")
+    await host.kill()

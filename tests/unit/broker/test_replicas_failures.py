@@ -1,0 +1,363 @@
+"""Logs that are damaged and disks that fail: reported first, then made anew where others have it all."""
+
+import asyncio
+import errno
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from support.metadata_images import ids
+from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
+from support.virtual_log import ROOT, offsets, virtual
+
+from lograft.broker.replica import Failed, Replica
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_following import Following
+from lograft.broker.replica_ports import OffsetKind, OffsetSpec
+from lograft.broker.replicas import AllDirectoriesFailed
+from lograft.metadata.broker_states import unfence
+from lograft.metadata.elect_leaders import elect_unclean_leaders
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.log_ends import LogEnd
+from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
+from lograft.proto import errors_pb2
+from lograft.runtime.writer import DiskFailed
+from lograft.storage.errors import CorruptLog
+from lograft.storage.names import PartitionName
+
+ONE, TWO, THREE = ids(1, 2, 3)
+
+
+async def led(
+    metadata: Metadata, count: int = 3, disks: int = 1
+) -> tuple[dict[BrokerId, TestBroker], TopicId, Replica]:
+    """A topic of small segments, so that most of what is read is not in memory, with some records."""
+    brokers = await start_brokers(metadata, count, disks)
+    topic = metadata.create("orders", place(metadata, *range(1, count + 1)), segment_bytes="1024")
+    leader = await brokers[ONE].leads(topic)
+    for _ in range(20):
+        await append(leader, timeout_ms=60_000).outcome()
+    return brokers, topic, leader
+
+
+def damage(broker: TestBroker, replica: Replica) -> None:
+    """The first batch of the log is not what it was, and memory does not have it any more."""
+    replica.log.tail.clear()
+    broker.machine.files.flip_bit(f"{replica.log.directory}/00000000000000000000.log", 8, 1)
+
+
+# -- damaged logs
+
+
+@virtual
+async def test_a_leader_that_finds_its_log_damaged_serves_no_more_and_another_leads() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    damage(brokers[ONE], leader)
+    pending = append(leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    assert isinstance(leader.role, Failed)
+    with pytest.raises(ReplicaError) as unknown:
+        pending.result()
+    assert unknown.value.code == errors_pb2.STORAGE_FAILED
+    assert not brokers[ONE].has(topic)
+    successor = await brokers[TWO].leads(topic)
+    assert brokers[ONE].view.reports == [([], [(topic, 0)])]
+    await append(successor).outcome()
+    await until(lambda: ONE in metadata.partition(topic).isr)
+    again = brokers[ONE].replica(topic)
+    assert again is not leader
+    assert await offsets(again.log) == await offsets(successor.log)
+
+
+@virtual
+async def test_damage_found_while_a_follower_is_fed_is_found_all_the_same() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    brokers[THREE].kill()
+    metadata.fence(3)
+    brokers[THREE].machine.files.points.restart()
+    for name in brokers[THREE].machine.files.list_directory(f"{ROOT}/d0"):
+        if "." in name:
+            _remove_tree(brokers[THREE], f"{ROOT}/d0/{name}")
+    damage(brokers[ONE], leader)
+    await brokers[THREE].start()
+    await until(lambda: isinstance(leader.role, Failed))
+    await brokers[TWO].leads(topic)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+def _remove_tree(broker: TestBroker, path: str) -> None:
+    for name in broker.machine.files.list_directory(path):
+        broker.machine.files.remove(f"{path}/{name}")
+    broker.machine.files.remove_directory(path)
+
+
+@virtual
+async def test_damage_found_by_a_search_counts_too() -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata)
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.offsets(OffsetSpec(OffsetKind.AT_TIME, 0))
+    assert isinstance(leader.role, Failed)
+
+
+@virtual
+async def test_a_log_found_damaged_at_the_start_is_reported_and_made_anew() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    path = f"{brokers[THREE].replica(topic).log.directory}/checkpoint"
+    await brokers[THREE].stop()
+    brokers[THREE].machine.files.flip_bit(path, 3, 1)
+    await brokers[THREE].start()
+    assert brokers[THREE].view.reports == [([], [(topic, 0)])]
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert await offsets(brokers[THREE].replica(topic).log) == await offsets(leader.log)
+
+
+@virtual
+async def test_nothing_is_discarded_before_the_report_is_committed_and_seen() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    view = brokers[ONE].view
+
+    async def refuse() -> None:
+        raise ControllerError(errors_pb2.CONTROLLER_MOVED, "no quorum")
+
+    view.report = refuse
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    await asyncio.sleep(20)
+    assert len(view.reports) > 3
+    assert _has_records(brokers[ONE], leader)
+    view.report = None
+    view.hold()
+    await until(lambda: ONE not in metadata.partition(topic).isr)
+    await asyncio.sleep(5)
+    assert not brokers[ONE].has(topic)
+    assert _has_records(brokers[ONE], leader)
+    view.release()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+def _has_records(broker: TestBroker, replica: Replica) -> bool:
+    """Is what the replica's log once had still there? One that was made anew, and not fed, has nothing."""
+    path = f"{replica.log.directory}/00000000000000000000.log"
+    return path in _all_files(broker) and broker.machine.files.size(path) > 0
+
+
+def _all_files(broker: TestBroker) -> list[str]:
+    files = broker.machine.files
+    return [
+        f"{ROOT}/d0/{name}/{inner}"
+        for name in files.list_directory(f"{ROOT}/d0")
+        if "." in name
+        for inner in files.list_directory(f"{ROOT}/d0/{name}")
+    ]
+
+
+@virtual
+async def test_a_damaged_replica_that_is_not_in_sync_is_reported_before_it_is_discarded_too() -> None:
+    metadata = Metadata()
+    brokers, topic, _ = await led(metadata)
+    brokers[THREE].sink.stop()
+    metadata.fence(3)
+    metadata.carry_out(unfence(metadata.image, THREE, brokers[THREE].view.broker_epoch))
+    follower, view = brokers[THREE].replica(topic), brokers[THREE].view
+
+    async def refuse() -> None:
+        raise ControllerError(errors_pb2.CONTROLLER_MOVED, "no quorum")
+
+    view.report = refuse
+    epoch = metadata.partition(topic).partition_epoch
+    follower.found_corrupt(CorruptLog(follower.log.directory, 0, "a test says so"))
+    metadata.configure(topic, "retention.ms", "-1")
+    await asyncio.sleep(5)
+    assert _has_records(brokers[THREE], follower)
+    view.hold()
+    view.report = None
+    await until(lambda: metadata.partition(topic).partition_epoch > epoch)
+    await asyncio.sleep(5)
+    assert _has_records(brokers[THREE], follower)
+    view.release()
+    brokers[THREE].sink.start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+@virtual
+async def test_a_damaged_last_copy_is_kept_until_it_is_given_up_by_an_unclean_election() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, 1)
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    await until(lambda: metadata.partition(topic).leader is None)
+    await asyncio.sleep(5)
+    assert _has_records(brokers[ONE], leader)
+    (end,) = brokers[ONE].manager.log_ends()
+    assert (end.last_epoch, end.end_offset) == (-1, 0)
+    ends = {ONE: LogEnd(brokers[ONE].view.broker_epoch, end.last_epoch, end.end_offset)}
+    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+    again = await brokers[ONE].leads(topic)
+    assert again.log_end == 0
+    assert (await append(again).outcome()).base_offset == 0
+    assert any("-stray." in path for path in _all_files(brokers[ONE]))
+
+
+@virtual
+async def test_a_damaged_replica_that_was_let_in_again_is_reported_again() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    follower = brokers[THREE].replica(topic)
+    before = metadata.partition(topic)
+    view = brokers[THREE].view
+    follower.found_corrupt(CorruptLog(follower.log.directory, 0, "a test says so"))
+    await until(lambda: len(view.reports) == 1)
+    assert not brokers[THREE].has(topic)
+    view.hold()
+    await until(lambda: THREE not in metadata.partition(topic).isr)
+    epoch = PartitionEpoch(metadata.partition(topic).partition_epoch + 1)
+    metadata.put(topic, replace(before, partition_epoch=epoch))
+    view.release()
+    await until(lambda: len(view.reports) == 2)
+    again = await brokers[THREE].follows(topic)
+    assert again is not follower
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert leader.high_watermark == 20
+
+
+# -- failed disks
+
+
+@virtual
+async def test_a_failed_disk_ends_what_was_led_there_and_it_is_made_anew_on_another() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    first, second = metadata.image.brokers[ONE].directories
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    pending = append(leader)
+    with pytest.raises(ReplicaError) as unknown:
+        await pending.outcome()
+    assert unknown.value.code == errors_pb2.STORAGE_FAILED
+    assert isinstance(leader.role, Failed)
+    await brokers[TWO].leads(topic)
+    assert brokers[ONE].view.reports == [([first], [])]
+    await until(lambda: ONE in metadata.partition(topic).isr)
+    again = brokers[ONE].replica(topic)
+    assert again.identity.directory_id == second == metadata.partition(topic).directory_of(ONE)
+    await until(lambda: again.log_end == brokers[TWO].replica(topic).log_end)
+
+
+@virtual
+async def test_a_failed_disk_does_not_touch_logs_on_another() -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata, disks=2)
+    second = metadata.image.brokers[ONE].directories[1]
+    placed = place(metadata, 1, 2)
+    other = metadata.create(
+        "other", replace(placed, replicas=(replace(placed.replicas[0], directory_id=second), placed.replicas[1]))
+    )
+    elsewhere = await brokers[ONE].leads(other)
+    role = elsewhere.role
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    append(leader)
+    await until(lambda: isinstance(leader.role, Failed))
+    await append(elsewhere).outcome()
+    assert elsewhere.role is role
+
+
+@virtual
+async def test_a_follower_whose_disk_fails_says_nothing_more() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    follower = brokers[TWO].replica(topic)
+    brokers[TWO].machine.files.fail_next_sync(follower.log.directory)
+    pending = append(leader, timeout_ms=60_000)
+    await until(lambda: isinstance(follower.role, Failed))
+    await pending.outcome()
+    await until(lambda: TWO in metadata.partition(topic).isr)
+    assert isinstance(brokers[TWO].replica(topic).role, Following)
+
+
+@virtual
+async def test_without_a_disk_left_the_node_ends_once_the_controller_knows() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    append(leader)
+    with pytest.raises(ExceptionGroup) as ended:
+        await brokers[ONE].task
+    assert ended.group_contains(AllDirectoriesFailed)
+    assert ONE not in metadata.partition(topic).isr
+
+
+@virtual
+async def test_without_a_disk_and_a_controller_the_node_ends_all_the_same() -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata)
+
+    async def nobody() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    brokers[ONE].view.report = nobody
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    append(leader)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(ExceptionGroup) as ended:
+        await brokers[ONE].task
+    assert ended.group_contains(AllDirectoriesFailed)
+    assert asyncio.get_running_loop().time() - began < 5
+
+
+@virtual
+async def test_a_disk_that_fails_while_strays_are_put_aside_is_found_out() -> None:
+    metadata = Metadata()
+    brokers, topic, _ = await led(metadata, disks=2)
+    broker = brokers[THREE]
+    await broker.stop()
+    broker.machine.files.make_directory(f"{ROOT}/d0/{PartitionName('lost', 0, UUID(int=9))}")
+    broker.begin()
+    await broker.open_directories()
+    broker.machine.files.fail_next_sync(f"{ROOT}/d0")
+    broker.register()
+    broker.run()
+    await broker.until_ready()
+    await until(lambda: THREE in metadata.partition(topic).isr)
+    assert broker.view.reports == [([broker.directories[0].identity], [])]
+    assert metadata.partition(topic).directory_of(THREE) == broker.directories[1].identity
+
+
+@virtual
+async def test_a_disk_that_cannot_be_read_is_a_failed_disk() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    leader.log.tail.clear()
+    original = leader.log.read
+
+    async def broken(*arguments: int | None) -> None:
+        raise OSError(errno.EIO, "unreadable")
+
+    leader.log.read = broken  # type: ignore[method-assign, assignment]
+    with pytest.raises(DiskFailed):
+        await leader.read(0, 1000)
+    leader.log.read = original  # type: ignore[method-assign]
+    assert isinstance(leader.role, Failed)
+    await brokers[TWO].leads(topic)
+
+
+@virtual
+async def test_too_many_open_files_are_no_failed_disk() -> None:
+    metadata = Metadata()
+    _, _, leader = await led(metadata)
+
+    async def broken(*arguments: int | None) -> None:
+        raise OSError(errno.EMFILE, "too many")
+
+    leader.log.read = broken  # type: ignore[method-assign, assignment]
+    with pytest.raises(ReplicaError) as refused:
+        await leader.read(0, 1000)
+    assert refused.value.code == errors_pb2.UNAVAILABLE
+    assert not isinstance(leader.role, Failed)

@@ -1,0 +1,144 @@
+"""What is done for logs now and then, without anybody asking."""
+
+import asyncio
+
+import pytest
+from support.metadata_images import ids
+from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
+from support.virtual_log import virtual
+
+from lograft.broker.alarms import Alarms
+from lograft.broker.replica import Replica
+from lograft.broker.replica_ports import Acks
+from lograft.broker.upkeep import UpkeepTimes
+from lograft.chaos.virtual_loop import VirtualClock
+from lograft.metadata.delete_topic import delete_topic
+from lograft.metadata.partition import BrokerId, TopicId
+
+ONE, TWO, THREE = ids(1, 2, 3)
+
+
+async def led(metadata: Metadata, count: int = 1, **config: str) -> tuple[dict[BrokerId, TestBroker], TopicId, Replica]:
+    brokers = await start_brokers(metadata, count)
+    topic = metadata.create("orders", place(metadata, *range(1, count + 1)), **config)
+    return brokers, topic, await brokers[ONE].leads(topic)
+
+
+@virtual
+async def test_under_flush_mode_os_a_log_is_synced_as_often_as_is_asked_for() -> None:
+    _, _, leader = await led(Metadata(), flush_mode="os", flush_ms="2000")
+    await append(leader).outcome()
+    assert leader.log.synced_end == 0
+    await until(lambda: leader.log.synced_end == 1, seconds=3)
+
+
+@virtual
+async def test_an_old_segment_is_sealed_though_nothing_is_appended() -> None:
+    _, _, leader = await led(Metadata(), segment_ms="30000")
+    await append(leader).outcome()
+    await asyncio.sleep(20)
+    assert len(leader.log.segments) == 1
+    await asyncio.sleep(25)
+    assert len(leader.log.segments) == 2
+
+
+@virtual
+async def test_logs_are_checkpointed_when_there_is_something_new_to_note() -> None:
+    brokers, _, leader = await led(Metadata())
+    await append(leader, 3).outcome()
+    await until(lambda: leader.log.recovery_point == 3, seconds=130)
+    await asyncio.sleep(70)
+    calls = len(brokers[ONE].machine.points.names)
+    await asyncio.sleep(300)
+    assert len(brokers[ONE].machine.points.names) - calls < 5, "the disk is left alone"
+
+
+@virtual
+async def test_expired_segments_go_at_leader_and_follower_but_nothing_above_the_watermark() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, 2, segment_bytes="1024", retention_bytes="1024")
+    follower = await brokers[TWO].follows(topic)
+    for _ in range(30):
+        await append(leader).outcome()
+    await until(lambda: follower.high_watermark == 30)
+    brokers[TWO].sink.stop()
+    for _ in range(30):
+        append(leader)
+    await until(lambda: leader.log_start > 0, seconds=130)
+    assert leader.log_start <= 30
+    brokers[TWO].sink.start()
+    await until(lambda: leader.high_watermark == 60)
+    await until(lambda: leader.log_start > 30, seconds=130)
+    await until(lambda: follower.log_start == leader.log_start)
+
+
+@virtual
+async def test_a_compacted_topic_is_compacted() -> None:
+    _, _, leader = await led(Metadata(), cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0")
+    for _ in range(30):
+        await append(leader).outcome()
+    before = leader.log.size_bytes
+    await asyncio.sleep(70)
+    assert leader.log.size_bytes < before
+    assert leader.log.checkpointed.first_dirty > 0
+
+
+@virtual
+async def test_producers_that_were_not_heard_of_for_a_day_are_forgotten() -> None:
+    metadata, broker_id, hour_ms = Metadata(), 1, 3_600_000
+    broker = TestBroker(broker_id, metadata, {})
+    broker.times = UpkeepTimes(*[hour_ms] * 6, expiry_ms=600_000)
+    await broker.start()
+    leader = await broker.leads(metadata.create("orders", place(metadata, broker_id)))
+    await append(leader, producer_id=7, producer_epoch=0, base_sequence=0).outcome()
+    await asyncio.sleep(23 * 3600)
+    assert len(leader.log.producers) == 1
+    await asyncio.sleep(2 * 3600)
+    assert len(leader.log.producers) == 0
+
+
+@virtual
+async def test_idle_partitions_cost_no_disk_and_no_requests() -> None:
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 3)
+    topic = metadata.create("orders", *(place(metadata, 1, 2, 3) for _ in range(10)))
+    for number in range(10):
+        await brokers[ONE].leads(topic, number)
+    await asyncio.sleep(200)
+    calls = {broker: len(brokers[broker].machine.points.names) for broker in brokers}
+    await asyncio.sleep(300)
+    for broker, before in calls.items():
+        assert len(brokers[broker].machine.points.names) - before < 5
+        assert brokers[broker].view.asked == []
+
+
+@virtual
+async def test_a_log_that_is_deleted_is_not_cleaned() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    await append(leader, acks=Acks.LEADER).outcome()
+    async with leader.cleaning:
+        metadata.carry_out(delete_topic(metadata.image, topic))
+        await asyncio.sleep(5)
+        assert not leader.is_closed
+    await until(lambda: leader.is_closed)
+    assert not brokers[ONE].has(topic)
+
+
+@pytest.mark.parametrize("delays", [[30, 10, 20], [10, 10, 10], [5]])
+@virtual
+async def test_alarms_ring_in_the_order_of_their_times(delays: list[int]) -> None:
+    clock = VirtualClock(asyncio.get_running_loop())
+    alarms = Alarms(clock)
+    rung: list[tuple[int, int]] = []
+    task = asyncio.ensure_future(alarms.run())
+    await asyncio.sleep(1)
+    start_ms = clock.monotonic_ms()
+    for delay_ms in delays:
+        alarms.ring_at(
+            start_ms + delay_ms, lambda delay_ms=delay_ms: rung.append((delay_ms, clock.monotonic_ms() - start_ms))
+        )
+    await asyncio.sleep(1)
+    task.cancel()
+    assert [delay_ms for delay_ms, _ in rung] == sorted(delays)
+    assert all(0 <= at_ms - delay_ms <= 2 for delay_ms, at_ms in rung)

@@ -1,0 +1,132 @@
+"""What replicas say to each other: there and back."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lograft.broker.following import Acknowledge, Subscribe
+from lograft.broker.leading import Subscriber
+from lograft.broker.matching import TruncateTo
+from lograft.broker.replication_codec import (
+    ReplicationCodecError,
+    acknowledgement_message,
+    read_acknowledgement,
+    read_frame,
+    read_request,
+    read_reset,
+    read_response,
+    read_subscribe,
+    read_truncate,
+    subscribe_message,
+)
+from lograft.broker.replication_outbox import ReplicationOutbox
+from lograft.broker.replication_ports import OutgoingFrame, ResetTo
+from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from lograft.proto import errors_pb2
+from lograft.proto import replication_pb2 as pb
+from lograft.storage.epochs import EpochEntry
+from lograft.storage.frames import Frame
+
+MIB = 1024 * 1024
+offsets = st.integers(0, 2**63 - 1)
+epochs = st.integers(0, 2**31 - 1)
+handles = st.integers(1, 2**63)
+entries = st.lists(st.builds(EpochEntry, epochs, offsets), max_size=4)
+
+
+class _Followed:
+    def __init__(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
+        self.topic_id = TopicId(topic_id)
+        self.number = number
+        self.directory_id = directory_id
+
+
+subscriptions = st.builds(
+    Subscribe, handles, epochs.map(LeaderEpoch), epochs.map(PartitionEpoch), offsets, st.none() | epochs
+)
+
+
+@given(st.uuids(), st.integers(0, 9999), st.uuids(), subscriptions)
+def test_a_subscription_arrives_as_it_was_sent(
+    topic_id: UUID, number: int, directory_id: UUID, request: Subscribe
+) -> None:
+    followed = _Followed(topic_id, number, directory_id)
+    message = pb.ReplicateRequest(subscribe=[subscribe_message(followed, request)])  # type: ignore[arg-type]
+    (read,) = read_request(message.SerializeToString()).subscribe
+    wish = read_subscribe(read, BrokerId(4), BrokerEpoch(5))
+    assert (wish.topic_id, wish.partition, wish.request) == (topic_id, number, request)
+    assert wish.subscriber == Subscriber(BrokerId(4), BrokerEpoch(5), directory_id, request.number)
+
+
+@given(st.builds(Acknowledge, handles, epochs.map(LeaderEpoch), epochs.map(PartitionEpoch), offsets))
+def test_an_acknowledgement_arrives_as_it_was_sent(acknowledgement: Acknowledge) -> None:
+    message = pb.ReplicateRequest(acknowledgements=[acknowledgement_message(acknowledgement)])
+    (read,) = read_request(message.SerializeToString()).acknowledgements
+    assert read_acknowledgement(read) == acknowledgement
+
+
+@given(handles, offsets, offsets, st.lists(st.binary(max_size=50), min_size=1, max_size=4), entries, offsets, offsets)
+def test_a_frame_arrives_as_it_was_sent(
+    handle: int, start: int, end: int, buffers: list[bytes], begun: list[EpochEntry], watermark: int, log_start: int
+) -> None:
+    outbox = ReplicationOutbox()
+    outbox.frame(
+        handle, OutgoingFrame(start, end, [memoryview(buffer) for buffer in buffers], begun), watermark, log_start
+    )
+    (message,) = outbox.take()
+    (frame,) = read_response(message).frames
+    assert (frame.handle, frame.high_watermark, frame.log_start) == (handle, watermark, log_start)
+    assert read_frame(frame) == Frame(start, end, b"".join(buffers), begun)
+
+
+@given(handles, offsets, entries, st.binary(max_size=50), epochs)
+def test_answers_arrive_as_they_were_sent(
+    handle: int, offset: int, begun: list[EpochEntry], producers: bytes, epoch: int
+) -> None:
+    outbox = ReplicationOutbox()
+    outbox.matched(handle, offset, 3)
+    outbox.truncate(handle, TruncateTo(epoch, offset))
+    outbox.reset(handle, ResetTo(offset, tuple(begun), producers))
+    outbox.refused(handle, errors_pb2.ErrorDetail(code=errors_pb2.NOT_LEADER, message="why"))
+    outbox.watermark(handle, offset, 4)
+    (message,) = outbox.take()
+    read = read_response(message)
+    assert (read.matched[0].handle, read.matched[0].high_watermark, read.matched[0].log_start) == (handle, offset, 3)
+    assert (read.truncate[0].handle, read_truncate(read.truncate[0])) == (handle, TruncateTo(epoch, offset))
+    assert (read.reset[0].handle, read_reset(read.reset[0])) == (handle, ResetTo(offset, tuple(begun), producers))
+    assert (read.refused[0].handle, read.refused[0].error.code) == (handle, errors_pb2.NOT_LEADER)
+    news = read.watermarks[0]
+    assert (news.handle, news.high_watermark, news.log_start) == (handle, offset, 4)
+
+
+def test_a_message_is_not_larger_than_one_may_be() -> None:
+    outbox = ReplicationOutbox()
+    for handle, size in enumerate([MIB, MIB, 62 * MIB, MIB, 10]):
+        outbox.frame(handle, OutgoingFrame(0, 1, [bytes(size)]), 0, 0)
+    assert outbox.frame_count == 5
+    assert outbox.size_bytes > 65 * MIB
+    messages = [read_response(message) for message in outbox.take()]
+    assert [[frame.handle for frame in message.frames] for message in messages] == [[0, 1], [2], [3, 4]]
+    assert (outbox.size_bytes, outbox.frame_count, list(outbox.take())) == (0, 0, [])
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_an_error_or_a_message(data: bytes) -> None:
+    for read in (read_request, read_response):
+        try:
+            read(data)
+        except ReplicationCodecError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"topic_id": b"x" * 15}, {"directory_id": b""}, {"end_offset": -1}, {"last_epoch": -2}],
+    ids=["topic", "directory", "end", "epoch"],
+)
+def test_a_subscription_that_cannot_be_is_an_error(changes: dict[str, object]) -> None:
+    fields = {"handle": 1, "topic_id": b"t" * 16, "directory_id": b"d" * 16, "end_offset": 3, "last_epoch": -1}
+    with pytest.raises(ReplicationCodecError):
+        read_subscribe(pb.Subscribe(**{**fields, **changes}), BrokerId(1), BrokerEpoch(1))  # type: ignore[arg-type]

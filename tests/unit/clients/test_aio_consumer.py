@@ -1,0 +1,407 @@
+"""The consumer against brokers that die, move, refuse and fall silent: it gives each record once, in order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+from support.fake_log_service import FakeCluster
+from support.raft_nodes import virtual
+
+from lograft.clients import errors
+from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer_options import ConsumerKeywords
+from lograft.clients.topic_partition import TopicPartition
+from lograft.storage.batch import encode_batch, parse_header, stamp
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+@asynccontextmanager
+async def consuming(
+    leaders: tuple[int, ...] = (1, 2), *, seed: int = 1, **options: object
+) -> AsyncIterator[tuple[FakeCluster, Consumer]]:
+    cluster = FakeCluster(seed=seed)
+    await cluster.start()
+    cluster.create_topic("orders", leaders)
+    keywords: ConsumerKeywords = {"auto_offset_reset": "earliest", **options}  # type: ignore[typeddict-item]
+    async with Consumer(cluster.bootstrap, runtime=cluster.client, **keywords) as consumer:
+        yield cluster, consumer
+
+
+def store(cluster: FakeCluster, partition: int, first: int, last: int, *, batch: int = 10) -> None:
+    """Records whose values are their numbers, in batches."""
+    for start in range(first, last, batch):
+        values = [b"%d" % number for number in range(start, min(start + batch, last))]
+        cluster.log("orders", partition).append(encode_batch(values, timestamps=start))
+    cluster.tell()
+
+
+async def poll_values(consumer: Consumer, count: int) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    async with asyncio.timeout(60):
+        while len(values) < count:
+            values += [record.value for record in await consumer.poll(1.0)]
+    return values
+
+
+def numbers(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]
+
+
+# -- records
+
+
+@virtual
+async def test_records_come_in_order_with_all_that_belongs_to_them() -> None:
+    async with consuming() as (cluster, consumer):
+        batch = encode_batch([b"v", None], keys=[b"k", None], timestamps=[5, 6], headers=[[("h", b"1")], []])
+        cluster.log("orders").append(batch)
+        await consumer.assign([ORDERS_0])
+        assert await consumer.poll(5.0) == [
+            ("orders", 0, 0, 5, b"k", b"v", (("h", b"1"),)),
+            ("orders", 0, 1, 6, None, None, ()),
+        ]
+
+
+@virtual
+async def test_poll_waits_for_what_is_not_there_yet_and_gives_nothing_after_its_time() -> None:
+    async with consuming() as (cluster, consumer):
+        await consumer.assign([ORDERS_0])
+        clock = cluster.client.clock
+        started_ms = clock.monotonic_ms()
+        assert await consumer.poll(2.0) == []
+        assert clock.monotonic_ms() - started_ms == 2000
+        polling = asyncio.ensure_future(consumer.poll())
+        await asyncio.sleep(1)
+        started_ms = clock.monotonic_ms()
+        store(cluster, 0, 0, 1)
+        assert [record.value for record in await polling] == [b"0"]
+        assert clock.monotonic_ms() - started_ms < 50, "pushed, not asked for"
+        assert await consumer.poll(0) == []
+
+
+@virtual
+async def test_a_poll_gives_no_more_than_it_is_asked_for_and_goes_on_where_it_was() -> None:
+    async with consuming(max_poll_records=7) as (cluster, consumer):
+        store(cluster, 0, 0, 40)
+        await consumer.assign([ORDERS_0])
+        assert [len(await consumer.poll(1.0)) for _ in range(2)] == [7, 7]
+        assert await consumer.position(ORDERS_0) == 14
+        assert [record.offset for record in await consumer.poll(1.0, max_records=3)] == [14, 15, 16]
+        assert await poll_values(consumer, 23) == numbers(17, 40)
+
+
+@virtual
+async def test_partitions_take_turns() -> None:
+    async with consuming(max_poll_records=10) as (cluster, consumer):
+        store(cluster, 0, 0, 100)
+        store(cluster, 1, 0, 100)
+        await consumer.assign([ORDERS_0, ORDERS_1])
+        await asyncio.sleep(1)
+        polls = [await consumer.poll(1.0) for _ in range(20)]
+        served = [{record.partition for record in records} for records in polls]
+        assert [len(records) for records in polls] == [10] * 20
+        assert served == [{0}, {1}] * 10
+
+
+@virtual
+async def test_iteration_goes_on_for_ever() -> None:
+    async with consuming() as (cluster, consumer):
+        await consumer.assign([ORDERS_0])
+        store(cluster, 0, 0, 3)
+        values = []
+        async for record in consumer:
+            values.append(record.value)
+            if len(values) == 3:
+                store(cluster, 0, 3, 6)
+            if len(values) == 6:
+                break
+        assert values == numbers(0, 6)
+
+
+@virtual
+async def test_offsets_need_not_be_dense_and_control_batches_are_passed_over() -> None:
+    async with consuming() as (cluster, consumer):
+        log = cluster.log("orders")
+        parts = [
+            encode_batch([b"a", b"b"], timestamps=0, offset_deltas=[0, 3], last_offset_delta=5, base_offset=0),
+            encode_batch([], timestamps=0, last_offset_delta=3, base_offset=6),
+            encode_batch([b"control"], timestamps=0, control=True, base_offset=10),
+            encode_batch([b"c"], timestamps=0, base_offset=20),
+            encode_batch([], timestamps=0, last_offset_delta=9, base_offset=21),
+        ]
+        log.batches = [(parse_header(part), part) for part in parts]
+        await consumer.assign([ORDERS_0])
+        records = [*await consumer.poll(1.0), *await consumer.poll(1.0)]
+        assert [(record.offset, record.value) for record in records] == [(0, b"a"), (3, b"b"), (20, b"c")]
+        assert await consumer.position(ORDERS_0) == 31
+
+
+# -- where to begin
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("earliest", numbers(5, 12)), ("latest", numbers(10, 12))])
+@virtual
+async def test_it_begins_where_it_is_told(reset: str, expected: list[bytes]) -> None:
+    async with consuming(auto_offset_reset=reset) as (cluster, consumer):
+        store(cluster, 0, 0, 10, batch=1)
+        log = cluster.log("orders")
+        log.start, log.batches = 5, log.batches[5:]
+        await consumer.assign([ORDERS_0])
+        await consumer.position(ORDERS_0)
+        store(cluster, 0, 10, 12)
+        assert await poll_values(consumer, len(expected)) == expected
+
+
+@virtual
+async def test_without_a_reset_one_has_to_say_where_to_begin() -> None:
+    async with consuming(auto_offset_reset="none") as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        await consumer.assign([ORDERS_0])
+        with pytest.raises(errors.OffsetOutOfRange, match="seek"):
+            await consumer.poll(1.0)
+        await consumer.seek(ORDERS_0, 8)
+        assert await poll_values(consumer, 2) == numbers(8, 10)
+
+
+@virtual
+async def test_an_offset_that_is_not_there_any_more_is_reset_or_told_with_the_range_that_is() -> None:
+    for reset, expected in (("earliest", b"5"), ("none", None)):
+        async with consuming(auto_offset_reset=reset) as (cluster, consumer):
+            store(cluster, 0, 0, 10, batch=1)
+            log = cluster.log("orders")
+            log.start, log.batches = 5, log.batches[5:]
+            await consumer.assign([ORDERS_0])
+            await consumer.seek(ORDERS_0, 2)
+            if expected is not None:
+                assert (await poll_values(consumer, 1))[0] == expected
+                continue
+            with pytest.raises(errors.OffsetOutOfRange) as caught:
+                await consumer.poll(5.0)
+            assert (caught.value.valid_start, caught.value.valid_end) == (5, 10)
+
+
+# -- moving about
+
+
+@virtual
+async def test_seeking_drops_what_was_fetched_ahead() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 100)
+        await consumer.assign([ORDERS_0])
+        await consumer.poll(1.0, max_records=5)
+        await asyncio.sleep(1)
+        await consumer.seek(ORDERS_0, 50)
+        assert await consumer.position(ORDERS_0) == 50
+        assert (await poll_values(consumer, 50)) == numbers(50, 100)
+        await consumer.seek_to_beginning(ORDERS_0)
+        assert (await poll_values(consumer, 100)) == numbers(0, 100)
+        await consumer.seek(ORDERS_0, 0)
+        await consumer.seek_to_end()
+        assert await consumer.position(ORDERS_0) == 100
+        store(cluster, 0, 100, 101)
+        assert await poll_values(consumer, 1) == [b"100"]
+
+
+@virtual
+async def test_a_paused_partition_gives_nothing_and_goes_on_where_it_was() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 20)
+        store(cluster, 1, 100, 110)
+        await consumer.assign([ORDERS_0, ORDERS_1])
+        await asyncio.sleep(0.5)
+        assert {record.partition for record in await consumer.poll(1.0, max_records=5)} == {0}
+        await consumer.pause(ORDERS_0)
+        assert await poll_values(consumer, 10) == numbers(100, 110)
+        assert await consumer.poll(1.0) == []
+        await consumer.resume(ORDERS_0)
+        assert await poll_values(consumer, 15) == numbers(5, 20)
+
+
+@virtual
+async def test_what_stays_assigned_goes_on_and_what_is_new_begins() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 20)
+        store(cluster, 1, 100, 110)
+        await consumer.assign([ORDERS_0])
+        await consumer.poll(1.0, max_records=5)
+        await consumer.assign([ORDERS_0, ORDERS_1])
+        assert sorted(await poll_values(consumer, 25)) == sorted([*numbers(5, 20), *numbers(100, 110)])
+        await consumer.assign([ORDERS_1])
+        assert consumer.assignment() == [ORDERS_1]
+        store(cluster, 0, 20, 30)
+        store(cluster, 1, 110, 111)
+        assert await poll_values(consumer, 1) == [b"110"]
+        assert await consumer.poll(1.0) == []
+
+
+@virtual
+async def test_what_is_not_there_or_not_assigned_is_named() -> None:
+    async with consuming() as (_, consumer):
+        with pytest.raises(errors.UnknownTopic, match="nonsense"):
+            await consumer.assign([TopicPartition("nonsense", 0)])
+        with pytest.raises(errors.UnknownPartition, match="partition 9"):
+            await consumer.assign([TopicPartition("orders", 9)])
+        with pytest.raises(errors.NotAssigned):
+            await consumer.seek(ORDERS_0, 0)
+        await consumer.assign([ORDERS_0])
+        with pytest.raises(errors.InvalidArgument, match="-1"):
+            await consumer.seek(ORDERS_0, -1)
+    with pytest.raises(errors.ClientClosed):
+        await consumer.poll(0)
+    with pytest.raises(errors.InvalidArgument, match="auto_offset_reset"):
+        Consumer("localhost", auto_offset_reset="never")
+
+
+@virtual
+async def test_offsets_are_asked_of_whoever_leads() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 20)
+        store(cluster, 1, 0, 7)
+        both = [ORDERS_0, ORDERS_1]
+        assert await consumer.beginning_offsets(both) == {ORDERS_0: 0, ORDERS_1: 0}
+        assert await consumer.end_offsets(both) == {ORDERS_0: 20, ORDERS_1: 7}
+        assert await consumer.offsets_for_times({ORDERS_0: 10, ORDERS_1: 10}) == {ORDERS_0: 10, ORDERS_1: None}
+        cluster.move_leader("orders", 0, None)
+        asking = asyncio.ensure_future(consumer.end_offsets(both))
+        await asyncio.sleep(2)
+        assert not asking.done()
+        cluster.move_leader("orders", 0, 3)
+        assert await asking == {ORDERS_0: 20, ORDERS_1: 7}
+        assert await consumer.partitions_for("orders") == both
+
+
+# -- credit
+
+
+@virtual
+async def test_no_more_is_fetched_ahead_than_there_is_room_for() -> None:
+    async with consuming((1,), fetch_buffer_bytes=2000, fetch_partition_bytes=500) as (cluster, consumer):
+        store(cluster, 0, 0, 1000)
+        await consumer.assign([ORDERS_0])
+        await asyncio.sleep(2)
+        granted = sum(request.credit_bytes for request in cluster.brokers[1].fetches)
+        assert granted == 2000
+        assert await poll_values(consumer, 1000) == numbers(0, 1000)
+        assert len(cluster.brokers[1].fetches) < 100, "credit is not granted a few bytes at a time"
+
+
+@virtual
+async def test_a_batch_larger_than_the_room_comes_all_the_same() -> None:
+    async with consuming((1,), fetch_buffer_bytes=1000) as (cluster, consumer):
+        for _ in range(5):
+            cluster.log("orders").append(encode_batch([bytes(5000)], timestamps=0))
+        await consumer.assign([ORDERS_0])
+        assert len(await poll_values(consumer, 5)) == 5
+
+
+# -- when things go wrong
+
+
+@virtual
+async def test_a_leader_that_moved_is_followed() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        await consumer.assign([ORDERS_0])
+        assert await poll_values(consumer, 10) == numbers(0, 10)
+        for leader, tells in ((2, True), (3, False), (1, True)):
+            cluster.move_leader("orders", 0, leader, tells=tells)
+            first = cluster.log("orders").end
+            started_ms = cluster.client.clock.monotonic_ms()
+            store(cluster, 0, first, first + 10)
+            assert await poll_values(consumer, 10) == numbers(first, first + 10)
+            assert cluster.client.clock.monotonic_ms() - started_ms < 500
+
+
+@pytest.mark.parametrize("fault", ["kill", "cut_off"])
+@virtual
+async def test_a_leader_that_dies_or_stands_still_is_replaced_by_the_next(fault: str) -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        await consumer.assign([ORDERS_0])
+        await poll_values(consumer, 10)
+        getattr(cluster, fault)(1)
+        cluster.move_leader("orders", 0, 3)
+        store(cluster, 0, 10, 20)
+        started_ms = cluster.client.clock.monotonic_ms()
+        assert await poll_values(consumer, 10) == numbers(10, 20)
+        assert cluster.client.clock.monotonic_ms() - started_ms < 4000
+
+
+@virtual
+async def test_a_damaged_batch_is_told_after_what_came_before_it() -> None:
+    async with consuming() as (cluster, consumer):
+        log = cluster.log("orders")
+        store(cluster, 0, 0, 10)
+        damaged = bytearray(stamp(encode_batch([b"xxxx"], timestamps=0), 10, 0))
+        damaged[-4] ^= 1
+        log.batches.append((parse_header(damaged), bytes(damaged)))
+        await consumer.assign([ORDERS_0])
+        assert await poll_values(consumer, 10) == numbers(0, 10)
+        with pytest.raises(errors.CorruptBatch, match="orders-0 from offset 10"):
+            await consumer.poll(5.0)
+        await consumer.seek(ORDERS_0, 5)
+        assert await poll_values(consumer, 5) == numbers(5, 10)
+
+
+@virtual
+async def test_a_topic_that_is_deleted_is_told() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        await consumer.assign([ORDERS_0])
+        await poll_values(consumer, 10)
+        cluster.delete_topic("orders")
+        with pytest.raises(errors.UnknownTopicId, match="orders"):
+            await consumer.poll(5.0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@virtual
+async def test_under_any_faults_each_record_comes_once_and_in_order(seed: int) -> None:
+    dice = Random(seed)
+    options = {"fetch_buffer_bytes": dice.choice([1000, 100_000]), "fetch_partition_bytes": 300}
+    async with consuming(seed=seed, **options) as (cluster, consumer):
+
+        async def disturb() -> None:
+            while True:
+                await asyncio.sleep(dice.uniform(0.01, 0.4))
+                match dice.choice(["move", "move", "break", "cut", "heal", "restart"]):
+                    case "move":
+                        leader = dice.choice([1, 2, 3, None])
+                        cluster.move_leader("orders", dice.randrange(2), leader, tells=dice.random() < 0.8)
+                    case "break":
+                        cluster.network.break_connections("client", f"broker-{dice.randint(1, 3)}")
+                    case "cut":
+                        cluster.cut_off(dice.randint(1, 3))
+                    case "heal":
+                        cluster.heal()
+                    case "restart":
+                        number = dice.randint(1, 3)
+                        cluster.kill(number)
+                        await cluster.start(number)
+
+        await consumer.assign([ORDERS_0, ORDERS_1])
+        await consumer.position(ORDERS_0)
+        disturbing = asyncio.ensure_future(disturb())
+        got: dict[int, list[int]] = {0: [], 1: []}
+        stored = 0
+        for _ in range(100):
+            more = dice.randint(0, 20)
+            store(cluster, 0, stored, stored + more)
+            store(cluster, 1, stored, stored + more)
+            stored += more
+            await asyncio.sleep(dice.uniform(0, 0.3))
+            for record in await consumer.poll(dice.uniform(0, 0.3), max_records=dice.randint(1, 50)):
+                assert record.value == b"%d" % record.offset
+                got[record.partition].append(record.offset)
+        disturbing.cancel()
+        cluster.heal()
+        for number in (0, 1):
+            cluster.move_leader("orders", number, 2)
+        async with asyncio.timeout(60):
+            while any(len(offsets) < stored for offsets in got.values()):
+                for record in await consumer.poll(1.0):
+                    got[record.partition].append(record.offset)
+        assert got == {0: list(range(stored)), 1: list(range(stored))}

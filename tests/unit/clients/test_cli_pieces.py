@@ -1,0 +1,373 @@
+"""What the commands are made of: times, nouns, formats, verdicts; and how they refuse what makes no sense."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from lograft.clients.admin_types import (
+    BrokerDescription,
+    BrokerState,
+    ClusterDescription,
+    PartitionDescription,
+    PartitionOffsets,
+    QuorumDescription,
+    QuorumMember,
+    TopicDescription,
+)
+from lograft.clients.cli import cli
+from lograft.clients.cli_health import partition_problems, quorum_problems
+from lograft.clients.cli_nouns import Noun, parse_nouns
+from lograft.clients.cli_options import Settings
+from lograft.clients.cli_output import write_resources
+from lograft.clients.cli_produce import key_of, lines
+from lograft.clients.cli_records import make_writer
+from lograft.clients.cli_resources import (
+    BROKER_COLUMNS,
+    PARTITION_COLUMNS,
+    TOPIC_COLUMNS,
+    broker_resource,
+    partition_resource,
+    quorum_resource,
+    topic_resource,
+)
+from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, parse_duration, parse_moment
+from lograft.clients.topic_partition import TopicPartition
+from lograft.storage.batch import Record
+
+NOW_MS = 1_767_225_600_000  # 2026-01-01
+
+PARTITION = PartitionDescription("orders", 0, 1, 3, (1, 2, 3), (1, 2, 3), (), (), (), None)
+TOPIC = TopicDescription(UUID(int=5), "orders", False, (PARTITION,), {"retention.ms": "1000"})
+BROKERS = tuple(BrokerDescription(n, f"b{n}:1", None, BrokerState.ACTIVE, 10 + n, ()) for n in (1, 2, 3))
+CLUSTER = ClusterDescription("c", 1, BROKERS, (TOPIC,))
+VOTERS = tuple(QuorumMember(n, UUID(int=n), f"c{n}:1", True, 9) for n in (1, 2, 3))
+QUORUM = QuorumDescription("c", 1, 4, 9, 9, VOTERS)
+
+
+# -- times
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("500ms", 500), ("5s", 5000), ("10m", 600_000), ("1h", 3_600_000), ("2d", 172_800_000)]
+)
+def test_durations(text: str, expected: int) -> None:
+    assert parse_duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5 s", "1.5s", "5sec", "\u0665s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(BadTime, match="500ms, 5s"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("earliest", Earliest()),
+        ("latest", Latest()),
+        ("now", Moment(NOW_MS)),
+        ("-10m", Moment(NOW_MS - 600_000)),
+        ("1767225600000", Moment(NOW_MS)),
+        ("2026-01-01T00:00Z", Moment(NOW_MS)),
+        ("2026-01-01", Moment(NOW_MS)),
+        ("2026-01-01T02:00:00.5+02:00", Moment(NOW_MS + 500)),
+    ],
+)
+def test_moments(text: str, expected: Earliest | Latest | Moment) -> None:
+    assert parse_moment(text, NOW_MS) == expected
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "10m", "1767225600", "2026-13-01", "20260101", "-10", "+5m"])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(BadTime, match="earliest, latest, now"):
+        parse_moment(text, NOW_MS)
+
+
+# -- nouns
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["topics"], (Noun.TOPIC, [])),
+        (["t", "a", "b"], (Noun.TOPIC, ["a", "b"])),
+        (["Broker", "1"], (Noun.BROKER, ["1"])),
+        (["topic/a", "t/b"], (Noun.TOPIC, ["a", "b"])),
+        (["quorum"], (Noun.QUORUM, [])),
+        (["p", "orders"], (Noun.PARTITION, ["orders"])),
+    ],
+)
+def test_nouns_have_many_names(words: Sequence[str], expected: tuple[Noun, list[str]]) -> None:
+    assert parse_nouns(words, list(Noun)) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["topcs"], "did you mean 'topics'"),
+        (["xyz"], "it can be topic, topics, t"),
+        (["topic/a", "b"], "TYPE/NAME"),
+        (["topic/a", "broker/1"], "one kind at a time"),
+        (["topic/"], "TYPE/NAME"),
+    ],
+)
+def test_what_is_no_noun_is_refused(words: Sequence[str], complaint: str) -> None:
+    with pytest.raises(click.UsageError, match=complaint):
+        parse_nouns(words, list(Noun))
+
+
+def test_a_noun_that_a_verb_cannot_do_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="'quorum'"):
+        parse_nouns(["quorum"], [Noun.TOPIC])
+
+
+# -- output
+
+
+def show(output: str, *, is_one: bool = False, has_titles: bool = True) -> str:
+    out = io.StringIO()
+    settings = Settings("b:1", 1000, output=output, has_titles=has_titles)
+    resources = [topic_resource(TOPIC), topic_resource(replace(TOPIC, name="a-longer-name", config={}))]
+    write_resources(out, resources[:1] if is_one else resources, TOPIC_COLUMNS, settings, is_one=is_one)
+    return out.getvalue()
+
+
+def test_a_table_is_aligned() -> None:
+    assert show("table") == (
+        "NAME            PARTITIONS   REPLICAS   UNDER-REPLICATED   OFFLINE\n"
+        "orders                   1          3                  0         0\n"
+        "a-longer-name            1          3                  0         0\n"
+    )
+    assert show("table", has_titles=False).splitlines()[0].split() == ["orders", "1", "3", "0", "0"]
+    wide = show("wide").splitlines()
+    assert "CONFIG" in wide[0]
+    assert wide[1].endswith("retention.ms=1000")
+    assert wide[2].endswith("-")
+
+
+def test_names_can_be_given_to_other_commands() -> None:
+    assert show("name") == "topic/orders\ntopic/a-longer-name\n"
+
+
+def test_documents_are_resources_or_lists_of_them() -> None:
+    many = json.loads(show("json"))
+    assert (many["apiVersion"], many["kind"], len(many["items"])) == ("lograft/v1", "List", 2)
+    one = json.loads(show("json", is_one=True))
+    assert one == many["items"][0]
+    assert one == yaml.safe_load(show("yaml", is_one=True))
+    assert one["spec"] == {"partitions": 1, "replicas": 3, "config": {"retention.ms": "1000"}}
+    assert one["metadata"]["name"] == "orders"
+
+
+def test_a_partition_says_all_that_is_promised_and_null_for_what_cannot_be_had() -> None:
+    offline = replace(PARTITION, leader=None, isr=())
+    offsets = {TopicPartition("orders", 0): PartitionOffsets(5, 10)}
+    assert partition_resource(PARTITION, offsets)["metadata"] == {"name": "orders-0", "topic": "orders", "partition": 0}
+    status = partition_resource(PARTITION, offsets)["status"]
+    promised = ("leader", "leaderEpoch", "replicas", "isr", "startOffset", "endOffset", "highWatermark", "bytes")
+    assert [status[name] for name in promised] == [1, 3, [1, 2, 3], [1, 2, 3], 5, 10, 10, None]
+    status = partition_resource(offline)["status"]
+    assert [status[name] for name in promised] == [None, 3, [1, 2, 3], [], None, None, None, None]
+    out = io.StringIO()
+    write_resources(out, [partition_resource(offline)], PARTITION_COLUMNS, Settings("b", 1), is_one=False)
+    assert out.getvalue().splitlines()[1].split() == ["orders", "0", "-", "3", "1,2,3", "-"]
+
+
+def test_brokers_and_the_quorum_say_all_that_is_promised() -> None:
+    broker = broker_resource(BROKERS[0], CLUSTER)
+    assert broker["spec"] == {"address": "b1:1", "rack": None}
+    assert (broker["status"]["state"], broker["status"]["leaders"], broker["status"]["replicas"]) == ("active", 1, 1)
+    out = io.StringIO()
+    write_resources(out, [broker], BROKER_COLUMNS, Settings("b", 1), is_one=False)
+    assert out.getvalue().splitlines()[1].split() == ["1", "b1:1", "active", "-", "1", "1"]
+    status = quorum_resource(replace(QUORUM, commit_index=12))["status"]
+    assert (status["leader"], status["term"], status["commitIndex"]) == (1, 4, 12)
+    assert [(voter["id"], voter["lag"]) for voter in status["voters"]] == [(1, 3), (2, 3), (3, 3)]
+
+
+# -- health
+
+
+def test_a_cluster_where_all_is_in_sync_has_no_problems() -> None:
+    assert partition_problems(CLUSTER) == []
+    assert quorum_problems(QUORUM, None, "") == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "problem"),
+    [
+        (replace(PARTITION, isr=(1, 2)), "partition orders-0 is under-replicated; not in sync: 3 (fenced)"),
+        (replace(PARTITION, leader=None, isr=()), "partition orders-0 has no leader; not in sync: 1 (active), "),
+        (replace(PARTITION, replicas=(1, 2, 3, 4)), "not in sync: 4 (not registered)"),
+    ],
+)
+def test_partitions_that_are_not_whole_are_named(partition: PartitionDescription, problem: str) -> None:
+    brokers = (*BROKERS[:2], replace(BROKERS[2], state=BrokerState.FENCED))
+    topic = replace(TOPIC, is_internal=True, partitions=(partition,))
+    (found,) = partition_problems(replace(CLUSTER, brokers=brokers, topics=(topic,)))
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("quorum", "committed", "problem"),
+    [
+        (None, None, "cannot be asked: nobody there"),
+        (replace(QUORUM, leader_id=None), None, "no leader"),
+        (replace(QUORUM, commit_index=10), None, "voter 1 at c1:1 is behind: at 9 of 10"),
+        (replace(QUORUM, members=(*VOTERS[:2], replace(VOTERS[2], match_index=None))), None, "voter 3"),
+    ],
+)
+def test_a_quorum_that_is_not_whole_is_told(
+    quorum: QuorumDescription | None, committed: int | None, problem: str
+) -> None:
+    assert problem in quorum_problems(quorum, committed, "nobody there")[0]
+
+
+def test_a_voter_that_has_what_was_committed_before_is_not_behind() -> None:
+    assert quorum_problems(replace(QUORUM, commit_index=12), 9, "") == []
+    learner = QuorumMember(4, None, "c4:1", False, None)
+    assert quorum_problems(replace(QUORUM, members=(*VOTERS, learner)), None, "") == []
+
+
+# -- records
+
+RECORD = Record("orders", 2, 7, NOW_MS, b"k", b"v\xff", (("a", b"1"), ("b", None)))
+
+
+class Pipe(io.TextIOWrapper):
+    """Standard output that is no terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def content(self) -> bytes:
+        self.flush()
+        assert isinstance(self.buffer, io.BytesIO)
+        return self.buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (None, b"v\xff\n"),
+        (r"%t/%p@%o %k=%v %T %h %%\n", b"orders/2@7 k=v\xff 2026-01-01T00:00:00.000Z a=1,b= %\n"),
+        (r"%o\t%k", b"7\tk"),
+        (r"a\\n", b"a\\n"),
+    ],
+)
+def test_records_are_written_as_the_format_says_bytes_as_they_are(form: str | None, expected: bytes) -> None:
+    out = Pipe()
+    make_writer(out, form, is_json=False).write(RECORD)
+    assert out.content() == expected
+
+
+def test_nulls_are_written_as_nothing() -> None:
+    out = Pipe()
+    make_writer(out, "%k|%v", is_json=False).write(RECORD._replace(key=None, value=None))
+    assert out.content() == b"|"
+
+
+def test_a_format_that_means_nothing_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="%x"):
+        make_writer(io.StringIO(), "%x", is_json=False)
+
+
+def test_records_as_json_are_an_object_a_line() -> None:
+    out = Pipe()
+    make_writer(out, None, is_json=True).write(RECORD)
+    assert json.loads(out.content()) == {
+        "topic": "orders",
+        "partition": 2,
+        "offset": 7,
+        "timestamp": NOW_MS,
+        "key": "k",
+        "value": {"base64": "dv8="},
+        "headers": [{"key": "a", "value": "1"}, {"key": "b", "value": None}],
+    }
+
+
+def test_a_terminal_is_spared_what_would_do_something_to_it() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    make_writer(out, None, is_json=False).write(RECORD._replace(value=b"\x1b[31mred\xff\tok"))
+    assert out.getvalue() == "\\x1b[31mred\\xff\tok\n"
+
+
+# -- lines and keys
+
+
+def test_a_line_is_a_record_whatever_ends_it() -> None:
+    assert list(lines(io.BytesIO(b"a\r\nb\n\nc"))) == [b"a", b"b", b"", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [(b'{"id": "x"}', "x"), (b'{"id": 5}', "5"), (b'{"id": [1, 2]}', "[1,2]"), (b'{"id": null}', None), (b"{}", None)],
+)
+def test_keys_out_of_json(line: bytes, expected: str | None) -> None:
+    assert key_of(line, "id", 1) == expected
+
+
+@pytest.mark.parametrize("line", [b"not json", b"[1]", b"5"])
+def test_a_line_without_fields_is_named(line: bytes) -> None:
+    with pytest.raises(click.ClickException, match="line 7"):
+        key_of(line, "id", 7)
+
+
+# -- usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["get"], "Missing argument"),
+        (["get", "nonsense"], "No such thing"),
+        (["get", "topics", "-o", "xml"], "xml"),
+        (["-o", "xml", "get", "topics"], "xml"),
+        (["get", "topics", "--timeout", "5"], "500ms, 5s"),
+        (["--timeout", "0s", "get", "topics"], "no time at all"),
+        (["create", "topic"], "no name"),
+        (["create", "quorum"], "'quorum'"),
+        (["create", "topic", "a", "--config", "x"], "KEY=VALUE"),
+        (["describe", "topic"], "which?"),
+        (["get", "broker", "one"], "give a number"),
+        (["describe", "b/x"], "give a number"),
+        (["delete", "topic"], "which?"),
+        (["produce", "t", "--key", "a", "--key-field", "b"], "exclude"),
+        (["produce", "t", "--header", "a"], "NAME=VALUE"),
+        (["consume", "t", "--from", "tomorrow"], "earliest, latest"),
+        (["consume", "t", "--offsets", "0:b-c"], "0:100-200"),
+        (["consume", "t", "--offsets", "0:1-2", "--from", "-10m"], "leave --from"),
+        (["consume", "t", "-o", "yaml"], "json"),
+        (["consume", "t", "-o", "json", "-f", "%v"], "exclude"),
+        (["consume", "t", "-f", "%x"], "%x"),
+    ],
+)
+def test_wrong_usage_is_told_before_any_cluster_is_asked(arguments: list[str], complaint: str) -> None:
+    result = CliRunner().invoke(cli, ["--bootstrap", "127.0.0.1:1", *arguments])
+    assert result.exit_code == 2, result.stderr
+    assert complaint in result.stderr
+
+
+def test_a_bad_address_is_told_with_a_remedy() -> None:
+    result = CliRunner().invoke(cli, ["get", "topics", "--bootstrap", "a:b"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: 'a:b' is not an address")
+    assert "Remedy: " in result.stderr
+    assert result.stdout == ""
+
+
+def test_deleting_is_confirmed_by_who_is_not_at_a_terminal() -> None:
+    result = CliRunner().invoke(cli, ["delete", "topic", "orders", "--bootstrap", "127.0.0.1:1"])
+    assert result.exit_code == 1
+    assert "--yes" in result.stderr

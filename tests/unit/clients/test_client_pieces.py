@@ -1,0 +1,206 @@
+"""Small parts of the clients: errors, addresses, credit, buffers."""
+
+import pytest
+
+from lograft.clients import errors
+from lograft.clients.accumulator import Accumulator, AccumulatorLimits
+from lograft.clients.bootstrap import parse_bootstrap
+from lograft.clients.fetch_credit import FetchCredit
+from lograft.clients.partition_queue import ProducerIdentity, QueueLimits
+from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
+from lograft.proto import errors_pb2
+from lograft.proto.errors import ERRORS, error_detail
+from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.runtime.network import Status, StreamError
+
+# -- errors
+
+
+@pytest.mark.parametrize("code", [code for code in ERRORS if code != errors_pb2.NONE])
+def test_every_code_has_a_class_that_means_what_the_table_says(code: int) -> None:
+    meaning = ERRORS[code]
+    error = errors.error_of(error_detail(code, "so it is", leader_id=3, leader_epoch=7, leader_address="b:1"))
+    assert type(error).__name__.lower() == meaning.name.replace("_", "").lower()
+    assert (error.code, error.retriable, error.outcome_unknown) == (
+        meaning.name,
+        meaning.retriable,
+        meaning.outcome_unknown,
+    )
+    assert (error.leader_id, error.leader_epoch, error.leader_address) == (3, 7, "b:1")
+    assert str(error) == f"{meaning.name}: so it is"
+    assert isinstance(error, errors.LograftError)
+
+
+def test_a_code_of_a_later_version_is_not_retried_and_may_have_been_done() -> None:
+    detail = ErrorDetail(message="new")
+    detail.ParseFromString(b"\x08\xcf\x0f\x12\x03new")
+    error = errors.error_of(detail)
+    assert (type(error), error.retriable, error.outcome_unknown) == (errors.ServerError, False, True)
+    assert "1999" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "was_sent", "expected"),
+    [
+        (Status.UNAVAILABLE, True, errors.ConnectionLost),
+        (Status.UNAVAILABLE, False, errors.Unavailable),
+        (Status.CANCELLED, True, errors.ConnectionLost),
+        (Status.UNIMPLEMENTED, True, errors.InvalidRequest),
+        (Status.DEADLINE_EXCEEDED, True, errors.TimedOut),
+        (Status.INTERNAL, True, errors.Internal),
+    ],
+)
+def test_a_status_without_a_detail_says_what_it_can(status: Status, was_sent: bool, expected: type[Exception]) -> None:
+    error = errors.error_of_stream(StreamError(status, "lost"), was_sent=was_sent)
+    assert type(error) is expected
+
+
+def test_a_detail_says_more_than_its_status() -> None:
+    detail = error_detail(errors_pb2.UNKNOWN_TOPIC, "no such topic").SerializeToString()
+    error = errors.error_of_stream(StreamError(Status.NOT_FOUND, "x", detail))
+    assert isinstance(error, errors.UnknownTopic)
+    assert isinstance(errors.error_of_stream(StreamError(Status.UNAVAILABLE, "x", b"\xff")), errors.ConnectionLost)
+
+
+# -- addresses
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("localhost:1", ("localhost:1",)),
+        ("localhost", ("localhost:9092",)),
+        ("a:1, b:2,", ("a:1", "b:2")),
+        (["a:1", "b", "a:1"], ("a:1", "b:9092")),
+        ("[::1]:5", ("[::1]:5",)),
+        ("[::1]", ("[::1]:9092",)),
+    ],
+)
+def test_addresses_may_be_written_in_many_ways(given: str | list[str], expected: tuple[str, ...]) -> None:
+    assert parse_bootstrap(given) == expected
+
+
+@pytest.mark.parametrize("given", ["", " , ", [], ":1", "a:b", "a:0", "a:70000", "::1", "a:²"])
+def test_what_is_no_address_is_refused(given: str | list[str]) -> None:
+    with pytest.raises(errors.InvalidArgument, match="localhost:9092"):
+        parse_bootstrap(given)
+
+
+# -- credit
+
+
+def test_credit_is_the_window_less_what_is_held_and_granted_in_good_portions() -> None:
+    credit = FetchCredit(1000)
+    assert credit.grant() == 1000
+    assert credit.grant() == 0
+    credit.received(900)
+    assert credit.grant() == 0, "it is all held here"
+    credit.freed(200)
+    assert credit.grant() == 0, "not worth a message"
+    credit.freed(100)
+    assert credit.grant() == 300
+    credit.freed(600)
+    assert credit.grant() == 600
+
+
+def test_a_batch_over_the_credit_is_made_up_for() -> None:
+    credit = FetchCredit(1000)
+    credit.grant()
+    credit.received(5000)
+    assert credit.grant() == 0
+    credit.freed(5000)
+    assert credit.grant() == 5000, "what was taken too much, and the window"
+
+
+def test_a_new_stream_is_granted_what_is_not_held_of_the_last() -> None:
+    credit = FetchCredit(1000)
+    credit.grant()
+    credit.received(400)
+    credit.stream_started()
+    assert credit.grant() == 600
+
+
+# -- the accumulator
+
+KEY, OTHER = PartitionKey(b"t" * 16, 0), PartitionKey(b"t" * 16, 1)
+
+
+def accumulator(**limits: int) -> Accumulator:
+    made = Accumulator(AccumulatorLimits(queue=QueueLimits(linger_ms=5), **limits), is_idempotent=True)
+    made.identify(ProducerIdentity(7, 0))
+    return made
+
+
+def append(it: Accumulator, size: int = 10, key: PartitionKey = KEY, now_ms: int = 0) -> PendingBatch:
+    return it.append(key, "orders", None, bytes(size), 0, (), now_ms)[0]
+
+
+def take(it: Accumulator, now_ms: int = 100) -> PendingBatch:
+    batch = it.take(KEY, now_ms)
+    assert batch is not None
+    return batch
+
+
+def test_records_fill_a_batch_up_to_its_size() -> None:
+    it = accumulator(batch_bytes=1000)
+    batches = [append(it, 300) for _ in range(5)]
+    assert batches[0] is batches[1]
+    assert batches[2] is not batches[1]
+    assert batches[2] is batches[3]
+    assert it.sendable_at_ms(KEY) == 0, "a full one does not linger"
+    large = append(it, 5000)
+    assert large.record_count == 1
+
+
+def test_the_buffer_counts_what_is_not_settled() -> None:
+    it = accumulator(buffer_bytes=1000)
+    assert it.has_room(5000), "alone, whatever its size"
+    append(it, 500)
+    assert it.has_room(100)
+    assert not it.has_room(5000)
+    append(it, 200, OTHER)
+    assert not it.has_room(200)
+    it.stored(take(it), Stored(0))
+    assert it.has_room(200)
+    it.abandon(OTHER, errors.ClientClosed("x"))
+    assert it.buffered_bytes == 0
+    assert it.partitions == []
+
+
+def test_halves_of_a_batch_count_and_leave_nothing_behind() -> None:
+    it = accumulator()
+    for _ in range(4):
+        append(it)
+    it.refused(take(it), errors.BatchTooLarge("x"), 100)
+    while it.partitions:
+        it.stored(take(it), Stored(0))
+    assert it.buffered_bytes == 0
+
+
+def test_answers_for_what_was_given_up_are_passed_over() -> None:
+    it = accumulator()
+    append(it)
+    batch = take(it)
+    it.abandon(KEY, errors.ClientClosed("x"))
+    it.stored(batch, Stored(0))
+    it.refused(batch, errors.NotLeader("x"), 0)
+    it.lost(batch)
+    it.not_sent(batch)
+    assert isinstance(batch.outcome, errors.ClientClosed)
+
+
+def test_nothing_is_sent_without_an_identity() -> None:
+    it = Accumulator(AccumulatorLimits(), is_idempotent=True)
+    append(it)
+    assert it.wants_identity
+    assert it.sendable_at_ms(KEY) is None
+    assert it.take(KEY, 100) is None
+    it.identify(ProducerIdentity(7, 0))
+    assert not it.wants_identity
+    assert it.take(KEY, 100) is not None
+    plain = Accumulator(AccumulatorLimits(), is_idempotent=False)
+    append(plain)
+    assert not plain.wants_identity
+    batch = plain.take(KEY, 100)
+    assert batch is not None
+    assert batch.sequence is None

@@ -1,0 +1,96 @@
+"""What is left of a node on disk is not taken for more than it is."""
+
+import contextlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lograft.clients.cli import CommandError
+from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster
+from lograft.clients.dev_layout import Layout
+from lograft.clients.dev_node import DevNode, NodeStatus, locked
+from lograft.runtime.machine import boot_id
+
+LAYOUT = Layout("dev-1", 2, 1)  # nobody listens there
+
+
+def node_with(directory: Path, process: Any) -> DevNode:
+    node = DevNode(directory, LAYOUT, 1)
+    node.directory.mkdir(exist_ok=True)
+    text = process if isinstance(process, str) else json.dumps(process)
+    (node.directory / "process.json").write_text(text)
+    return node
+
+
+def own_start() -> int:
+    return int(Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def test_a_process_that_is_there_is_up_though_it_does_not_answer(tmp_path: Path) -> None:
+    ours = {"process_id": os.getpid(), "started": own_start(), "boot": boot_id()}
+    node = node_with(tmp_path, ours)
+    assert node.is_up
+    assert node.status() == NodeStatus("starting", os.getpid(), "no answer yet")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"started": 1}, {"boot": "an earlier one"}, {"process_id": 2**22 + 1}],
+    ids=["another process with its id", "before a reboot", "nobody"],
+)
+def test_a_process_that_is_gone_is_not_taken_for_another(tmp_path: Path, changes: dict[str, Any]) -> None:
+    node = node_with(tmp_path, {"process_id": os.getpid(), "started": own_start(), "boot": boot_id(), **changes})
+    assert not node.is_up
+    assert node.status() == NodeStatus("down", None)
+    assert not node.send(signal.SIGKILL), "or this test would not say so"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"process_id": "x", "started": 1, "boot": ""}'])
+def test_a_file_that_makes_no_sense_is_no_process(tmp_path: Path, text: str) -> None:
+    node = node_with(tmp_path, text)
+    assert node.process is None
+    assert not node.is_up
+    assert not DevNode(tmp_path, LAYOUT, 2).is_up
+
+
+def test_a_node_is_wanted_until_it_is_taken_down(tmp_path: Path) -> None:
+    node = node_with(tmp_path, {})
+    assert node.is_wanted
+    node.forget()
+    node.forget()
+    assert not node.is_wanted
+
+
+def test_last_words_are_why_it_refused_or_else_what_came_last(tmp_path: Path) -> None:
+    node = node_with(tmp_path, {})
+    assert node.last_words() == "it wrote nothing"
+    node.output_path.write_text("{1}\n{2}\n{3}\n{4}\n")
+    assert node.last_words() == "{2}\n{3}\n{4}"
+    node.output_path.write_text('{"event": "node_starting"}\nError: /data is in use\n')
+    assert node.last_words() == "/data is in use"
+
+
+def test_only_one_starts_a_node_at_a_time(tmp_path: Path) -> None:
+    def lock() -> contextlib.AbstractContextManager[None]:
+        return locked(tmp_path / "lock", "node 1")
+
+    with lock(), pytest.raises(CommandError, match="node 1 is being started by another"), lock():
+        pass
+    with lock():
+        pass
+
+
+def test_a_cluster_is_found_where_it_was_made(tmp_path: Path) -> None:
+    assert find_cluster(tmp_path) is None
+    with pytest.raises(CommandError, match="there is no cluster in"):
+        existing_cluster(tmp_path)
+    DevCluster(tmp_path, LAYOUT).save()
+    assert existing_cluster(tmp_path).layout == LAYOUT
+    assert existing_cluster(tmp_path).up_nodes == []
+    (tmp_path / "cluster.json").write_text("{")
+    with pytest.raises(CommandError, match="does not describe a cluster"):
+        find_cluster(tmp_path)

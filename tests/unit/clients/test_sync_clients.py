@@ -1,0 +1,253 @@
+"""The clients for ordinary functions: many threads, one loop, and nothing that waits for ever."""
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.fake_log_service import FakeCluster
+from support.node_processes import free_address
+
+import lograft
+from lograft import Consumer, Producer, TopicPartition, errors
+from lograft.runtime.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.loop_thread import Inbox, LoopLost, LoopThread, shared_loop
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """On the loop of the clients themselves, over gRPC."""
+    loop = shared_loop()
+
+    async def start() -> FakeCluster:
+        addresses = {number: free_address() for number in (1, 2)}
+        cluster = FakeCluster(runtime=client_runtime(), addresses=addresses)
+        await cluster.start()
+        cluster.create_topic("orders", [1, 2])
+        return cluster
+
+    async def stop(cluster: FakeCluster) -> None:
+        await cluster.stop()
+        assert cluster.runtime is not None
+        await close_client_runtime(cluster.runtime)
+
+    made = loop.run(start())
+    yield made
+    loop.run(stop(made))
+
+
+def test_the_example_of_the_documents(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap, acks="all", compression="lz4", linger_ms=5) as producer:
+        delivery = producer.send("orders", b"value", key=b"k", headers=[("trace", b"1")], partition=0)
+        assert delivery.result(timeout=10)[:3] == ("orders", 0, 0)
+        producer.send("orders", b"another", partition=0)
+        producer.flush()
+    with Consumer(",".join(cluster.bootstrap), auto_offset_reset="earliest") as consumer:
+        consumer.assign([ORDERS])
+        records = []
+        for record in consumer:
+            records.append(record)
+            if len(records) == 2:
+                break
+        assert [record.value for record in records] == [b"value", b"another"]
+        assert records[0].headers == (("trace", b"1"),)
+        assert consumer.poll(timeout=0.05) == []
+        assert consumer.position(ORDERS) == 2
+        consumer.seek(ORDERS, 1)
+        assert [record.offset for record in consumer.poll(timeout=10)] == [1]
+        assert consumer.end_offsets([ORDERS]) == {ORDERS: 2}
+        assert consumer.partitions_for("orders") == [ORDERS, TopicPartition("orders", 1)]
+        assert consumer.assignment() == [ORDERS]
+
+
+def test_many_threads_may_send_and_each_ones_records_stay_in_order(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap, batch_bytes=2000) as producer, ThreadPoolExecutor(4) as pool:
+
+        def send(thread: int) -> None:
+            for number in range(500):
+                producer.send("orders", b"%d-%d" % (thread, number), partition=0)
+
+        list(pool.map(send, range(4)))
+        producer.flush(timeout=30)
+    values = [value for value in cluster.log("orders").values if value is not None]
+    assert len(values) == 2000
+    for thread in range(4):
+        mine = [value for value in values if value.startswith(b"%d-" % thread)]
+        assert mine == [b"%d-%d" % (thread, number) for number in range(500)]
+
+
+def test_leaving_the_block_delivers_what_was_sent(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap, linger_ms=60_000) as producer:
+        delivery = producer.send("orders", b"v", partition=1)
+        assert not delivery.done()
+    assert delivery.done()
+    assert delivery.result().partition == 1
+    with pytest.raises(errors.ClientClosed):
+        producer.send("orders", b"too late")
+
+
+def test_callbacks_run_once_the_fate_is_known_and_may_be_added_at_any_time(cluster: FakeCluster) -> None:
+    told: list[int] = []
+    with Producer(cluster.bootstrap) as producer:
+        delivery = producer.send("orders", b"v", partition=0)
+        delivery.add_done_callback(lambda done: told.append(done.result().offset))
+        delivery.result(timeout=10)
+        late = threading.Event()
+        delivery.add_done_callback(lambda done: late.set())
+        assert late.wait(10)
+    assert told == [0]
+
+
+def test_an_error_is_the_deliverys_or_the_calls(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap) as producer:
+        delivery = producer.send("nonsense", b"v")
+        assert isinstance(delivery.exception(timeout=10), errors.UnknownTopic)
+        with pytest.raises(errors.UnknownTopic, match="nonsense"):
+            delivery.result()
+        failed = threading.Event()
+        delivery.add_done_callback(lambda done: failed.set())
+        assert failed.wait(10)
+        with pytest.raises(errors.InvalidArgument, match="value is of type str"):
+            producer.send("orders", "text")  # type: ignore[arg-type]
+        with pytest.raises(errors.InvalidArgument, match="timestamp"):
+            producer.send("orders", b"v", timestamp=-1)
+        with pytest.raises(errors.UnknownTopic):
+            producer.partitions_for("nonsense")
+    with Consumer(cluster.bootstrap) as consumer, pytest.raises(errors.UnknownTopic):
+        consumer.assign([("nonsense", 0)])
+
+
+def test_waiting_for_a_result_ends_with_its_timeout(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap) as producer:
+        producer.send("orders", b"0", partition=0).result(timeout=10)
+        cluster.brokers[1].answers.clear()
+        delivery = producer.send("orders", b"1", partition=0)
+        with pytest.raises(TimeoutError):
+            delivery.result(timeout=0.05)
+        with pytest.raises(errors.TimedOut):
+            producer.flush(timeout=0.05)
+        shared_loop().post(cluster.brokers[1].answers.set)
+        assert delivery.result(timeout=10).offset == 1
+
+
+def test_a_full_buffer_blocks_the_sender_and_then_refuses(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap, buffer_bytes=3000, max_block_ms=100) as producer:
+        producer.send("orders", b"0", partition=0).result(timeout=10)
+        cluster.brokers[1].answers.clear()
+        for _ in range(2):
+            producer.send("orders", bytes(1000), partition=0)
+        with pytest.raises(errors.BufferFull, match="3000 bytes"):
+            producer.send("orders", bytes(1000), partition=0)
+        shared_loop().post(cluster.brokers[1].answers.set)
+        producer.flush(timeout=10)
+        assert producer.send("orders", bytes(1000), partition=0).result(timeout=10).offset == 3
+
+
+def test_closing_without_time_fails_what_is_left(cluster: FakeCluster) -> None:
+    producer = Producer(cluster.bootstrap)
+    producer.send("orders", b"0", partition=0).result(timeout=10)
+    cluster.brokers[1].answers.clear()
+    delivery = producer.send("orders", b"1", partition=0)
+    producer.close(timeout=0.05)
+    producer.close()
+    error = delivery.exception(timeout=1)
+    assert isinstance(error, errors.ClientClosed)
+
+
+def test_nobody_there_is_told_within_the_time() -> None:
+    address = free_address()
+    with Producer(address, max_block_ms=200) as producer:
+        error = producer.send("orders", b"v").exception(timeout=10)
+        assert isinstance(error, errors.NoBrokerAvailable)
+        assert address in str(error)
+    with Consumer(address, request_timeout_ms=200) as consumer, pytest.raises(errors.NoBrokerAvailable):
+        consumer.assign([ORDERS])
+
+
+def test_a_forked_child_is_told_to_make_its_own(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap) as producer:
+        producer.send("orders", b"v").result(timeout=10)
+        # What `fork` leaves a child: the objects, and none of the threads.
+        loop = producer._loop
+        process_id, loop._process_id = loop._process_id, os.getpid() + 1
+        try:
+            with pytest.raises(errors.ClientClosed, match="forked"):
+                producer.send("orders", b"v").result(timeout=10)
+            with pytest.raises(errors.ClientClosed, match="forked"):
+                producer.flush()
+        finally:
+            loop._process_id = process_id
+
+
+def test_the_public_face_has_all_that_is_promised() -> None:
+    for name in ("Producer", "Consumer", "Admin", "Record", "RecordMetadata", "TopicPartition", "aio", "errors"):
+        assert getattr(lograft, name) is not None
+        assert name in dir(lograft)
+    assert lograft.aio.Producer is not lograft.Producer
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = lograft.nonsense
+
+
+# -- the loop's thread
+
+
+def test_a_loop_runs_coroutines_and_passes_on_what_they_raise() -> None:
+    loop = LoopThread("test")
+
+    async def fail() -> None:
+        raise KeyError("a")
+
+    async def answer() -> int:
+        assert threading.current_thread().name == "test"
+        return 42
+
+    assert loop.run(answer()) == 42
+    with pytest.raises(KeyError):
+        loop.run(fail())
+    loop.stop()
+    assert not loop.is_alive
+    with pytest.raises(LoopLost, match="ending"):
+        loop.run(answer())
+
+
+def test_a_callback_that_would_wait_for_its_own_thread_is_refused() -> None:
+    loop = LoopThread("test")
+    failures: list[BaseException] = []
+
+    async def answer() -> int:
+        return 42
+
+    def call() -> None:
+        try:
+            loop.run(answer())
+        except RuntimeError as error:
+            failures.append(error)
+
+    async def settle() -> None:
+        call()
+
+    loop.run(settle())
+    assert "callback" in str(failures[0])
+    loop.stop()
+
+
+def test_an_inbox_delivers_in_order_and_holds_back_beyond_its_limit() -> None:
+    loop = LoopThread("test")
+    got: list[int] = []
+    inbox: Inbox[int] = Inbox(loop, 10, got.extend)
+    assert inbox.put(1, 6, timeout_seconds=1)
+    assert not inbox.put(2, 6, timeout_seconds=0.01)
+    threading.Timer(0.05, inbox.done, [6]).start()
+    assert inbox.put(3, 6, timeout_seconds=10)
+    inbox.done(6)
+    assert inbox.put(4, 100, timeout_seconds=0.01), "alone, whatever its weight"
+
+    async def nothing() -> None:
+        pass
+
+    loop.run(nothing())
+    assert got == [1, 3, 4]
+    loop.stop()
