@@ -45,6 +45,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 _CONFIRM_MS = 3000
 # For leaders to say where their partitions start and end.
 _OFFSETS_MS = 3000
+_ATTEMPT_MS = 10_000
 _FIRST_RETRY_MS = 50
 _LAST_RETRY_MS = 1000
 
@@ -93,6 +94,8 @@ class Admin:
 
     async def start(self) -> None:
         """Begin; `async with` does it. Nothing is connected before it is needed."""
+        if self._cluster is not None:
+            return
         self._runtime = self._given_runtime or client_runtime()
         self._cluster = ClusterClient(self._runtime, self._bootstrap, self._times)
 
@@ -314,16 +317,16 @@ class Admin:
 
     async def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
         """Make a controller, which is running, a voter. The quorum as it is then."""
-        request = pb.AddVoterRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        request = pb.AddVoterRequest(node_id=node_id, timeout_ms=self._timeout_ms)
         return await self._change_quorum(methods.ADD_VOTER, request)
 
     async def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        request = pb.RemoveVoterRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        request = pb.RemoveVoterRequest(node_id=node_id, timeout_ms=self._timeout_ms)
         return await self._change_quorum(methods.REMOVE_VOTER, request)
 
     async def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
         """For a controller that lost its disk: its old self is removed, and the new one added."""
-        request = pb.ReplaceVoterRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
+        request = pb.ReplaceVoterRequest(node_id=node_id, timeout_ms=self._timeout_ms)
         return await self._change_quorum(methods.REPLACE_VOTER, request)
 
     async def transfer_leadership(self, node_id: int) -> int:
@@ -339,7 +342,8 @@ class Admin:
 
     @property
     def _server_timeout_ms(self) -> int:
-        return self._timeout_ms
+        """How long one broker may try what can be asked of another, too."""
+        return min(self._timeout_ms, _ATTEMPT_MS)
 
     @property
     def _rng(self) -> Any:
@@ -354,9 +358,8 @@ class Admin:
     async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
         cluster = self._open()
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
-            return await cluster.call_any(
-                method, request, response_type, repeatable=repeatable, attempt_ms=self._timeout_ms
-            )
+            attempt_ms = self._server_timeout_ms if repeatable else self._timeout_ms
+            return await cluster.call_any(method, request, response_type, repeatable=repeatable, attempt_ms=attempt_ms)
 
     async def _each(
         self,
@@ -375,7 +378,7 @@ class Admin:
                 while waiting:
                     request = request_of([items[number] for number in waiting])
                     response: Any = await cluster.call_any(
-                        method, request, response_type, repeatable=True, attempt_ms=self._timeout_ms
+                        method, request, response_type, repeatable=True, attempt_ms=self._server_timeout_ms
                     )
                     results.update(zip(waiting, response.results, strict=True))
                     waiting = [number for number in waiting if _is_retriable(results[number])]

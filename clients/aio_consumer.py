@@ -52,6 +52,8 @@ class Consumer:
 
     async def start(self) -> None:
         """Begin; `async with` does it."""
+        if self._task.is_running:
+            return
         options = self._options
         self._runtime = self._given_runtime or client_runtime()
         self._cluster = ClusterClient(self._runtime, self._bootstrap)

@@ -59,6 +59,8 @@ class Producer:
 
     async def start(self) -> None:
         """Begin; `async with` does it. Does not wait for the cluster: the first `send` does."""
+        if self._task.is_running:
+            return
         options = self._options
         self._runtime = self._given_runtime or client_runtime()
         self._cluster = ClusterClient(self._runtime, self._bootstrap)

@@ -186,7 +186,8 @@ def read(consumer: Consumer, plan: Plan, writer: RecordWriter, max_records: int 
                 writer.flush()
                 return
         writer.flush()
-        done = {name for name in unfinished if _is_past(consumer.position(name), plan.ends[name])}
+        bounded = [name for name in unfinished if plan.ends[name] is not None]
+        done = {name for name in bounded if _is_past(consumer.position(name), plan.ends[name])}
         if done:
             unfinished -= done
             consumer.assign(sorted(unfinished))

@@ -34,12 +34,15 @@ log = get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class ClusterTimes:
     """`check_every_ms`: how often another node is asked whether the one that is followed tells all. `attempt_ms`: how
-    long one broker has for an answer before another is asked. `first_contact_ms`: how long to look for any broker at
+    long one broker has for an answer before another is asked; for what it knows itself `describe_ms`, and if it has to
+    ask the controllers `linearizable_ms`. `first_contact_ms`: how long to look for any broker at
     all; None: for as long as the caller does."""
 
     silence_ms: int = SILENCE_LIMIT_MS
     check_every_ms: int = 5000
     attempt_ms: int = 10_000
+    describe_ms: int = 2000
+    linearizable_ms: int = 6000
     first_contact_ms: int | None = None
     first_retry_ms: int = 20
     last_retry_ms: int = 500
@@ -101,7 +104,10 @@ class ClusterClient:
 
     async def _describe(self, name: str, *, linearizable: bool) -> pb.ClusterDescription:
         request = pb.DescribeRequest(topics=[name], linearizable=linearizable)
-        return await self.call_any(DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True)
+        attempt_ms = self._times.linearizable_ms if linearizable else self._times.describe_ms
+        return await self.call_any(
+            DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True, attempt_ms=attempt_ms
+        )
 
     async def partition(self, name: str, partition: int) -> TopicView:
         """The topic, which has that partition."""
@@ -151,6 +157,8 @@ class ClusterClient:
                     continue
                 except LograftError as error:
                     self.connections.trouble[address] = str(error)
+                    if address == self._preferred:
+                        self._preferred = None
                     if not error.retriable or (error.outcome_unknown and not repeatable):
                         raise
                     continue
@@ -188,10 +196,11 @@ class ClusterClient:
             raise TimedOut(f"no answer within {attempt_ms} ms") from None
 
     def _candidates(self) -> list[str]:
-        """Whom to ask, in this order: who answered last, others, and those given at first if nobody else does."""
+        """Whom to ask, in this order: who answered last, those of whom nothing bad is known, others."""
         brokers = list(dict.fromkeys([*self.view.addresses.values(), *self._bootstrap]))
         self.runtime.rng.shuffle(brokers)
-        brokers.sort(key=lambda address: (address != self._preferred, not self.connections.is_open(address)))
+        trouble, is_open = self.connections.trouble, self.connections.is_open
+        brokers.sort(key=lambda each: (each != self._preferred, each in trouble, not is_open(each)))
         return brokers
 
     @contextlib.asynccontextmanager

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from lograft.clients.delivery import Delivery as LoopDelivery
-from lograft.clients.errors import LograftError
+from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.topic_partition import RecordMetadata
-from lograft.runtime.loop_thread import LoopThread
+from lograft.runtime.loop_thread import LoopLost, LoopThread
 
 
 class Delivery:
@@ -42,7 +42,10 @@ class Delivery:
     def exception(self, timeout: float | None = None) -> LograftError | None:
         """Its error; None if it was stored. `TimeoutError` if that is not known after `timeout` seconds."""
         if not self.done():
-            self._loop.run(self._settled(timeout))
+            try:
+                self._loop.run(self._settled(timeout))
+            except LoopLost as error:
+                raise ClientClosed(str(error)) from None
         if self._error is not None:
             return self._error
         assert self._inner is not None

@@ -211,6 +211,11 @@ def test_a_directory_without_a_cluster_is_refused(dev: Dev) -> None:
     assert not dev.directory.exists()
 
 
+def heed_interrupts() -> None:
+    """What a shell starts in the background ignores them, and so does all that is started from there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_logs_can_be_followed(dev: Dev) -> None:
     (dev.directory / "node-1").mkdir(parents=True)
     layout = {"format": "lograft-dev-1", "cluster_id": "x", "nodes": 1, "port": int(free_address().rpartition(":")[2])}
@@ -220,12 +225,15 @@ def test_logs_can_be_followed(dev: Dev) -> None:
     output.write_text("one\n")
     with subprocess.Popen(
         [sys.executable, "-m", "lograft", "dev", "logs", "1", "-f", "--data-dir", str(dev.directory)],
-        env=variables(), text=True, stdout=subprocess.PIPE,
+        env=variables(), text=True, stdout=subprocess.PIPE, preexec_fn=heed_interrupts,
     ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "one\n"
-        with output.open("a") as file:
-            file.write("two\n")
-        assert process.stdout.readline() == "two\n"
-        process.send_signal(signal.SIGINT)
-        assert wait_until(lambda: process.poll() is not None, timeout_seconds=DEADLINE_SECONDS)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "one\n"
+            with output.open("a") as file:
+                file.write("two\n")
+            assert process.stdout.readline() == "two\n"
+            process.send_signal(signal.SIGINT)
+            assert wait_until(lambda: process.poll() is not None, timeout_seconds=DEADLINE_SECONDS)
+        finally:
+            process.kill()

@@ -21,19 +21,9 @@ from lograft.chaos.cluster_simulation import simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.metadata.partition_change import Conditions
 from lograft.storage.producer_state import ProducerState
 
 Break = Callable[[pytest.MonkeyPatch], None]
-
-
-def watermark_ignores_who_is_joining(patch: pytest.MonkeyPatch) -> None:
-    def recount(core: LeaderCore) -> bool:
-        committed = core._alterations.state.committed
-        core._counted = [core._followers[one] for one in committed if one != core.broker_id]
-        return core._advance()
-
-    patch.setattr(LeaderCore, "_recount", recount)
 
 
 def acknowledge_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
@@ -108,26 +98,6 @@ def acknowledge_below_the_minimum(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderCore, "has_enough_in_sync", True)
 
 
-def let_anybody_join(patch: pytest.MonkeyPatch) -> None:
-    """Whether it has what is committed or not."""
-    original = LeaderCore._is_ready
-
-    def is_ready(core: LeaderCore, subscription: Any, brokers: Any) -> bool:
-        if subscription is None or not subscription.is_matched:
-            return False
-        end_offset, subscription.end_offset = subscription.end_offset, core.end_offset
-        try:
-            return original(core, subscription, brokers)
-        finally:
-            subscription.end_offset = end_offset
-
-    patch.setattr(LeaderCore, "_is_ready", is_ready)
-
-
-def elect_who_lost_its_disk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Conditions, "has_directory", lambda conditions, broker_id, directory_id: True)
-
-
 def serve_uncommitted(patch: pytest.MonkeyPatch) -> None:
     """Readers get all that the leader has."""
     patch.setattr("lograft.broker.replica.read_log", _read_to_the_end)
@@ -140,7 +110,6 @@ async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int) ->
 
 
 @pytest.mark.parametrize(("break_rule", "weather"), [
-    (watermark_ignores_who_is_joining, FEW_IN_SYNC),
     (acknowledge_before_the_disk_has_it, POWER_CUTS),
     (keep_what_the_leader_does_not_have, RESTLESS_LEADERS),
     (truncate_by_watermark, SLOW_NETWORK),
@@ -148,7 +117,6 @@ async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int) ->
     (serve_a_watermark_that_is_not_known, SLOW_NETWORK),
     (acknowledge_at_once, RESTLESS_LEADERS),
     (acknowledge_below_the_minimum, FEW_IN_SYNC),
-    (let_anybody_join, FEW_IN_SYNC),
     (serve_uncommitted, RESTLESS_LEADERS),
 ])  # fmt: skip
 def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather) -> None:

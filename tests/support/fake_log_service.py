@@ -220,6 +220,7 @@ class FakeBroker:
         self.after_append: Callable[[pb.ProduceRequest.Item], None] = lambda item: None
         self.requests: list[pb.ProduceRequest] = []
         self.fetches: list[pb.FetchRequest] = []
+        self.streams: list[str] = []  # the methods of those that were opened
         self.answers = asyncio.Event()  # cleared: appends are not answered
         self.answers.set()
         self._machine = MetadataMachine()
@@ -300,6 +301,7 @@ class FakeBroker:
     # -- produce
 
     async def _serve_produce(self, stream: Stream) -> None:
+        self.streams.append(PRODUCE)
         waiting: list[pb.ProduceResponse] = []
         async with asyncio.TaskGroup() as group:
             alive = group.create_task(self._keep_alive(stream, waiting))
@@ -338,6 +340,7 @@ class FakeBroker:
     # -- fetch
 
     async def _serve_fetch(self, stream: Stream) -> None:
+        self.streams.append(FETCH)
         fetching: dict[int, _Fetched] = {}
         credit = [0]
         async with asyncio.TaskGroup() as group:

@@ -72,6 +72,11 @@ PURE = [
     "broker/service_errors.py", "broker/topic_log_config.py", "broker/wanted_partitions.py",
     "clients/accumulator.py", "clients/dev_layout.py", "clients/partition_queue.py", "clients/partitioning.py",
     "proto/wire.py",
+    "chaos/cluster_checks.py", "chaos/cluster_history.py", "chaos/cluster_weather.py", "clients/admin_codec.py",
+    "clients/admin_types.py", "clients/batch_sealing.py", "clients/bootstrap.py", "clients/cli_nouns.py",
+    "clients/cli_resources.py", "clients/cli_times.py", "clients/cluster_view.py", "clients/consumer_options.py",
+    "clients/errors.py", "clients/fetch_credit.py", "clients/fetched_partition.py", "clients/methods.py",
+    "clients/pending_batch.py", "clients/producer_options.py", "clients/topic_partition.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 

@@ -12,7 +12,9 @@ from support.raft_nodes import virtual
 from lograft.clients import errors
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.consumer_options import ConsumerKeywords
+from lograft.clients.methods import FETCH
 from lograft.clients.topic_partition import TopicPartition
+from lograft.proto.log_pb2 import FetchResponse
 from lograft.storage.batch import encode_batch, parse_header, stamp
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -297,7 +299,47 @@ async def test_a_batch_larger_than_the_room_comes_all_the_same() -> None:
         assert len(await poll_values(consumer, 5)) == 5
 
 
+@virtual
+async def test_what_is_dropped_makes_room_again() -> None:
+    async with consuming((1,), fetch_buffer_bytes=2000, fetch_partition_bytes=500) as (cluster, consumer):
+        store(cluster, 0, 0, 300)
+        await consumer.assign([ORDERS_0])
+        for _ in range(10):
+            await asyncio.sleep(0.5)
+            await consumer.seek(ORDERS_0, 0)
+            await asyncio.sleep(0.5)
+            await consumer.pause()
+            await consumer.resume()
+        assert await poll_values(consumer, 300) == numbers(0, 300)
+
+
+@virtual
+async def test_a_seek_counts_even_while_the_beginning_is_being_looked_for() -> None:
+    async with consuming((1,)) as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        for delay_ms in range(8):
+            await consumer.assign([])
+            await consumer.assign([ORDERS_0])
+            await asyncio.sleep(delay_ms / 1000)
+            await consumer.seek_to_end()
+            assert await consumer.position(ORDERS_0) == 10
+
+
 # -- when things go wrong
+
+
+@virtual
+async def test_a_stream_that_is_silent_is_given_up_for_another() -> None:
+    async with consuming((1,)) as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        await consumer.assign([ORDERS_0])
+        await poll_values(consumer, 10)
+        cluster.cut_off(1)
+        await asyncio.sleep(4)
+        cluster.heal()
+        store(cluster, 0, 10, 20)
+        assert await poll_values(consumer, 10) == numbers(10, 20)
+        assert cluster.brokers[1].streams.count(FETCH) >= 2
 
 
 @virtual
@@ -335,8 +377,8 @@ async def test_a_damaged_batch_is_told_after_what_came_before_it() -> None:
     async with consuming() as (cluster, consumer):
         log = cluster.log("orders")
         store(cluster, 0, 0, 10)
-        damaged = bytearray(stamp(encode_batch([b"xxxx"], timestamps=0), 10, 0))
-        damaged[-4] ^= 1
+        damaged = bytearray(stamp(encode_batch([b"value"], timestamps=0), 10, 0))
+        damaged[damaged.index(b"value")] ^= 1
         log.batches.append((parse_header(damaged), bytes(damaged)))
         await consumer.assign([ORDERS_0])
         assert await poll_values(consumer, 10) == numbers(0, 10)
@@ -385,23 +427,44 @@ async def test_under_any_faults_each_record_comes_once_and_in_order(seed: int) -
         await consumer.assign([ORDERS_0, ORDERS_1])
         await consumer.position(ORDERS_0)
         disturbing = asyncio.ensure_future(disturb())
-        got: dict[int, list[int]] = {0: [], 1: []}
-        stored = 0
+        expected, stored = {0: 0, 1: 0}, 0
+
+        async def read(timeout: float, max_records: int) -> None:
+            for record in await consumer.poll(timeout, max_records):
+                assert record.offset == expected[record.partition]
+                assert record.value == b"%d" % record.offset
+                expected[record.partition] += 1
+
         for _ in range(100):
             more = dice.randint(0, 20)
             store(cluster, 0, stored, stored + more)
             store(cluster, 1, stored, stored + more)
             stored += more
             await asyncio.sleep(dice.uniform(0, 0.3))
-            for record in await consumer.poll(dice.uniform(0, 0.3), max_records=dice.randint(1, 50)):
-                assert record.value == b"%d" % record.offset
-                got[record.partition].append(record.offset)
+            if dice.random() < 0.3:
+                number = dice.randrange(2)
+                expected[number] = dice.randint(0, stored)
+                await consumer.seek(TopicPartition("orders", number), expected[number])
+            await read(dice.uniform(0, 0.3), dice.randint(1, 50))
         disturbing.cancel()
         cluster.heal()
         for number in (0, 1):
             cluster.move_leader("orders", number, 2)
         async with asyncio.timeout(60):
-            while any(len(offsets) < stored for offsets in got.values()):
-                for record in await consumer.poll(1.0):
-                    got[record.partition].append(record.offset)
-        assert got == {0: list(range(stored)), 1: list(range(stored))}
+            while expected != {0: stored, 1: stored}:
+                await read(1.0, 500)
+
+
+@virtual
+async def test_what_arrives_between_a_seek_and_the_broker_hearing_of_it_is_passed_over() -> None:
+    async with consuming((1,)) as (cluster, consumer):
+        store(cluster, 0, 0, 50)
+        await consumer.assign([ORDERS_0])
+        await consumer.seek(ORDERS_0, 50)
+        assert await consumer.poll(1.0) == []
+        (line,) = consumer._fetcher._lines.values()
+        (handle,) = line._subscriptions
+        await consumer.seek(ORDERS_0, 0)
+        batch = stamp(encode_batch([b"50"], timestamps=0), 50, 0)
+        line._take(FetchResponse.Data(handle=handle, next_offset=51, high_watermark=51), batch)
+        assert await poll_values(consumer, 50) == numbers(0, 50)

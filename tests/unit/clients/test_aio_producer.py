@@ -14,6 +14,7 @@ from support.raft_nodes import virtual
 from lograft.clients import errors
 from lograft.clients.aio_producer import Producer
 from lograft.clients.delivery import Delivery
+from lograft.clients.methods import PRODUCE
 from lograft.clients.producer_options import ProducerKeywords
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
@@ -307,17 +308,41 @@ async def test_batches_in_flight_to_a_dead_leader_go_to_the_next_one() -> None:
 
 
 @virtual
-async def test_a_leader_that_stands_still_is_left_when_another_leads() -> None:
+async def test_what_one_leader_does_not_answer_goes_to_the_next_as_soon_as_there_is_one() -> None:
     async with producing() as (cluster, producer):
         await (await producer.send("orders", b"0"))
-        cluster.cut_off(1)
+        cluster.brokers[1].answers.clear()
         deliveries = await send_all(producer, 1, 5)
-        await asyncio.sleep(1)
+        await asyncio.sleep(5)
+        assert not any(delivery.done() for delivery in deliveries)
         started_ms = cluster.client.clock.monotonic_ms()
         cluster.move_leader("orders", 0, 2)
         await producer.flush()
-        assert cluster.client.clock.monotonic_ms() - started_ms < 2500
+        assert cluster.client.clock.monotonic_ms() - started_ms < 200
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4]
+        assert cluster.log("orders").values == numbers(0, 5)
+
+
+@virtual
+async def test_a_new_leader_is_tried_at_once_however_long_the_last_one_refused() -> None:
+    async with producing() as (cluster, producer):
+        refusals = 0
+
+        def refuse(_: pb.ProduceRequest.Item) -> None:
+            nonlocal refusals
+            refusals += 1
+            raise refused(errors_pb2.NOT_ENOUGH_REPLICAS)
+
+        cluster.brokers[1].before_append = refuse
+        delivery = await producer.send("orders", b"0")
+        await asyncio.sleep(5)
+        before = refusals
+        await until(lambda: refusals > before)
+        await asyncio.sleep(0.05)
+        started_ms = cluster.client.clock.monotonic_ms()
+        cluster.move_leader("orders", 0, 2)
+        await delivery
+        assert cluster.client.clock.monotonic_ms() - started_ms < 200
 
 
 @virtual
@@ -326,10 +351,20 @@ async def test_a_stream_that_is_silent_is_given_up_and_what_was_on_it_sent_again
         await (await producer.send("orders", b"0"))
         cluster.cut_off(1)
         delivery = await producer.send("orders", b"1")
-        await asyncio.sleep(3)
+        await asyncio.sleep(4)
         cluster.heal()
         assert (await delivery).offset == 1
         assert cluster.log("orders").values == numbers(0, 2)
+        assert cluster.brokers[1].streams.count(PRODUCE) >= 2
+
+
+@virtual
+async def test_a_stream_with_nothing_to_answer_may_be_silent() -> None:
+    async with producing() as (cluster, producer):
+        for number in range(3):
+            assert (await (await producer.send("orders", b"%d" % number))).offset == number
+            await asyncio.sleep(10)
+        assert cluster.brokers[1].streams == [PRODUCE]
 
 
 @virtual

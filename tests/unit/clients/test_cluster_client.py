@@ -71,9 +71,11 @@ async def test_changes_are_heard_of_within_moments_of_topics_that_were_asked_for
         await until(lambda: leader_of(client) == Leader(3, 1), within_s=0.2)
         assert heard > before
         assert client.view.topic("bills") is None
-        await client.topic("bills")
+        bills = await client.topic("bills")
         cluster.move_leader("orders", 0, 2)
         await until(lambda: leader_of(client) == Leader(2, 2), within_s=0.5)
+        cluster.move_leader("bills", 0, 1)
+        await until(lambda: client.view.leader(bills.id, 0) == Leader(1, 1), within_s=0.5)
 
 
 @pytest.mark.parametrize("fault", ["kill", "cut_off"])
@@ -86,7 +88,7 @@ async def test_when_the_broker_that_is_watched_is_lost_another_is(fault: str) ->
         watched = next(number for number, address in cluster.addresses.items() if address == client._watched)
         getattr(cluster, fault)(watched)
         cluster.move_leader("orders", 0, 3)
-        await until(lambda: leader_of(client) == Leader(3, 1), within_s=4)
+        await until(lambda: leader_of(client) == Leader(3, 1), within_s=2.5)
 
 
 @virtual
