@@ -5,8 +5,8 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from lograft.raft.racing import until_first
 from lograft.runtime.clock import Clock
+from lograft.runtime.racing import until_first
 
 
 class Alarms:

@@ -34,8 +34,8 @@ from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Topic
 from lograft.metadata.records import Record
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
-from lograft.raft.racing import until_first
 from lograft.runtime.logging import get_logger
+from lograft.runtime.racing import until_first
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory

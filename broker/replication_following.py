@@ -22,11 +22,11 @@ from lograft.broker.replication_codec import (
 )
 from lograft.broker.replication_ports import Followed, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.retrying import Backoff
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.logging import Logger
 from lograft.runtime.network import Stream
+from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
 _MEBIBYTE = 1024 * 1024

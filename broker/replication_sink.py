@@ -9,12 +9,12 @@ from lograft.broker.replication_codec import REPLICATE, ReplicationCodecError
 from lograft.broker.replication_following import FollowingLimits, FollowingStream
 from lograft.broker.replication_ports import Followed
 from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.retrying import Backoff, Complaints
-from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
 from lograft.proto import replication_pb2 as pb
-from lograft.raft.racing import until_first
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
+from lograft.runtime.racing import until_first
+from lograft.runtime.retrying import Backoff, Complaints
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

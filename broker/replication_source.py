@@ -20,12 +20,12 @@ from lograft.metadata.calling import invalid
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Status, Stream, StreamError
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

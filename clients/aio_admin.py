@@ -27,7 +27,6 @@ from lograft.clients.admin_types import (
     TopicDescription,
 )
 from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.calling import Backoff
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.errors import ClientClosed, InvalidArgument, LograftError, error_of
 from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
@@ -36,6 +35,7 @@ from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2, log_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
 __all__ = ["Admin"]

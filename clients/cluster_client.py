@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from lograft.clients.calling import SILENCE_LIMIT_MS, Backoff, Silence, call, until_first
+from lograft.clients.calling import call, until_first
 from lograft.clients.cluster_view import ClusterView, TopicView
 from lograft.clients.connections import Connections
 from lograft.clients.errors import (
@@ -24,6 +24,8 @@ from lograft.clients.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.proto import cluster_pb2 as pb
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
+from lograft.runtime.retrying import Backoff
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 R = TypeVar("R", bound=Message)

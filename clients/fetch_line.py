@@ -6,7 +6,7 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
-from lograft.clients.calling import Backoff, Silence, until_first
+from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, TimedOut, error_of
 from lograft.clients.fetch_credit import FetchCredit
@@ -16,6 +16,8 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.wire import WireError, cut_out
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
+from lograft.runtime.retrying import Backoff
+from lograft.runtime.silence import Silence
 
 log = get_logger(__name__)
 

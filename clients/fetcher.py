@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 
-from lograft.clients.calling import Backoff
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, OffsetOutOfRange, UnknownTopicId
 from lograft.clients.fetch_line import FetchLine, FetchSettings, Subscription
@@ -12,6 +11,7 @@ from lograft.clients.fetched_partition import Anchor, FetchedPartition
 from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetLookup, OffsetQuestion
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
+from lograft.runtime.retrying import Backoff
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lograft.clients.calling import Backoff
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, UnknownTopicId, error_of
 from lograft.clients.methods import LIST_OFFSETS
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.network import ConnectFailed
+from lograft.runtime.retrying import Backoff
 
 EARLIEST = pb.ListOffsetsRequest.EARLIEST
 LATEST = pb.ListOffsetsRequest.LATEST

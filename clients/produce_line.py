@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 
 from lograft.clients.accumulator import Accumulator
 from lograft.clients.batch_sealing import contents, seal_all
-from lograft.clients.calling import Backoff, Silence, until_first
+from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, TimedOut, error_of
 from lograft.clients.methods import PRODUCE
@@ -17,6 +17,8 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.wire import Buffer, message_field
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
+from lograft.runtime.retrying import Backoff
+from lograft.runtime.silence import Silence
 from lograft.storage.batch import Compression
 
 log = get_logger(__name__)

@@ -20,7 +20,6 @@ from lograft.metadata.lag import Lag
 from lograft.metadata.methods import REGISTER
 from lograft.metadata.partition import BrokerEpoch, LeaderEpoch, TopicId
 from lograft.metadata.registration import Registration
-from lograft.metadata.retrying import Backoff, Complaints
 from lograft.metadata.stream_errors import error_of
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
@@ -30,8 +29,9 @@ from lograft.proto.controller_pb2 import (
     RegisterResponse,
 )
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
-from lograft.raft.racing import until_first
 from lograft.runtime.logging import get_logger
+from lograft.runtime.racing import until_first
+from lograft.runtime.retrying import Backoff, Complaints
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass
 
 from lograft.metadata.calling import NotSent, exchange
-from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
-from lograft.raft.racing import until_first
 from lograft.runtime.network import ConnectFailed, Connection, Status, StreamError
+from lograft.runtime.racing import until_first
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 

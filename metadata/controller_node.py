@@ -27,10 +27,10 @@ from lograft.raft.bootstrapping import Bootstrapping
 from lograft.raft.core import RaftTiming
 from lograft.raft.node import RaftNode
 from lograft.raft.ports import Store, StoredState
-from lograft.raft.racing import until_first
 from lograft.raft.snapshotting import SnapshotPolicy
 from lograft.raft.transport import RaftTransport
 from lograft.runtime.network import Handler
+from lograft.runtime.racing import until_first
 from lograft.runtime.world import Runtime
 
 

@@ -13,12 +13,12 @@ from lograft.metadata.machine import MachineListener
 from lograft.metadata.methods import FOLLOW
 from lograft.metadata.record_codec import CodecError, decode_records
 from lograft.metadata.records import Record
-from lograft.metadata.retrying import Backoff, Complaints
-from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse, MetadataDelta, MetadataSnapshotPart
-from lograft.raft.racing import until_first
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
+from lograft.runtime.racing import until_first
+from lograft.runtime.retrying import Backoff, Complaints
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -8,12 +8,12 @@ from typing import Protocol
 from google.protobuf.message import DecodeError
 
 from lograft.metadata.methods import HEARTBEAT
-from lograft.metadata.retrying import Backoff, Complaints
-from lograft.metadata.silence import SILENCE_LIMIT_MS, Silence
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from lograft.raft.racing import until_first
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
+from lograft.runtime.racing import until_first
+from lograft.runtime.retrying import Backoff, Complaints
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

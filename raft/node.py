@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Any, assert_never
 
-from lograft.raft.alarm import Alarm, PatientTimer
+from lograft.raft.alarm import Alarm
 from lograft.raft.configuration import Configuration, ConfigurationChange, Member
 from lograft.raft.core import RaftCore, RaftLimits, RaftTiming
 from lograft.raft.entries import Command, Entry, NewConfiguration, NoOperation, SnapshotMetadata
@@ -39,6 +39,7 @@ from lograft.raft.requests import Requests
 from lograft.raft.snapshotting import SnapshotPolicy, SnapshotSender, SnapshotTaker
 from lograft.raft.status import status_of
 from lograft.runtime.logging import get_logger
+from lograft.runtime.patience import PatientTimer
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -9,11 +9,11 @@ from lograft.raft.greeting import introduce
 from lograft.raft.messages import Envelope
 from lograft.raft.outbox import Outbox
 from lograft.raft.ports import Inbox, Snapshot, StoreIdentity
-from lograft.raft.racing import until_first
 from lograft.raft.ready import SnapshotToSend
 from lograft.raft.snapshot_stream import send_snapshot
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Status, Stream, StreamError
+from lograft.runtime.racing import until_first
 from lograft.runtime.world import Runtime
 
 MESSAGES_METHOD = "/lograft.internal.v1.Raft/Messages"

@@ -51,7 +51,7 @@ PURE = [
     "raft/following.py", "raft/leading.py", "raft/log.py", "raft/messages.py", "raft/outbox.py", "raft/progress.py",
     "raft/ready.py", "raft/roles.py", "raft/snapshot_assembly.py", "raft/state_codec.py", "raft/status.py",
     "raft/store_shape.py",
-    "metadata/add_partitions.py", "metadata/admin_codec.py", "metadata/admin_decisions.py",
+    "runtime/patience.py", "metadata/add_partitions.py", "metadata/admin_codec.py", "metadata/admin_decisions.py",
     "metadata/admin_partitions.py", "metadata/alter_configs.py", "metadata/alter_partition.py",
     "metadata/broker.py", "metadata/broker_checks.py", "metadata/broker_states.py", "metadata/cluster_changes.py",
     "metadata/cluster_codec.py", "metadata/cluster_config.py", "metadata/config_key.py",

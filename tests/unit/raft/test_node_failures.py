@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from support.raft_nodes import Cluster, Host, running, virtual
 
-from lograft.raft.alarm import PatientTimer
 from lograft.raft.core import RaftLimits
 from lograft.raft.entries import Command, Entry, NoOperation
 from lograft.raft.errors import (
@@ -24,6 +23,7 @@ from lograft.raft.observers import NodeObserver
 from lograft.raft.proposals import Proposals
 from lograft.raft.snapshotting import SnapshotPolicy
 from lograft.raft.store_errors import StoreFailed
+from lograft.runtime.patience import PatientTimer
 
 
 class Diary(NodeObserver):

@@ -1,7 +1,7 @@
 """When the other end of a stream has been silent for too long: a process that is stopped keeps its sockets."""
 
-from lograft.raft.alarm import PatientTimer
 from lograft.runtime.clock import Clock
+from lograft.runtime.patience import PatientTimer
 
 SILENCE_LIMIT_MS = 1500
 """Whoever has a stream open says something every 500 ms."""
@@ -14,18 +14,22 @@ class Silence:
 
     def __init__(self, clock: Clock, limit_ms: int = SILENCE_LIMIT_MS) -> None:
         self._clock = clock
-        self._limit_ms = limit_ms
+        self.limit_ms = limit_ms
         self._heard_ms = clock.monotonic_ms()
 
     def heard(self) -> None:
         self._heard_ms = self._clock.monotonic_ms()
+
+    @property
+    def lasted_ms(self) -> int:
+        return self._clock.monotonic_ms() - self._heard_ms
 
     async def too_long(self) -> None:
         """Return when nothing was heard for the limit. If it was our own loop that stood still, what came meanwhile is
         read first."""
         timer = PatientTimer(_STALL_MS)
         while True:
-            deadline_ms, now_ms = self._heard_ms + self._limit_ms, self._clock.monotonic_ms()
+            deadline_ms, now_ms = self._heard_ms + self.limit_ms, self._clock.monotonic_ms()
             if timer.is_due(deadline_ms, now_ms):
                 return
             await self._clock.sleep_ms(timer.wake_ms(deadline_ms) - now_ms)
