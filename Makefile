@@ -59,8 +59,11 @@ bench-raft: setup ## a cluster of three processes, against a bare LMDB commit an
 bench-metadata: setup ## three controllers: 10,000 partitions created, leaders elected anew, image loaded
 	$(VENV)/python benchmarks/metadata.py
 
+bench-broker: setup ## three nodes: throughput, latency, reading, failover, idle cost, against a bare gRPC stream
+	$(VENV)/python benchmarks/broker.py
+
 clean: ## remove all that make made
 	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-unit test-integration sim sim-metadata sim-cluster lint format typecheck proto bench-storage bench-raft bench-metadata clean
+.PHONY: help setup test test-unit test-integration sim sim-metadata sim-cluster lint format typecheck proto bench-storage bench-raft bench-metadata bench-broker clean

@@ -2,7 +2,7 @@
 
 import gc
 import mmap
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import thread_time
@@ -16,10 +16,11 @@ Samples = Mapping[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What we hope for: a value, or a ratio to the baseline, below `below`."""
+    """What we hope for: a value, or a ratio to the baseline, below `below`, or a value of at least `at_least`."""
 
     below: float
     text: str
+    at_least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Result:
     def is_met(self) -> bool | None:
         if self.aim is None:
             return None
-        return (self.value if self.ratio is None else self.ratio) < self.aim.below
+        return self.aim.at_least <= (self.value if self.ratio is None else self.ratio) < self.aim.below
 
 
 async def take_turns(rounds: int, contenders: Mapping[str, Contender]) -> Samples:
@@ -75,6 +76,11 @@ def nanoseconds_each(function: Callable[[], object], items: int, repetitions: in
         return (thread_time() - started) / (items * repetitions) * 1e9
 
     return contender
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 def megabytes_per_second(size_bytes: int, seconds: float) -> float:

@@ -12,7 +12,7 @@ from statistics import median
 from time import perf_counter
 
 import lmdb
-from measure import Aim, Result
+from measure import Aim, Result, percentile
 from report import describe_machine, print_results, write_json
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -60,11 +60,6 @@ class Round:
     @property
     def bare_seconds(self) -> float:
         return median(self.commits) + median(self.round_trips)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 # -- what things cost by themselves
