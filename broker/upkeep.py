@@ -23,7 +23,7 @@ class UpkeepTimes:
     """How often. `tick_ms`: followers that lag are noticed. `flush_ms`: how exactly the topics' `flush.ms` is kept.
     `checkpoint_ms`: what recovery need not read again is noted."""
 
-    tick_ms: int = 1000
+    tick_ms: int = 2000
     flush_ms: int = 500
     roll_ms: int = 10_000
     watermarks_ms: int = 5_000
@@ -48,6 +48,8 @@ class Upkeep:
         self._replicas = replicas
         self._open_in = open_in
         self._times = times
+        self._flushed: list[Replica] = []  # those whose topics ask for flushes
+        self._noted: dict[Replica, int] = {}  # the watermarks that were noted last
         self._checkpointed: dict[Replica, tuple[int, int, int]] = {}  # how each log was when that was last done
 
     async def run(self) -> None:
@@ -73,8 +75,10 @@ class Upkeep:
     # -- what is done
 
     async def _tick(self) -> None:
-        for replica in list(self._replicas()):
+        replicas = list(self._replicas())
+        for replica in replicas:
             replica.propose()
+        self._flushed = [replica for replica in replicas if replica.log.config.asks_for_flushes]
 
     async def _roll(self) -> None:
         for replica in list(self._replicas()):
@@ -82,19 +86,23 @@ class Upkeep:
                 replica.log.roll_if_old()
 
     async def _flush(self) -> None:
-        due = [replica for replica in self._replicas() if replica.log.flush_is_due()]
-        for replica in due:
-            with _surviving(replica):
-                await replica.log.flush()
+        for replica in self._flushed:
+            if replica.log.flush_is_due():
+                with _surviving(replica):
+                    await replica.log.flush()
 
     async def note_watermarks(self) -> None:
         """Once more before a broker stops."""
+        noted = {replica: replica.high_watermark for replica in self._replicas()}
+        if noted == self._noted:
+            return
         for directory in self._directories.healthy:
             watermarks = {name: replica.high_watermark for name, replica in self._open_in(directory)}
             try:
                 await directory.note_watermarks(watermarks)
             except DiskFailed:
                 continue  # its logs were told
+        self._noted = noted
 
     async def _checkpoint(self) -> None:
         replicas = list(self._replicas())

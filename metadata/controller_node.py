@@ -164,8 +164,7 @@ class ControllerNode:
         running = group.create_task(raft.run(), name="raft")
         deciding = group.create_task(self.active.run(), name="active-controller")
         beside = [
-            group.create_task(part.run(), name=type(part).__name__)
-            for part in (self._first_records, self._timers, self._publishing)
+            group.create_task(part.run(), name=type(part).__name__) for part in (self._first_records, self._timers)
         ]
         self.quorum.node = raft
         await self._is_closing.wait()

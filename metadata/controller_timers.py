@@ -16,6 +16,7 @@ from lograft.metadata.reassignment import complete_due
 from lograft.metadata.sessions import Process, Sessions
 from lograft.raft.observers import NodeObserver
 from lograft.runtime.logging import get_logger
+from lograft.runtime.racing import until_first
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
@@ -23,11 +24,10 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControllerTiming:
-    """`tick_ms`: how often sessions are looked at, at least; under their grace, so that its end is not missed.
-    `stall_ms`: a look that comes so much too late means that the process stood still. `retry_ms`: how long to wait
-    after something could not be done."""
+    """`tick_ms`: how often sessions are looked at, at least. `stall_ms`: a look that comes so much too late means that
+    the process stood still. `retry_ms`: how long to wait after something could not be done."""
 
-    tick_ms: int = 100
+    tick_ms: int = 500
     stall_ms: int = 100
     retry_ms: int = 200
     elections_ms: int = 1000
@@ -72,9 +72,12 @@ class ControllerTimers(NodeObserver):
         self._chores = chores
         self._timing = timing or ControllerTiming()
         self._being_fenced: dict[Process, None] = {}
+        self._is_sooner = asyncio.Event()  # a session may end before the next look
+        sessions.may_end_sooner = self._is_sooner.set
 
     def leadership_taken(self, term: int) -> None:
         self._sessions.became_active(self._clock.monotonic_ms())
+        self._is_sooner.set()
         log.info("controller_active", term=term)
 
     def leadership_lost(self, term: int) -> None:
@@ -91,6 +94,7 @@ class ControllerTimers(NodeObserver):
 
     async def _watch_sessions(self, group: asyncio.TaskGroup) -> None:
         while True:
+            self._is_sooner.clear()
             await self._sleep_until(self._next_look_ms())
             if self._controller.is_active:
                 for process in self._sessions.expired(self._clock.monotonic_ms(), self._live()):
@@ -105,7 +109,7 @@ class ControllerTimers(NodeObserver):
         return min(tick_ms, deadline_ms) if deadline_ms is not None and deadline_ms > now_ms else tick_ms
 
     async def _sleep_until(self, wake_ms: int) -> None:
-        await self._clock.sleep_ms(wake_ms - self._clock.monotonic_ms())
+        await until_first(self._is_sooner.wait(), self._clock.sleep_ms(wake_ms - self._clock.monotonic_ms()))
         now_ms = self._clock.monotonic_ms()
         if now_ms - wake_ms > self._timing.stall_ms:
             log.warning("controller_stood_still", duration_ms=now_ms - wake_ms)

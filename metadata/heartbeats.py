@@ -1,6 +1,7 @@
 """A broker's heartbeats to one controller: a stream that is made anew whenever it is lost, or silent for too long."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -90,7 +91,9 @@ class Heartbeats:
                 self._is_urgent.clear()
                 heartbeat = self._compose(is_to_active=self._is_to_active)
                 await stream.send(heartbeat.SerializeToString())
-                await until_first(self._is_urgent.wait(), self._runtime.clock.sleep_ms(self._times.interval_ms))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._times.interval_ms / 1000):
+                        await self._is_urgent.wait()
         except StreamError as error:
             self._complaints.complain(error.status.name.lower(), error.message)
 

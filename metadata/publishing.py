@@ -1,6 +1,7 @@
 """The committed metadata for all who follow it: a snapshot first, then every change, from any controller."""
 
 import asyncio
+import contextlib
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,12 +63,6 @@ class Publishing(MachineListener):
     def handlers(self) -> Mapping[str, Handler]:
         return {FOLLOW: self.serve_follow}
 
-    async def run(self) -> None:
-        """Break the silence, until cancelled."""
-        while True:
-            await self._runtime.clock.sleep_ms(self._limits.silence_ms / 4)
-            self._wake()
-
     def advanced(self, index: int) -> None:
         self._wake()
 
@@ -86,7 +81,9 @@ class Publishing(MachineListener):
         while True:
             news = self._news
             if not await self._send_next(follower):
-                await news.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout((self._limits.silence_ms - follower.silence_ms) / 1000):
+                        await news.wait()
 
     async def _admit(self, stream: Stream) -> int:
         """From which index on."""
@@ -155,6 +152,11 @@ class _Follower:
         self._clock = clock
         self._sent_ms = clock.monotonic_ms()
 
+    @property
+    def silence_ms(self) -> int:
+        """Since something was sent."""
+        return self._clock.monotonic_ms() - self._sent_ms
+
     async def send_part(self, index: int, data: bytes) -> None:
         part = MetadataSnapshotPart(index=index, data=data)
         await self._send(FollowResponse(applied_index=index, snapshot=part).SerializeToString())
@@ -171,8 +173,7 @@ class _Follower:
         await self._send(FollowResponse(applied_index=index, alive=Alive()).SerializeToString())
 
     async def break_silence(self, silence_ms: int, index: int) -> None:
-        # Looked at every quarter of it, so this is the last look before it would be too long.
-        if self._clock.monotonic_ms() - self._sent_ms >= silence_ms * 3 // 4:
+        if self.silence_ms >= silence_ms:
             await self.send_alive(index)
 
     async def _send(self, message: bytes) -> None:

@@ -4,7 +4,7 @@ Liveness is heartbeats, for a process that is stopped keeps its sockets; a broke
 process that is killed does not. Brokers send to every controller, and each keeps note; only the active one acts on it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -48,6 +48,7 @@ class Sessions:
 
     def __init__(self, timing: SessionTiming | None = None) -> None:
         self.timing = timing or SessionTiming()
+        self.may_end_sooner: Callable[[], None] = lambda: None  # called when a deadline may have come nearer
         self._sessions: dict[Process, _Session] = {}
         self._active_since_ms = 0
         self._not_before_ms = 0
@@ -74,6 +75,7 @@ class Sessions:
         session.open_streams -= 1
         if session.open_streams == 0:
             session.broken_ms = now_ms
+            self.may_end_sooner()
 
     # -- what the controller itself goes through
 

@@ -3,6 +3,7 @@
 import sys
 
 from lograft.runtime.clock import LoopClock
+from lograft.runtime.grpc_engine import wait_without_pool
 from lograft.runtime.network import PanicHandler
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.rng import system_rng
@@ -20,6 +21,7 @@ _SWITCH_INTERVAL_S = 0.00005
 
 def production_runtime(on_panic: PanicHandler) -> Runtime:
     """A node's runtime on this machine. Call on the node's loop; `on_panic` is told there of broken invariants."""
+    wait_without_pool()
     # Only a node needs gRPC at once; what merely reads files should not wait for its import.
     from lograft.runtime.grpc_network import GrpcNetwork
 

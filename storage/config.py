@@ -41,3 +41,8 @@ class LogConfig:
         assert 0 < self.segment_bytes <= MAX_SEGMENT_BYTES
         assert self.index_interval_bytes >= 0
         assert self.max_message_bytes > 0
+
+    @property
+    def asks_for_flushes(self) -> bool:
+        """Is something to be synced now and then, that is not synced anyway?"""
+        return self.flush_mode is FlushMode.OS and not (self.flush_messages is None and self.flush_ms is None)

@@ -503,11 +503,9 @@ def test_whatever_happens_to_controllers_the_image_is_theirs_and_never_goes_back
         truth: dict[int, ClusterImage] = {}
         machines = {each: MetadataMachine() for each in (1, 2, 3)}
         committed: list[tuple[int, bytes]] = []
-        tasks: list[asyncio.Task[None]] = []
         for each, machine in machines.items():
             publishing = Publishing(make_runtime(seed, world.network, f"c{each}"), machine, CLUSTER)
             await world.serve(each, publishing.handlers())
-            tasks.append(asyncio.ensure_future(publishing.run()))
         follower = follower_of(world)
         seen: list[int] = []
 
@@ -555,7 +553,5 @@ def test_whatever_happens_to_controllers_the_image_is_theirs_and_never_goes_back
                 await follower.wait_for(committed[-1][0])
         assert follower.image == truth[committed[-1][0]]
         assert len(seen) > 50
-        for task in tasks:
-            task.cancel()
 
     run()

@@ -110,10 +110,7 @@ class Reader:
 async def published(limits: PublishingLimits | None = None, deltas: DeltaLimits | None = None) -> AsyncIterator[World]:
     world = World(limits, deltas, Rng(1))
     server = await world.runtime.network.serve(ADDRESS, world.publishing.handlers(), _panic)
-    async with asyncio.TaskGroup() as group:
-        ticking = group.create_task(world.publishing.run())
-        yield world
-        ticking.cancel()
+    yield world
     await server.stop()
 
 
