@@ -1,7 +1,8 @@
 """One follower's stream as its leader feeds it: frames of many partitions in turn, inside the follower's window.
 
 Whatever is ready goes together in one message, at once; but news of watermarks, for which nobody waits, wait a little
-for a frame to go with. A partition whose next batches are not in memory reads them aside, a bounded chunk at a time,
+for a frame to go with. And after a small message the next waits until that one is acknowledged, or a little while: a
+message costs the same whatever its size, and under load more becomes ready meanwhile. A partition whose next batches are not in memory reads them aside, a bounded chunk at a time,
 while the others have their turns.
 """
 
@@ -28,13 +29,16 @@ _MEBIBYTE = 1024 * 1024
 class FeedingLimits:
     """`message_bytes`, `message_frames`: a message that has so much is sent. `frame_bytes`: what one partition sends
     before others have their turn. `reads_at_once`: frames read from disk that are not sent yet. `unsent_bytes`: with so
-    much to be said, nothing more is asked for."""
+    much to be said, nothing more is asked for. `small_bytes`: frames follow a smaller message only when it is
+    acknowledged, or `hold_ms` later."""
 
     message_bytes: int = _MEBIBYTE
     message_frames: int = 256
     frame_bytes: int = _MEBIBYTE
     reads_at_once: int = 2
     unsent_bytes: int = 4 * _MEBIBYTE
+    small_bytes: int = 128 * 1024
+    hold_ms: int = 5
     watermark_delay_ms: int = 10
     alive_every_ms: int = 500
 
@@ -98,6 +102,7 @@ class Feeding:
         self._news = asyncio.Event()
         self._drained = asyncio.Event()
         self._sent_ms = clock.monotonic_ms()
+        self._awaited: tuple[Fed, int] | None = None  # the last frame of a small message, until it is acknowledged
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -144,6 +149,8 @@ class Feeding:
             return
         fed.is_over = True
         self._untold.pop(fed, None)
+        if self._awaited is not None and self._awaited[0] is fed:
+            self._release()
         del self._subscriptions[fed.handle]
         if fed.ready is not None:
             fed.ready = None
@@ -168,6 +175,15 @@ class Feeding:
             self._untold[fed] = None
         if fed.phase is _Phase.IDLE and fed.next_offset < feed.log_end:
             self._queue(fed)
+
+    def acknowledged(self, fed: Fed, end_offset: int) -> None:
+        if self._awaited is not None and self._awaited[0] is fed and end_offset >= self._awaited[1]:
+            self._release()
+
+    def _release(self) -> None:
+        self._awaited = None
+        if self._turns:
+            self._news.set()
 
     def grant(self, window_bytes: int) -> None:
         """The follower takes so many more bytes of batches."""
@@ -198,6 +214,8 @@ class Feeding:
     async def _take_turns(self) -> None:
         """One after the other, so that none has to wait for long."""
         limits, outbox = self._limits, self._outbox
+        if self._awaited is not None and self._clock.monotonic_ms() < self._sent_ms + limits.hold_ms:
+            return
         while self._turns and outbox.size_bytes < limits.message_bytes and outbox.frame_count < limits.message_frames:
             await self._take_turn(self._turns.popleft())
 
@@ -231,6 +249,7 @@ class Feeding:
         self._outbox.frame(fed.handle, frame, *fed.told)
         self._window_bytes -= frame.size_bytes
         fed.next_offset = frame.end
+        self._awaited = (fed, frame.end)
         if fed.next_offset < feed.log_end:
             self._queue(fed)
 
@@ -242,6 +261,8 @@ class Feeding:
         self._untold.clear()
         if not self._outbox.size_bytes:
             await self._stream.send(b"")
+        if self._outbox.size_bytes >= self._limits.small_bytes:
+            self._awaited = None
         for message in self._outbox.take():
             await self._stream.send(message)
         self._sent_ms = self._clock.monotonic_ms()
@@ -249,12 +270,17 @@ class Feeding:
 
     def _next_ms(self) -> int:
         """When something is to be sent, though there is nothing but watermarks."""
-        alive_ms = self._sent_ms + self._limits.alive_every_ms
-        return min(alive_ms, self._untold_since_ms + self._limits.watermark_delay_ms) if self._untold else alive_ms
+        next_ms = self._sent_ms + self._limits.alive_every_ms
+        if self._untold:
+            next_ms = min(next_ms, self._untold_since_ms + self._limits.watermark_delay_ms)
+        return next_ms
 
     async def _wait_for_news(self) -> None:
+        wake_ms = self._next_ms()
+        if self._turns:  # which are held back
+            wake_ms = min(wake_ms, self._sent_ms + self._limits.hold_ms)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((self._next_ms() - self._clock.monotonic_ms()) / 1000):
+            async with asyncio.timeout((wake_ms - self._clock.monotonic_ms()) / 1000):
                 await self._news.wait()
 
     def _queue(self, fed: Fed) -> None:

@@ -191,10 +191,13 @@ class _Conversation:
             return  # it has ended, with an answer that is still on its way
         if fed.feed is None:
             raise invalid(f"an acknowledgement of subscription {message.handle}, which is not matched")
+        acknowledgement = read_acknowledgement(message)
         try:
-            fed.feed.acknowledged(read_acknowledgement(message))
+            fed.feed.acknowledged(acknowledgement)
         except SERVICE_ERRORS as error:
             self._feeding.refuse(fed, error)
+        else:
+            self._feeding.acknowledged(fed, acknowledgement.end_offset)
 
     # -- matching
 
