@@ -35,7 +35,13 @@ class ControllerPart:
         """For people; None if it takes part in the quorum."""
         if self.node.waiting_reason is not None:
             return self.node.waiting_reason
-        return None if self.node.raft is not None else "the controller is starting"
+        raft, own = self.node.raft, self._config.node_id
+        if raft is None:
+            return "the controller is starting"
+        if raft.status().role == "learner":
+            remedy = f"`quorum replace {own}` if it lost its disk, `quorum add {own}` if it is new"
+            return f"not a voter of the quorum: {remedy}"
+        return None
 
     async def listen(self, on_panic: PanicHandler) -> None:
         assert self._config.controller_listen is not None

@@ -25,9 +25,15 @@ from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWor
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.calling import call
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.methods import CREATE_TOPICS, DESCRIBE_CLUSTER
+from lograft.metadata.methods import CREATE_TOPICS, DESCRIBE_CLUSTER, REPLACE_VOTER
 from lograft.metadata.settings import CLUSTER
-from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
+from lograft.proto.admin_pb2 import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    NewTopic,
+    QuorumChangeResponse,
+    ReplaceVoterRequest,
+)
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.log_pb2 import AppendRequest, AppendResponse, NewRecord
 from lograft.raft.ports import Store
@@ -103,6 +109,11 @@ class Host:
         self._world.network.crash(self.host)
         self._task.cancel()
         await asyncio.wait([self._task])
+
+    def lose_disks(self) -> None:
+        """All that was there is gone; it is down."""
+        self.files = VirtualFiles(self._rng.fork())
+        self.disk = MemoryDisk(self.config.cluster_id, self.number, self._rng.fork())
 
     def fail_if_it_failed(self) -> None:
         if self._task is not None and self._task.done():
@@ -265,6 +276,24 @@ async def test_a_node_that_waits_for_others_says_so_and_serves_nobody() -> None:
     await host.stop()
     assert asyncio.get_running_loop().time() - started < 1, "there is nothing to wait for"
     assert host.marker is None
+
+
+@virtual
+async def test_a_controller_that_lost_its_disk_is_not_ready_before_it_votes_again() -> None:
+    """Its broker comes back by itself; its place in the quorum is for an operator to give."""
+    async with three() as world:
+        await world.create_topic("orders")
+        victim = world.hosts[2]
+        await victim.kill()
+        victim.lose_disks()
+        victim.start()
+        node = victim.node
+        assert node is not None
+        await world.until(lambda: "not a voter of the quorum: `quorum replace 3` if" in (node.why_not_ready() or ""))
+        await world.until(lambda: node.broker is not None and node.broker.why_not_ready() is None)
+        assert not victim.is_ready
+        await world.ask("n1:9092", REPLACE_VOTER, ReplaceVoterRequest(node_id=3, timeout_ms=9000), QuorumChangeResponse)
+        await world.until_ready()
 
 
 @virtual
