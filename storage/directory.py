@@ -134,6 +134,10 @@ def _take_hold(
         lock = files.lock(f"{path}/{LOCK_FILE}")
     except FileLocked:
         raise DirectoryRefused(f"{path} is in use by another process: stop it, or choose another directory") from None
+    except FileExistsError:
+        raise DirectoryRefused(
+            f"{path} cannot be used: it is a file; move it away, or choose another directory"
+        ) from None
     except OSError as error:
         raise DirectoryRefused(
             f"{path} cannot be used: {error.strerror}; check that it exists and is writable"
