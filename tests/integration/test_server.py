@@ -184,9 +184,33 @@ def test_a_directory_in_use_is_refused(node: ServerProcess) -> None:
 
 
 def test_a_directory_that_cannot_be_used_is_refused(node: ServerProcess) -> None:
-    node.data_directory.write_text("a file")
-    assert "cannot be used: File exists" in refusal(node) or "Not a directory" in refusal(node)
-    assert "cannot be used" in refusal(node, "--data-dirs", "/proc/lograft")
+    directory = node.data_directory
+    directory.write_text("a file")
+    assert refusal(node) == f"{directory} cannot be used: it is a file; move it away, or choose another directory"
+    assert "cannot be used: Not a directory" in refusal(node, "--data-dirs", f"{directory}/data")
+    assert "cannot be used: No such file or directory" in refusal(node, "--data-dirs", f"{directory.parent}/no/data")
+
+
+@pytest.mark.parametrize("has_data", [False, True])
+def test_a_directory_that_cannot_be_written_to_is_refused(node: ServerProcess, has_data: bool) -> None:
+    """Permissions do not keep root from anything, so it is mounted read-only, where nobody else sees it so."""
+    directory = node.data_directory
+    if has_data:
+        start_all([node])
+        assert node.stop() == 0
+    else:
+        directory.mkdir()
+    mount = f"mount --bind {directory} {directory} && mount -o remount,ro,bind {directory}"
+    if subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine lets nobody mount anything")
+    command = [sys.executable, "-m", "lograft", *node.arguments]
+    result = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh", *command],
+        capture_output=True, text=True, check=False, timeout=60, env=variables(),
+    )  # fmt: skip
+    assert result.returncode == 1, result.stderr
+    *_, last = result.stderr.splitlines()
+    assert last == f"Error: {directory} cannot be used: Read-only file system; check that it exists and is writable"
 
 
 @pytest.mark.parametrize("key", ["listen", "controller_listen", "http"])

@@ -121,10 +121,13 @@ class ServerProcess:
 
 
 @contextlib.contextmanager
-def servers(directory: Path, count: int) -> Iterator[list[ServerProcess]]:
-    """Nodes of one cluster, not started. Nothing is left of them in the end."""
+def servers(directory: Path, count: int, brokers: int = 0) -> Iterator[list[ServerProcess]]:
+    """Nodes of one cluster, not started: `count` with both roles, and then `brokers` that are nothing else. Nothing is
+    left of them in the end."""
     controllers = {number: free_address() for number in range(1, count + 1)}
     nodes = [ServerProcess(directory, number, controllers) for number in controllers]
+    for number in range(count + 1, count + brokers + 1):
+        nodes.append(ServerProcess(directory, number, controllers, {"roles": ["broker"]}))
     try:
         yield nodes
     finally:

@@ -1,0 +1,156 @@
+"""Replicas that begin with nothing: what a node has lost, or never had, it gets from the leaders; and before it has all of
+that, nobody takes it for one that has."""
+
+import shutil
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from support.live_cluster import LiveCluster, live_cluster
+from support.server_processes import ServerProcess, start_all, until
+from support.steady_load import SteadyLoad
+from support.stored_logs import partition_directory, stored_log
+
+from lograft import Producer, errors
+from lograft.clients.admin_types import ElectionKind
+
+ENOUGH = 1000
+SEGMENT_BYTES = "16384"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """With a fourth node, a broker only, which the first story starts."""
+    with live_cluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def late(cluster: LiveCluster) -> ServerProcess:
+    """The fourth node, ready."""
+    node = cluster.node(4)
+    if not node.is_running:
+        start_all([node])
+    return node
+
+
+def wipe(node: ServerProcess) -> None:
+    node.kill()
+    shutil.rmtree(node.data_directory)
+
+
+def check_replicas_are_the_same(cluster: LiveCluster, topic: str) -> None:
+    """Record by record, on every disk."""
+    for partition in cluster.partitions(topic):
+        assert partition.is_in_sync
+        first, *others = [stored_log(cluster.node(each), topic, partition.number) for each in partition.replicas]
+        assert first.batches
+        for other in others:
+            assert other == first
+
+
+def test_a_broker_that_comes_late_is_given_a_partition(cluster: LiveCluster) -> None:
+    cluster.create("moved", [[1, 2, 3], [2, 3, 1]], segment_bytes=SEGMENT_BYTES)
+    late = cluster.node(4)
+    with SteadyLoad(cluster.bootstrap, "moved", partitions=2) as load:
+        load.until_stored(ENOUGH)
+        start_all([late])
+        assert cluster.admin.reassign({("moved", 0): [4, 2, 3]}) == {("moved", 0): None}
+        until(lambda: cluster.admin.list_reassignments(["moved"]) == [], "it was moved")
+        until(lambda: cluster.leaders("moved")[0] == 4, "the late one leads")
+        load.until_stored(ENOUGH)
+    load.check()
+    assert cluster.partitions("moved")[0].replicas == (4, 2, 3)
+    check_replicas_are_the_same(cluster, "moved")
+    until(lambda: partition_directory(cluster.node(1), "moved", 0) is None, "the old one's files are gone")
+
+
+def test_a_replica_whose_files_are_gone_is_made_anew(cluster: LiveCluster) -> None:
+    cluster.create("gone", [[1, 2, 3], [2, 3, 1]], segment_bytes=SEGMENT_BYTES)
+    victim = cluster.node(1)
+    with SteadyLoad(cluster.bootstrap, "gone", partitions=2) as load:
+        load.until_stored(ENOUGH)
+        victim.kill()
+        until(lambda: cluster.has_left(victim, "gone"), "it is missed")
+        directory = partition_directory(victim, "gone", 0)
+        assert directory is not None
+        shutil.rmtree(directory)
+        start_all([victim])
+        load.until_stored(ENOUGH)
+    load.check()
+    check_replicas_are_the_same(cluster, "gone")
+
+
+def test_a_node_whose_disk_is_wiped_comes_back(cluster: LiveCluster) -> None:
+    """Its broker heals by itself. Its controller does not vote before an operator says that it may."""
+    cluster.create("wiped", [[1, 2, 3], [2, 3, 1], [3, 1, 2]], segment_bytes=SEGMENT_BYTES)
+    victim = cluster.node(cluster.active_controller())
+    disks = voting_disks(cluster)
+    with SteadyLoad(cluster.bootstrap, "wiped", partitions=3) as load:
+        load.until_stored(ENOUGH)
+        wipe(victim)
+        until(lambda: cluster.has_left(victim, "wiped"), "it is missed")
+        load.until_stored(ENOUGH)
+        victim.start()
+        cluster.until_in_sync("wiped")
+        until(lambda: victim.readiness().startswith("not a voter of the quorum"), "it says what is missing")
+        assert voting_disks(cluster) == disks
+        cluster.admin.replace_voter(victim.node_id)
+        until(victim.is_ready, "it votes")
+        load.until_stored(ENOUGH)
+    load.check()
+    check_replicas_are_the_same(cluster, "wiped")
+    assert {node_id for node_id, disk in voting_disks(cluster).items() if disks[node_id] != disk} == {victim.node_id}
+    print(f"a disk was wiped: writes paused for {load.longest_pause_ms} ms")
+
+
+def voting_disks(cluster: LiveCluster) -> dict[int, UUID | None]:
+    return {voter.node_id: voter.directory_id for voter in cluster.admin.describe_quorum().voters}
+
+
+def test_a_wiped_broker_leads_nothing_of_which_another_has_more(cluster: LiveCluster, late: ServerProcess) -> None:
+    cluster.create("pair", [[4, 3]])
+    other = cluster.node(3)
+    with SteadyLoad(cluster.bootstrap, "pair", partitions=1) as load:
+        load.until_stored(ENOUGH)
+        other.kill()
+        until(lambda: cluster.has_left(other, "pair"), "the other one is missed")
+        wipe(late)
+        until(lambda: cluster.leaders("pair") == [None], "nobody is left")
+        start_all([late])
+        (election,) = cluster.admin.elect_leaders(ElectionKind.PREFERRED, [("pair", 0)])
+        assert isinstance(election.error, errors.PreferredLeaderNotAvailable)
+        assert cluster.leaders("pair") == [None]
+        start_all([other])
+        until(lambda: cluster.leaders("pair") == [3], "whoever has the records leads")
+        cluster.until_in_sync("pair")
+        load.until_stored(ENOUGH)
+    load.check()
+    check_replicas_are_the_same(cluster, "pair")
+
+
+def test_the_last_copy_is_given_up_by_an_operator_only(cluster: LiveCluster, late: ServerProcess) -> None:
+    cluster.create("single", [[4]])
+    with Producer(cluster.bootstrap, delivery_timeout_ms=2000) as producer:
+        producer.send("single", b"lost").result(30)
+        wipe(late)
+        start_all([late])
+        with pytest.raises(errors.DeliveryTimedOut):
+            producer.send("single", b"nobody takes this").result(30)
+    assert cluster.leaders("single") == [None]
+    (election,) = cluster.admin.elect_leaders(ElectionKind.UNCLEAN, [("single", 0)])
+    assert "reassign the partition to others first" in str(election.error), (
+        "to elect one without its disk is no election"
+    )
+    cluster.admin.reassign({("single", 0): [2]})
+    until(lambda: has_elected(cluster, "single"), "it is given up")
+    with Producer(cluster.bootstrap) as producer:
+        assert producer.send("single", b"anew").result(30).offset == 0
+    (partition,) = cluster.partitions("single")
+    assert (partition.replicas, partition.leader, partition.unclean_epoch) == ((2,), 2, partition.leader_epoch)
+
+
+def has_elected(cluster: LiveCluster, topic: str) -> bool:
+    """Uncleanly. It is refused until each live replica has said how much it has."""
+    (election,) = cluster.admin.elect_leaders(ElectionKind.UNCLEAN, [(topic, 0)])
+    return election.leader is not None

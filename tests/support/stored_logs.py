@@ -1,0 +1,53 @@
+"""What the files of a partition hold on a node's disk, read with the dump's eyes."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from support.server_processes import ServerProcess
+
+from lograft.clients.dump_log import open_file
+from lograft.storage.checkpoint import EPOCHS_FILE
+from lograft.storage.dump import Cell, Document, DumpedBatch, dump_file
+from lograft.storage.header import BatchHeader
+from lograft.storage.names import LOG_SUFFIX
+from lograft.storage.record import Columns
+
+
+class StoredLog(NamedTuple):
+    """Batch by batch, with every record of each, and the leader epochs."""
+
+    batches: list[tuple[BatchHeader, Columns | None]]
+    epochs: tuple[tuple[Cell, ...], ...]
+
+
+def partition_directory(node: ServerProcess, topic: str, partition: int) -> Path | None:
+    """None if the node has none."""
+    return next(node.data_directory.glob(f"{topic}-{partition}.*"), None)
+
+
+def stored_log(node: ServerProcess, topic: str, partition: int) -> StoredLog:
+    """All of it has to be sound. How it is cut into segments is each replica's own affair."""
+    directory = partition_directory(node, topic, partition)
+    assert directory is not None, f"node {node.node_id} has nothing of {topic}-{partition}"
+    batches: list[tuple[BatchHeader, Columns | None]] = []
+    for path in sorted(directory.glob(f"*{LOG_SUFFIX}")):
+        batches += _batches(path)
+    with open_file(str(directory / EPOCHS_FILE)) as file:
+        epochs = dump_file(file, EPOCHS_FILE)
+    assert isinstance(epochs, Document)
+    assert epochs.problems == ()
+    return StoredLog(batches, tuple(epochs.rows))
+
+
+def _batches(path: Path) -> list[tuple[BatchHeader, Columns | None]]:
+    with open_file(str(path)) as file:
+        dump = dump_file(file, path.name, deep=True)
+        if isinstance(dump, Document):
+            assert dump.kind == "empty", f"{path} is no segment: {dump}"
+            return []
+        found = []
+        for item in dump.items:
+            assert isinstance(item, DumpedBatch), f"{path}: {item}"
+            assert item.problems == (), f"{path}: {item.problems}"
+            found.append((item.header, item.records))
+        return found
