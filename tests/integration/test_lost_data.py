@@ -1,5 +1,5 @@
-"""Replicas that begin with nothing: what a node has lost, or never had, it gets from the leaders; and before it has all of
-that, nobody takes it for one that has."""
+"""Replicas that begin with nothing: what a node has lost, or never had, it gets from the leaders; and nobody takes it for
+one that has everything before it has."""
 
 import shutil
 from collections.abc import Iterator
