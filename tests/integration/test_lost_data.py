@@ -1,5 +1,5 @@
-"""Replicas that begin with nothing: what a node has lost, or never had, it gets from the leaders. Until it has all of it,
-nobody takes it for one that has."""
+"""Replicas that begin with nothing: what a node has lost, or never had, it gets from the leaders. Until it has all of
+that, nobody takes it for one that has."""
 
 import shutil
 from collections.abc import Iterator
