@@ -223,6 +223,7 @@ class HostedLogs:
             config = replace(self._image.log_config_of(key), tail_bytes=tail_bytes_among(len(self._states) + 1))
             directory.names[name] = None
             try:
+                directory.check_not_missing(name)
                 opened = await directory.data.open_partition(name, config)
                 await directory.lower_watermark(name, opened.end_offset)
                 if opened.failure is not None:

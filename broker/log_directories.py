@@ -11,6 +11,7 @@ from lograft.runtime.files import Files
 from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import DataDirectory
+from lograft.storage.errors import CorruptLog
 from lograft.storage.names import PartitionName
 
 log = get_logger(__name__)
@@ -24,16 +25,24 @@ _STRAY = "-stray."
 @dataclass(slots=True, eq=False)
 class LogDirectory:
     """One of them. `names`: of the partitions that have a log there. `watermarks`: as the file has them,
-    or will have when the disk gets there."""
+    or will have when the disk gets there. `missing`: those that the file has, but of which no log was found."""
 
     data: DataDirectory
     names: dict[PartitionName, None] = field(default_factory=dict)
     watermarks: dict[PartitionName, int] = field(default_factory=dict)
+    missing: dict[PartitionName, None] = field(default_factory=dict)
     has_failed: bool = False
 
     @property
     def identity(self) -> UUID:
         return self.data.identity
+
+    def check_not_missing(self, name: PartitionName) -> None:
+        """`CorruptLog`, the first time, if there was a log of the partition here once and it did not go by our hand:
+        one that is made in its place has nothing of what this replica vouched for."""
+        if name in self.missing:
+            del self.missing[name]
+            raise CorruptLog(f"{self.data.path}/{name}", None, "it is gone, and was there before")
 
     async def note_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
         """Keep them for after a crash, and those of other logs here as they are."""
@@ -65,6 +74,13 @@ class LogDirectories:
         for directory in self._directories:
             directory.names = dict.fromkeys(await directory.data.partitions())
             directory.watermarks = await directory.data.read_high_watermarks()
+            missing = (name for name in directory.watermarks if name not in directory.names)
+            directory.missing = dict.fromkeys(missing)
+
+    def forget_missing(self) -> None:
+        """All logs that this broker should have were looked at: those that it should not may be gone."""
+        for directory in self._directories:
+            directory.missing.clear()
 
     @property
     def healthy(self) -> list[LogDirectory]:
@@ -104,7 +120,8 @@ class LogDirectories:
     async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
         """Put a log aside, whole: somebody may want it after all. It goes after seven days."""
         path = await self._rename(directory, name, _STRAY)
-        log.warning("log_put_aside", path=path, reason=reason)
+        if path is not None:
+            log.warning("log_put_aside", path=path, reason=reason)
 
     async def purge(self) -> None:
         """Remove what was left half removed, and what was put aside long ago."""

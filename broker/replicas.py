@@ -198,6 +198,7 @@ class ReplicaManager(MachineListener):
         self._cluster.follower.listen(self)
         self._look_at_all()
         await self._logs.settled()
+        self._directories.forget_missing()
         elapsed_ms = self._runtime.clock.monotonic_ms() - began_ms
         log.info("logs_recovered", logs=len(self._logs.replicas), elapsed_ms=elapsed_ms)
         self._is_recovered.set()

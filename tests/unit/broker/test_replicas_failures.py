@@ -118,6 +118,57 @@ async def test_a_log_found_damaged_at_the_start_is_reported_and_made_anew() -> N
 
 
 @virtual
+async def test_a_log_whose_files_were_taken_away_is_not_mistaken_for_a_new_one() -> None:
+    """It would be led, empty, and those that have everything would follow it."""
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, 2)
+    await asyncio.sleep(6)  # by then it is noted that there is such a log
+    path = leader.log.directory
+    for broker_id in (TWO, ONE):
+        brokers[broker_id].kill()
+        metadata.fence(broker_id)
+    assert [replica.broker_id for replica in metadata.partition(topic).elr] == [ONE, TWO]
+    _take_away(brokers[ONE], path)
+    await brokers[ONE].start()
+    await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])])
+    brokers[ONE].kill()
+    await brokers[ONE].start()
+    await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])], "it is not forgotten")
+    await until(lambda: metadata.partition(topic).leader is None)
+    await brokers[TWO].start()
+    leader = await brokers[TWO].leads(topic)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2))
+    assert await offsets(brokers[ONE].replica(topic).log) == await offsets(leader.log) == list(range(20))
+    brokers[ONE].kill()
+    await brokers[ONE].start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2))
+    assert brokers[ONE].view.reports == []
+
+
+@virtual
+async def test_a_last_copy_that_was_taken_away_is_made_anew_once_it_is_given_up() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, 1)
+    await asyncio.sleep(6)
+    brokers[ONE].kill()
+    _take_away(brokers[ONE], leader.log.directory)
+    await brokers[ONE].start()
+    await until(lambda: metadata.partition(topic).leader is None)
+    (end,) = brokers[ONE].manager.log_ends()
+    ends = {ONE: LogEnd(brokers[ONE].view.broker_epoch, end.last_epoch, end.end_offset)}
+    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+    again = await brokers[ONE].leads(topic)
+    assert (await append(again).outcome()).base_offset == 0
+
+
+def _take_away(broker: TestBroker, path: str) -> None:
+    files = broker.machine.files
+    for name in files.list_directory(path):
+        files.remove(f"{path}/{name}")
+    files.remove_directory(path)
+
+
+@virtual
 async def test_nothing_is_discarded_before_the_report_is_committed_and_seen() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
