@@ -21,7 +21,8 @@ SEGMENT_BYTES = "16384"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     """With a fourth node, a broker only, which the first story starts."""
-    with live_cluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
+    directory = tmp_path_factory.mktemp("cluster")
+    with live_cluster(directory, brokers=1, errors_expected=["log_is_corrupt"]) as cluster:
         yield cluster
 
 
@@ -108,25 +109,40 @@ def voting_disks(cluster: LiveCluster) -> dict[int, UUID | None]:
     return {voter.node_id: voter.directory_id for voter in cluster.admin.describe_quorum().voters}
 
 
-def test_a_wiped_broker_leads_nothing_of_which_another_has_more(cluster: LiveCluster, late: ServerProcess) -> None:
-    cluster.create("pair", [[4, 3]])
+@pytest.mark.parametrize("loss", ["disk", "files"])
+def test_who_lost_records_leads_nothing_of_which_another_has_more(
+    cluster: LiveCluster, late: ServerProcess, loss: str
+) -> None:
+    """The one that led last comes back first, without its disk, or without the files of this one partition."""
+    topic = f"lost-{loss}"
+    cluster.create(topic, [[4, 3]])
     other = cluster.node(3)
-    with SteadyLoad(cluster.bootstrap, "pair", partitions=1) as load:
+    with SteadyLoad(cluster.bootstrap, topic, partitions=1) as load:
         load.until_stored(ENOUGH)
+        until(lambda: has_noted(late, topic), "it is noted that there is such a log")
         other.kill()
-        until(lambda: cluster.has_left(other, "pair"), "the other one is missed")
-        wipe(late)
-        until(lambda: cluster.leaders("pair") == [None], "nobody is left")
+        until(lambda: cluster.has_left(other, topic), "the other one is missed")
+        late.kill()
+        until(lambda: cluster.leaders(topic) == [None], "nobody is left")
+        directory = late.data_directory if loss == "disk" else partition_directory(late, topic, 0)
+        assert directory is not None
+        shutil.rmtree(directory)
         start_all([late])
-        (election,) = cluster.admin.elect_leaders(ElectionKind.PREFERRED, [("pair", 0)])
+        until(lambda: cluster.leaders(topic) == [None], "it does not lead, or not for long")
+        (election,) = cluster.admin.elect_leaders(ElectionKind.PREFERRED, [(topic, 0)])
         assert isinstance(election.error, errors.PreferredLeaderNotAvailable)
-        assert cluster.leaders("pair") == [None]
         start_all([other])
-        until(lambda: cluster.leaders("pair") == [3], "whoever has the records leads")
-        cluster.until_in_sync("pair")
+        until(lambda: cluster.leaders(topic) == [3], "whoever has the records leads")
+        cluster.until_in_sync(topic)
         load.until_stored(ENOUGH)
     load.check()
-    check_replicas_are_the_same(cluster, "pair")
+    check_replicas_are_the_same(cluster, topic)
+
+
+def has_noted(node: ServerProcess, topic: str) -> bool:
+    """A broker notes every few seconds which logs it has."""
+    path = node.data_directory / "high-watermarks"
+    return path.exists() and f" {topic}-0.".encode() in path.read_bytes()
 
 
 def test_the_last_copy_is_given_up_by_an_operator_only(cluster: LiveCluster, late: ServerProcess) -> None:
