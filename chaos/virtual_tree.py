@@ -73,6 +73,8 @@ class VirtualTree:
             return
         if isinstance(node, DirectoryNode) and _parts(new)[: len(_parts(old))] == _parts(old):
             raise os_error(errno.EINVAL, old)
+        if _parts(old)[: len(_parts(new))] == _parts(new):
+            raise os_error(errno.ENOTEMPTY, new)  # whatever it is that should replace one it lies within
         match node, replaced:
             case DirectoryNode(), FileNode():
                 raise os_error(errno.ENOTDIR, old)

@@ -252,6 +252,10 @@ FAILURES = {
     "rename of a file over a directory": (lambda p: p.files.rename(p.path("file"), p.path("directory")), errno.EISDIR),
     "rename of a directory over a file": (lambda p: p.files.rename(p.path("directory"), p.path("file")), errno.ENOTDIR),
     "rename over a full directory": (lambda p: p.files.rename(p.path("empty"), p.path("directory")), errno.ENOTEMPTY),
+    "rename of a file over its directory": (
+        lambda p: p.files.rename(p.path("directory/inside"), p.path("directory")),
+        errno.ENOTEMPTY,
+    ),
     "rename into itself": (lambda p: p.files.rename(p.path("directory"), p.path("directory/x")), errno.EINVAL),
     "remove of nothing": (lambda p: p.files.remove(p.path("none")), errno.ENOENT),
     "remove of a directory": (lambda p: p.files.remove(p.path("directory")), errno.EISDIR),
