@@ -21,7 +21,7 @@ from lograft.runtime.logging import get_logger
 from lograft.runtime.network import AddressInUse, PanicHandler
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
-from lograft.storage.errors import DirectoryRefused
+from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 
 log = get_logger(__name__)
 
@@ -91,9 +91,7 @@ class Node:
     async def _open(self) -> None:
         config = self._config
         log.info("node_starting", cluster_id=config.cluster_id, roles=[role.value for role in config.roles])
-        owner = DirectoryOwner(config.cluster_id, config.node_id)
-        for path in config.data_dirs if config.is_broker else config.data_dirs[:1]:
-            self._directories.append(await open_directory(self._runtime, path, owner))
+        await self._open_directories()
         if config.is_controller:
             self.controller = await open_controller(self._runtime, config, self._machine.open_store)
             await self.controller.listen(self._on_panic)
@@ -104,6 +102,21 @@ class Node:
         if config.http is not None:
             self._http = HttpServer({"/healthz": lambda: Page(200, "alive\n"), "/readyz": self._readiness_page})
             await self._http.listen(config.http)
+
+    async def _open_directories(self) -> None:
+        """A broker does without those that failed in an earlier life, as it did then, as long as one is left."""
+        config, failed = self._config, None
+        owner = DirectoryOwner(config.cluster_id, config.node_id)
+        for path in config.data_dirs if config.is_broker else config.data_dirs[:1]:
+            try:
+                self._directories.append(await open_directory(self._runtime, path, owner))
+            except DirectoryFailed as error:
+                if config.is_controller and path == config.data_dirs[0]:
+                    raise  # it has the metadata
+                log.error("directory_left_out", path=path, reason=str(error))
+                failed = error
+        if failed is not None and not self._directories:
+            raise failed
 
     def _check_settings(self) -> None:
         if self.broker is not None:

@@ -5,13 +5,14 @@ writes and syncs, and flips bits. The same object is the disk before and after a
 """
 
 import errno
+import os
 from collections.abc import Callable, Sequence
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.crash_points import CrashPoints
 from lograft.chaos.durability import FileNode, Truncate, Write
 from lograft.chaos.virtual_tree import VirtualTree, os_error
-from lograft.runtime.files import Buffer, File, FileLocked, Lock
+from lograft.runtime.files import Buffer, File, FileLocked, Lock, SyncFailed
 from lograft.runtime.rng import Rng
 
 _UNLIMITED_BYTES = 1 << 40
@@ -208,7 +209,7 @@ class VirtualFiles:
     def sync_node(self, path: str, node: FileNode) -> None:
         if self._fails_sync(path):
             node.fail_sync(self._rng)
-            raise os_error(errno.EIO, path)
+            raise _sync_failed(path)
         node.sync()
 
     def some_of(self, data: bytes) -> bytes:
@@ -271,7 +272,7 @@ class VirtualFiles:
         def effect() -> None:
             directory = self._tree.directory(path)
             if self._fails_sync(path):
-                raise os_error(errno.EIO, path)
+                raise _sync_failed(path)
             directory.sync()
 
         self.points.call(f"sync_directory {_name(path)}", effect)
@@ -304,6 +305,10 @@ class VirtualFiles:
             return max(0, capacity - self._tree.used_bytes())
 
         return self.points.call(f"free_bytes {_name(path)}", effect)
+
+
+def _sync_failed(path: str) -> SyncFailed:
+    return SyncFailed(errno.EIO, os.strerror(errno.EIO), path)
 
 
 def _name(path: str) -> str:

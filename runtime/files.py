@@ -18,6 +18,11 @@ class FileLocked(Exception):
         self.path = path
 
 
+class SyncFailed(OSError):
+    """A sync failed. What was to be synced reads back as it was written, but may not be on the disk; and the kernel may
+    call the next sync a success without writing it. Only a restart of the machine shows what is there."""
+
+
 class File(Protocol):
     """An open file. Positions are bytes from its start; there is no cursor."""
 
@@ -39,7 +44,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when all that was written, and the size, will survive a power failure."""
+        """Return when all that was written, and the size, will survive a power failure. `SyncFailed` if it may not."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -99,7 +104,8 @@ class Files(Protocol):
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Return when all creations, renames and removals in `path` will survive a power failure."""
+        """Return when all creations, renames and removals in `path` will survive a power failure. `SyncFailed` if they
+        may not."""
         ...
 
     def sync_all(self, files: Sequence[File]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock as Mutex
 
-from lograft.runtime.files import Buffer, File, FileLocked, Lock
+from lograft.runtime.files import Buffer, File, FileLocked, Lock, SyncFailed
 
 _BUFFERS_PER_WRITE = os.sysconf("SC_IOV_MAX")
 _CLOSED = (
@@ -107,7 +107,10 @@ class OsFile:
         return data[:count] if position + count >= self.size() else None
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, self._path) from error
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
@@ -176,6 +179,8 @@ class OsFiles:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, path) from error
         finally:
             os.close(descriptor)
 

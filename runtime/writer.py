@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from lograft.runtime.blocking import WorkerFactory
-from lograft.runtime.files import Buffer, File, Files, parent_of
+from lograft.runtime.files import Buffer, File, Files, SyncFailed, parent_of
 
 T = TypeVar("T")
 
@@ -195,15 +195,22 @@ class DiskWriter:
     """Writes to one directory, in order. Belongs to the loop; the disk work happens beside it.
 
     The first failure ends writing for good (`failure` says why): after a failed fsync the kernel may have dropped the
-    data and called the next fsync a success, so nothing that follows could be trusted.
+    data and called the next fsync a success, so nothing that follows could be trusted. `sync_failed` is called then,
+    beside the loop, before anybody is told.
     """
 
     def __init__(
-        self, files: Files, make_worker: WorkerFactory, directory: str, max_queued_bytes: int = 256 * 1024 * 1024
+        self,
+        files: Files,
+        make_worker: WorkerFactory,
+        directory: str,
+        max_queued_bytes: int = 256 * 1024 * 1024,
+        sync_failed: Callable[[SyncFailed], None] = lambda error: None,
     ) -> None:
         self._files = files
         self._directory = directory
         self._max_queued_bytes = max_queued_bytes
+        self._sync_failed = sync_failed
         self._handles: dict[AppendFile, File] = {}  # the worker's own: only rounds touch it
         self._dead: DiskFailed | None = None  # the worker's own view of `failure`
         self._open: dict[AppendFile, None] = {}
@@ -325,6 +332,8 @@ class DiskWriter:
                 return outcome
             except OSError as error:
                 self._dead = DiskFailed(round_.path or self._directory, error)
+                if isinstance(error, SyncFailed):
+                    self._sync_failed(error)
         # No promise is made for any part of a round that failed.
         answered = {id(done) for done, _, _ in outcome.answers}
         outcome.progress.clear()

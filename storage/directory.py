@@ -1,16 +1,16 @@
 """A data directory: the lock on it, its identity, whose it is, how it was last left, and the partitions in it."""
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from uuid import UUID
 
 from lograft.runtime.blocking import run_to_end
-from lograft.runtime.files import FileLocked, Files, Lock, parent_of, read_whole, replace_file
+from lograft.runtime.files import FileLocked, Files, Lock, SyncFailed, parent_of, read_whole, replace_file
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskWriter
 from lograft.storage.config import LogConfig
-from lograft.storage.errors import DirectoryRefused
+from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 from lograft.storage.log import PartitionLog, open_log
 from lograft.storage.names import PartitionName
 from lograft.storage.partition_disk import Disk
@@ -22,6 +22,7 @@ IDENTITY_FILE = "directory-id"
 OWNER_FILE = "owner"
 MARKER_FILE = "clean-shutdown"
 WATERMARKS_FILE = "high-watermarks"
+FAILED_FILE = "failed"
 IDENTITY_KIND = "lograft-directory-id-1"
 OWNER_KIND = "lograft-owner-1"
 MARKER_KIND = "lograft-clean-shutdown-1"
@@ -46,7 +47,7 @@ class DataDirectory:
         self._runtime = runtime
         self._lock = lock
         self._is_marked = clean_epoch is not None
-        self._writer = DiskWriter(runtime.files, runtime.make_worker, path)
+        self._writer = DiskWriter(runtime.files, runtime.make_worker, path, sync_failed=self._note_failure)
         segment_files = SegmentFiles(runtime.files, runtime.blocking)
         self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
         self._open: dict[PartitionName, PartitionLog | None] = {}  # None while it is being opened
@@ -109,6 +110,16 @@ class DataDirectory:
             self._runtime.files.remove(marker)
         self._runtime.files.sync_directory(self.path)
 
+    def _note_failure(self, error: SyncFailed) -> None:
+        """So that no later process believes what it reads here. Not synced: the note is there for as long as the kernel
+        has what it pretends to be on the disk, and that is how long it is needed."""
+        with suppress(OSError):  # a disk that takes no file at all does not take a lock either
+            file = self._runtime.files.create(f"{self.path}/{FAILED_FILE}")
+            try:
+                file.write(0, [f"{error}\n".encode()])
+            finally:
+                file.close()
+
     async def _replace(self, name: str, content: bytes) -> None:
         await self._writer.call(lambda: replace_file(self._runtime.files, f"{self.path}/{name}", content))
 
@@ -145,6 +156,7 @@ def _take_hold(
     try:
         # A stranger's directory is left as it is, so that comes first.
         is_owned = owner is not None and _belongs_to(files, path, owner)
+        _refuse_failed(files, path)
         identity = _identity(files, path, fresh_identity)
         if owner is not None and not is_owned:
             replace_file(files, f"{path}/{OWNER_FILE}", _sealed_owner(owner))
@@ -155,6 +167,16 @@ def _take_hold(
     except BaseException:
         lock.release()
         raise
+
+
+def _refuse_failed(files: Files, path: str) -> None:
+    file = f"{path}/{FAILED_FILE}"
+    if files.exists(file):
+        reason = read_whole(files, file).decode(errors="replace").strip()
+        raise DirectoryFailed(
+            f"{path} could not be synced ({reason}), and what is read there may not be on the disk: replace the disk, "
+            f"or check it, restart the machine, and remove {file}"
+        )
 
 
 def _belongs_to(files: Files, path: str, owner: DirectoryOwner) -> bool:

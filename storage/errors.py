@@ -129,3 +129,7 @@ class CorruptLog(StorageError):
 
 class DirectoryRefused(StorageError):
     """A data directory that must not be used as it is; the message says why and what to do."""
+
+
+class DirectoryFailed(DirectoryRefused):
+    """A sync failed there: what can be read of it may not be on the disk."""

@@ -1,5 +1,6 @@
 """The machine's own file system: what only it can show."""
 
+import errno
 import os
 import resource
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lograft.runtime import os_files
-from lograft.runtime.files import FileLocked
+from lograft.runtime.files import FileLocked, SyncFailed
 from lograft.runtime.os_files import OsFiles, raise_descriptor_limit
 
 
@@ -39,6 +40,26 @@ def test_short_reads_are_continued(files: OsFiles, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "pread", lambda fd, size, at: real_read(fd, min(size, 3), at))
     assert file.read(1, 8) == b"12345678"
     assert file.read(5, 100) == b"56789"
+    file.close()
+
+
+def test_a_sync_that_fails_says_that_it_was_one(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    file = files.create(f"{tmp_path}/a")
+    monkeypatch.setattr(os, "fdatasync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
+    for path, sync in (
+        (f"{tmp_path}/a", file.sync),
+        (f"{tmp_path}/a", lambda: files.sync_all([file])),
+        (str(tmp_path), lambda: files.sync_directory(str(tmp_path))),
+    ):
+        with pytest.raises(SyncFailed, match="Input/output error") as raised:
+            sync()
+        assert (raised.value.errno, raised.value.filename) == (errno.EIO, path)
     file.close()
 
 

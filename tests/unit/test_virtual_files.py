@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.durability import PAGE_BYTES, Change, Truncate, Write, survivors
 from lograft.chaos.virtual_files import VirtualFiles
-from lograft.runtime.files import File, FileLocked, read_whole, replace_file
+from lograft.runtime.files import File, FileLocked, SyncFailed, read_whole, replace_file
 from lograft.runtime.rng import Rng
 
 SEEDS = range(200)
@@ -389,7 +389,7 @@ def test_a_failed_sync_is_not_made_good_by_the_next() -> None:
         file = durable_file(files, b"old ")
         file.write(4, [b"doomed "])
         files.fail_next_sync("log")
-        with pytest.raises(OSError, match="Input/output error") as raised:
+        with pytest.raises(SyncFailed, match="Input/output error") as raised:
             file.sync()
         assert raised.value.errno == errno.EIO
         assert file.read(0, 100) == b"old doomed "
@@ -413,7 +413,7 @@ def test_a_failing_sync_is_chosen_by_path() -> None:
         files.sync_all([log, index])
     files.sync_all([log, index])
     files.fail_next_sync("/data")
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(SyncFailed, match="Input/output"):
         files.sync_directory("/data")
     files.sync_directory("/data")
 

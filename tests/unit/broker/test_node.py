@@ -26,6 +26,7 @@ from lograft.metadata.broker import BrokerState
 from lograft.metadata.calling import call
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.methods import CREATE_TOPICS, DESCRIBE_CLUSTER, REPLACE_VOTER
+from lograft.metadata.partition import BrokerId
 from lograft.metadata.settings import CLUSTER
 from lograft.proto.admin_pb2 import (
     CreateTopicsRequest,
@@ -41,7 +42,7 @@ from lograft.runtime.files import read_whole
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import MARKER_FILE
+from lograft.storage.directory import FAILED_FILE, MARKER_FILE
 
 R = TypeVar("R", bound=Message)
 
@@ -475,3 +476,40 @@ async def test_controllers_refuse_what_they_cannot_do_yet_instead_of_failing() -
     with pytest.raises(ControllerError, match="no controller could tell"):
         await world.describe("n1:9092")
     await host.kill()
+
+
+# -- disks that failed
+
+
+def fail_disk(host: Host, path: str) -> None:
+    """As one whose sync failed in an earlier life of the node."""
+    host.files.create(f"{path}/{FAILED_FILE}").close()
+
+
+@virtual
+async def test_a_broker_does_without_a_directory_that_failed_as_long_as_it_has_another() -> None:
+    async with three() as world:
+        fourth = Host(world, 4, config_of(4, (Role.BROKER,)))
+        fourth.start()
+        world.hosts.append(fourth)
+        await world.until_ready()
+        await fourth.stop()
+        fail_disk(fourth, "/data")
+        fourth.start()
+        await world.until_ready()
+        assert fourth.node is not None
+        assert fourth.node.broker is not None
+        assert len(fourth.node.broker.membership.image.brokers[BrokerId(4)].directories) == 1
+        await fourth.stop()
+        fail_disk(fourth, "/more")
+        await refused(fourth, "/more could not be synced")
+        world.hosts.pop()
+
+
+@virtual
+async def test_a_node_whose_metadata_is_in_a_directory_that_failed_is_refused() -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        await first.stop()
+        fail_disk(first, "/data")
+        await refused(first, "/data could not be synced")

@@ -22,7 +22,7 @@ from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.runtime.writer import DiskFailed
-from lograft.storage.errors import CorruptLog
+from lograft.storage.errors import CorruptLog, DirectoryFailed
 from lograft.storage.names import PartitionName
 
 ONE, TWO, THREE = ids(1, 2, 3)
@@ -343,6 +343,20 @@ async def test_without_a_disk_left_the_node_ends_once_the_controller_knows() -> 
         await brokers[ONE].task
     assert ended.group_contains(AllDirectoriesFailed)
     assert ONE not in metadata.partition(topic).isr
+
+
+@virtual
+async def test_what_could_not_be_synced_is_not_relied_on_by_the_next_process() -> None:
+    """The kernel shows it, and would call the next sync a success."""
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata, 1)
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    append(leader)
+    with pytest.raises(ExceptionGroup):
+        await brokers[ONE].task
+    brokers[ONE].kill()
+    with pytest.raises(DirectoryFailed):
+        await brokers[ONE].start()
 
 
 @virtual

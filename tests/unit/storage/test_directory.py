@@ -14,9 +14,9 @@ from lograft.runtime.rng import Rng
 from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
-from lograft.storage.config import LogConfig
+from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
-from lograft.storage.errors import CorruptLog, DirectoryRefused
+from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused
 from lograft.storage.names import PartitionName
 
 CONFIG = LogConfig()
@@ -288,8 +288,7 @@ async def test_a_disk_that_fails_while_it_is_closed_is_given_back_with_every_fil
     with pytest.raises(DiskFailed):
         await directory.close(broker_epoch=5)
     assert dict(machine.open_files()) == {}
-    machine.boot()
-    assert (await opened(machine)).clean_epoch is None
+    assert not machine.files.exists(MARKER)
 
 
 # -- what is in it
@@ -384,4 +383,77 @@ async def test_a_partition_is_opened_once_and_again_only_after_it_was_closed() -
     append(await first, 2)
     await directory.close_partition(ORDERS)
     assert (await directory.open_partition(ORDERS, CONFIG)).end_offset == 2
+    await directory.close()
+
+
+# -- a disk that failed
+
+
+async def failed(machine: Machine, part: str) -> DataDirectory:
+    """One where a record was written whose sync failed."""
+    directory = await opened(machine)
+    log = await directory.open_partition(ORDERS, CONFIG)
+    append(log)
+    await log.wait_stable(1)
+    machine.files.fail_next_sync(part)
+    append(log)
+    with pytest.raises(DiskFailed):
+        await log.wait_stable(2)
+    return directory
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@virtual
+async def test_a_directory_that_could_not_be_synced_is_refused_by_later_processes(is_killed: bool) -> None:
+    machine = Machine()
+    directory = await failed(machine, f"{PATH}/{ORDERS}/")
+    if is_killed:
+        machine.crash(power_fails=False)
+    else:
+        await directory.close()
+        machine.boot()
+    for _ in range(2):
+        with pytest.raises(DirectoryFailed, match=r"could not be synced \(.*Input/output error"):
+            await opened(machine)
+    machine.files.remove(f"{PATH}/failed")
+    await (await opened(machine)).close()
+
+
+@virtual
+async def test_a_flush_outside_the_queue_that_failed_counts_too() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    log = await directory.open_partition(ORDERS, LogConfig(flush_mode=FlushMode.OS))
+    append(log)
+    machine.files.fail_next_sync(f"{PATH}/{ORDERS}/")
+    with pytest.raises(DiskFailed):
+        await log.flush()
+    machine.crash(power_fails=False)
+    with pytest.raises(DirectoryFailed):
+        await opened(machine)
+
+
+@virtual
+async def test_a_write_that_failed_leaves_nothing_to_be_afraid_of() -> None:
+    """What could not be written cannot be read either: recovery sees what there is."""
+    machine = Machine()
+    directory = await opened(machine)
+    log = await directory.open_partition(ORDERS, CONFIG)
+    append(log)
+    await log.wait_stable(1)
+    machine.files.set_capacity(0)
+    append(log)
+    with pytest.raises(DiskFailed):
+        await log.wait_stable(2)
+    machine.crash(power_fails=False)
+    machine.files.set_capacity(None)
+    again = await (await opened(machine)).open_partition(ORDERS, CONFIG)
+    assert await offsets(again) == [0]
+
+
+@virtual
+async def test_a_disk_that_takes_no_note_of_its_failure_fails_all_the_same() -> None:
+    machine = Machine()
+    machine.files.fail_writes("/failed")
+    directory = await failed(machine, f"{PATH}/{ORDERS}/")
     await directory.close()
