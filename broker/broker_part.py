@@ -60,6 +60,16 @@ class BrokerPart:
         session = self.membership.session
         return session.broker_epoch if session.is_registered else None
 
+    def clean_epoch_of(self, directory: DataDirectory) -> BrokerEpoch | None:
+        """In which epoch all that is there is on the disk, once the logs that were opened are closed; None: it may not
+        be."""
+        if self.broker_epoch is None:
+            # Who never registered has changed nothing: what was said of the life before still holds.
+            return None if directory.clean_epoch is None else BrokerEpoch(directory.clean_epoch)
+        # What was not opened is as the life before left it.
+        is_clean = self.replicas.is_recovered or directory.clean_epoch is not None
+        return self.broker_epoch if is_clean else None
+
     def why_not_ready(self) -> str | None:
         """For people; None if it does all that is expected of it."""
         session = self.membership.session

@@ -145,17 +145,16 @@ class Node:
             await broker.release()
             tasks[broker].cancel()
             await asyncio.wait([tasks[broker]])
-            await self._close_directories(broker.broker_epoch)
+            await self._close_directories(broker)
         if self.controller is not None:
             await self.controller.close()
             await asyncio.wait([tasks[self.controller]])
 
-    async def _close_directories(self, broker_epoch: int | None) -> None:
+    async def _close_directories(self, broker: BrokerPart) -> None:
         """In good order, so that the next life need not look for damage."""
         while self._directories:
             directory = self._directories.pop()
-            # Who never registered has changed nothing: what was said of the life before still holds.
-            await directory.close(directory.clean_epoch if broker_epoch is None else broker_epoch)
+            await directory.close(broker.clean_epoch_of(directory))
 
     async def _release(self) -> None:
         """Give back whatever is held still, each thing though another may fail."""

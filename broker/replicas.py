@@ -164,8 +164,13 @@ class ReplicaManager(MachineListener):
                 case Corrupt(directory=place, is_reported=True) if place.identity == partition.directory_of(own):
                     yield ReplicaEnd(topic_id, number, LeaderEpoch(-1), 0)  # if nobody else has anything, begin anew
 
+    @property
+    def is_recovered(self) -> bool:
+        """Every log that was here is open, or known to be of no use."""
+        return self._is_recovered.is_set()
+
     async def until_recovered(self) -> None:
-        """Return when every log that was here is open, or known to be of no use."""
+        """Return when `is_recovered`."""
         await self._is_recovered.wait()
 
     # -- the whole of it

@@ -76,11 +76,12 @@ class Host:
         self._rng = world.rng.fork()
         self.files = VirtualFiles(self._rng.fork())
         self.disk = MemoryDisk(config.cluster_id, number, self._rng.fork())
+        self.speed = DiskSpeed(self._rng.fork())
         self.node: Node | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> "asyncio.Task[None]":
-        speed = DiskSpeed(self._rng.fork())
+        speed = self.speed
         runtime = Runtime(
             clock=VirtualClock(asyncio.get_running_loop()),
             rng=self._rng.fork(),
@@ -344,6 +345,25 @@ async def test_a_killed_node_leaves_no_marker_and_comes_back() -> None:
         first.start()
         await world.until_ready()
         assert first.epoch > epoch
+
+
+@pytest.mark.parametrize("was_clean", [False, True])
+@virtual
+async def test_a_node_that_stops_before_its_logs_are_recovered_vouches_for_them_only_if_its_last_life_did(
+    was_clean: bool,
+) -> None:
+    """A log that was not opened is as it was left: after a kill, some of it may be in the kernel's memory alone."""
+    async with three() as world:
+        first = world.hosts[0]
+        await world.create_topic("orders")
+        await world.until_ready()
+        await (first.stop() if was_clean else first.kill())
+        first.start()
+        first.speed.slowdown = 1000
+        await world.until(lambda: first.node is not None and first.node.why_not_ready() == "recovering its logs")
+        await first.stop()
+        assert first.marker == (f"broker_epoch {first.epoch}" if was_clean else None)
+        first.speed.slowdown = 1
 
 
 @virtual
