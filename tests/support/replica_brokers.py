@@ -9,6 +9,7 @@ replica = await brokers[1].leads(topic)
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -52,8 +53,8 @@ from lograft.metadata.stream_errors import detail_of
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import DataDirectory, open_directory
-from lograft.storage.errors import FrameMismatch
+from lograft.storage.directory import FAILED_FILE, DataDirectory, open_directory
+from lograft.storage.errors import DirectoryFailed, FrameMismatch
 from lograft.storage.frames import Frame
 
 TIMEOUT_MS = 5000
@@ -378,7 +379,17 @@ class TestBroker:
         self.sink = Pump(self)
 
     async def open_directories(self) -> None:
-        self.directories = [await open_directory(self.runtime, path) for path in self.paths]
+        """Those that have not failed."""
+        self.directories = []
+        for path in self.paths:
+            with suppress(DirectoryFailed):
+                self.directories.append(await open_directory(self.runtime, path))
+
+    def mend_disks(self) -> None:
+        """Somebody has looked at them, when the machine was started again."""
+        for path in self.paths:
+            if self.machine.files.exists(f"{path}/{FAILED_FILE}"):
+                self.machine.files.remove(f"{path}/{FAILED_FILE}")
 
     def register(self) -> None:
         identities = tuple(directory.identity for directory in self.directories)

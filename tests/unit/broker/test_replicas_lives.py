@@ -87,7 +87,10 @@ class Life:
         # One copy of all at least must come through a failure of its disk: those are counted apart.
         if len(up) > 1:
             broker = self.rng.choice(up)
-            broker.kill(power_fails=self.loses_power and self.rng.random() < 0.3)
+            power_fails = self.loses_power and self.rng.random() < 0.3
+            broker.kill(power_fails=power_fails)
+            if power_fails:
+                broker.mend_disks()
             self.down[broker.broker_id] = broker
             if self.rng.random() < 0.5:
                 await self.rest()
