@@ -20,6 +20,7 @@ class ReplicaFeed:
     def __init__(self, leading: "Leading", subscription: Subscription, listener: FeedListener) -> None:
         self.subscription = subscription
         self.listener = listener
+        self.tombstones_removed_below = leading.log.checkpointed.tombstones_removed_below
         self._leading = leading
         self._log = leading.log
         self._error: ReplicaError | None = None
@@ -55,6 +56,10 @@ class ReplicaFeed:
         except LogClosed:
             self._fail(errors_pb2.NOT_LEADER, "the replica was closed")
         self._check()  # what was read while the role ended may not be the log's any more
+        if start < log.checkpointed.tombstones_removed_below != self.tombstones_removed_below:
+            # Who has what a tombstone deleted, but not the tombstone, would never hear of it.
+            self._fail(errors_pb2.UNAVAILABLE, "what comes next was compacted meanwhile: subscribe anew")
+            self._check()
         if not found.buffers:
             return None
         epochs = log.epochs.between(start, found.next_offset)

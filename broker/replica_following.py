@@ -101,9 +101,11 @@ class Following:
     def unsubscribed(self, number: int) -> None:
         self.core.unsubscribed(number)
 
-    def matched(self, number: int, high_watermark: int, log_start: int) -> None:
+    def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
         before = self.core.high_watermark
         if self.core.matched(number, high_watermark):
+            if tombstones_removed_below > self._log.end_offset:
+                self._log.note_tombstones_removed(tombstones_removed_below)
             self._heard(log_start, has_moved=self.core.high_watermark > before)
 
     async def truncate(self, number: int, order: TruncateTo) -> None:

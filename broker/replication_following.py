@@ -235,7 +235,9 @@ class FollowingStream:
         subscription = self._by_handle.get(message.handle)
         if subscription is not None and not subscription.is_matched:
             subscription.is_matched = True
-            subscription.followed.matched(message.handle, message.high_watermark, message.log_start)
+            subscription.followed.matched(
+                message.handle, message.high_watermark, message.log_start, message.tombstones_removed_below
+            )
             # The partition may be in another epoch since it was asked.
             self.has_acknowledgement(subscription.followed)
 

@@ -33,9 +33,15 @@ class ReplicationOutbox:
         self.size_bytes = 0
         self.frame_count = 0
 
-    def matched(self, handle: int, high_watermark: int, log_start: int) -> None:
+    def matched(self, handle: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
         self._add_message(
-            _MATCHED, pb.ReplicaMatched(handle=handle, high_watermark=high_watermark, log_start=log_start)
+            _MATCHED,
+            pb.ReplicaMatched(
+                handle=handle,
+                high_watermark=high_watermark,
+                log_start=log_start,
+                tombstones_removed_below=tombstones_removed_below,
+            ),
         )
 
     def truncate(self, handle: int, order: TruncateTo) -> None:

@@ -62,7 +62,10 @@ class FeedListener(Protocol):
 
 class Feed(Protocol):
     """A follower whose log was matched, until it ends or is closed. `log_end`, `log_start` and `high_watermark` are the
-    leader's."""
+    leader's; so is `tombstones_removed_below`, which stays as it was when the logs were matched."""
+
+    @property
+    def tombstones_removed_below(self) -> int: ...
 
     @property
     def log_end(self) -> int: ...
@@ -81,7 +84,8 @@ class Feed(Protocol):
         """What follows `start`: about `max_bytes`, but at least one batch. None: there is nothing yet.
 
         Nothing is awaited if the log has it in memory. `ReplicaError`: the feed is over, and the listener was told; so
-        it is if the log's start has passed `start`, the answer to which the follower gets when it subscribes again.
+        it is if the log's start has passed `start`, or tombstones beyond it went, the answer to which the follower gets
+        when it subscribes again.
         """
         ...
 
@@ -155,7 +159,7 @@ class Followed(Protocol):
         """The stream is gone, or the leader refuses: that subscription is over."""
         ...
 
-    def matched(self, number: int, high_watermark: int, log_start: int) -> None:
+    def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
         """The leader has found our log to be the beginning of its own."""
         ...
 

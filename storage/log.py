@@ -372,10 +372,14 @@ class PartitionLog:
         self, old: Sequence[Segment], new: Segment, cleaned: str, tombstones_removed_below: int
     ) -> "asyncio.Future[None]":
         """Compaction: `new`, in the file `cleaned`, stands for `old` at once, and on disk with the answer."""
-        self._check_writable()
-        if tombstones_removed_below > self.checkpointed.tombstones_removed_below:
-            self._move_checkpoint(tombstones_removed_below=tombstones_removed_below)
+        self.note_tombstones_removed(tombstones_removed_below)
         return self.segments.replace(old, new, cleaned)
+
+    def note_tombstones_removed(self, below: int) -> None:
+        """What is appended from now on is of a log that has lost tombstones below `below`."""
+        self._check_writable()
+        if below > self.checkpointed.tombstones_removed_below:
+            self._move_checkpoint(tombstones_removed_below=below)
 
     def note_clean(self, end: int) -> None:
         """Compaction has cleaned all below `end`."""

@@ -127,6 +127,8 @@ class LeadersPartition:
 
 
 class FakeFeed:
+    tombstones_removed_below = 0
+
     def __init__(self, partition: LeadersPartition, listener: FeedListener) -> None:
         self.listener = listener
         self._partition = partition
@@ -223,7 +225,7 @@ class FollowersPartition:
         self.unsubscribed_numbers.append(number)
         self.core.unsubscribed(number)
 
-    def matched(self, number: int, high_watermark: int, log_start: int) -> None:
+    def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
         assert self.core.matched(number, high_watermark)
 
     async def truncate(self, number: int, order: TruncateTo) -> None:

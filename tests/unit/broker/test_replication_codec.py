@@ -86,14 +86,16 @@ def test_answers_arrive_as_they_were_sent(
     handle: int, offset: int, begun: list[EpochEntry], producers: bytes, epoch: int
 ) -> None:
     outbox = ReplicationOutbox()
-    outbox.matched(handle, offset, 3)
+    outbox.matched(handle, offset, 3, 2)
     outbox.truncate(handle, TruncateTo(epoch, offset))
     outbox.reset(handle, ResetTo(offset, tuple(begun), producers))
     outbox.refused(handle, errors_pb2.ErrorDetail(code=errors_pb2.NOT_LEADER, message="why"))
     outbox.watermark(handle, offset, 4)
     (message,) = outbox.take()
     read = read_response(message)
-    assert (read.matched[0].handle, read.matched[0].high_watermark, read.matched[0].log_start) == (handle, offset, 3)
+    matched = read.matched[0]
+    assert (matched.handle, matched.high_watermark, matched.log_start) == (handle, offset, 3)
+    assert matched.tombstones_removed_below == 2
     assert (read.truncate[0].handle, read_truncate(read.truncate[0])) == (handle, TruncateTo(epoch, offset))
     assert (read.reset[0].handle, read_reset(read.reset[0])) == (handle, ResetTo(offset, tuple(begun), producers))
     assert (read.refused[0].handle, read.refused[0].error.code) == (handle, errors_pb2.NOT_LEADER)

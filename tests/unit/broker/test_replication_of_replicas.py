@@ -121,6 +121,16 @@ async def test_a_replica_that_ends_before_the_log_starts_begins_there() -> None:
 
 
 @virtual
+async def test_a_follower_that_starts_with_nothing_hears_of_tombstones_that_are_gone() -> None:
+    async with replicating() as one:
+        leader = await one.until_led()
+        leader.log.note_tombstones_removed(5)
+        one.network.break_connections("b1", "b3")
+        third = one.brokers[3].replica().log
+        await until(lambda: third.checkpointed.tombstones_removed_below == 5)
+
+
+@virtual
 async def test_followers_hear_of_the_watermark() -> None:
     async with replicating() as one:
         leader = await one.until_led()
