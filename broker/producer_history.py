@@ -1,8 +1,11 @@
 """What a leader knew of idempotent producers at an earlier offset of its log: a follower that starts there needs it."""
 
+from collections.abc import Sequence
+
 from lograft.storage.errors import SegmentRetired
 from lograft.storage.index import SegmentIndex
 from lograft.storage.log import PartitionLog
+from lograft.storage.segment import Segment
 from lograft.storage.truncation import find_cut
 
 
@@ -15,19 +18,21 @@ async def producers_at(log: PartitionLog, offset: int) -> bytes:
         log.check_open()
         if offset >= log.end_offset:
             return log.producers.encode()
+        segments = log.segments.up_to(log.segments.place_of(offset))
         try:
-            return await _producers_at(log, offset)
+            return await _producers_at(log, segments, offset)
         except (SegmentRetired, FileNotFoundError):
-            continue  # a segment went; what is known at the start of the next one is kept with it
+            if not any(segment.retired for segment in segments):
+                raise
+            # What is known at the start of the next one is kept with it.
 
 
-async def _producers_at(log: PartitionLog, offset: int) -> bytes:
-    disk, place = log.disk, log.segments.place_of(offset)
-    segments = log.segments.up_to(place)
+async def _producers_at(log: PartitionLog, segments: Sequence[Segment], offset: int) -> bytes:
+    disk, last = log.disk, segments[-1]
     # A copy: the index of the active segment grows on the loop while the other thread reads.
-    index = SegmentIndex.decode(*(await log.index_of(segments[-1])).encode())
+    index = SegmentIndex.decode(*(await log.index_of(last)).encode())
     await disk.writer.call(lambda: None)  # what the copy knows of is in the file
-    file = await disk.segment_files.lease(segments[-1])
+    file = await disk.segment_files.lease(last)
     try:
         cut = await disk.blocking.run_blocking(
             find_cut,
@@ -41,5 +46,5 @@ async def _producers_at(log: PartitionLog, offset: int) -> bytes:
             disk.clock.monotonic_ms(),
         )
     finally:
-        disk.segment_files.release(segments[-1])
+        disk.segment_files.release(last)
     return cut.producers.encode()

@@ -11,7 +11,7 @@ from lograft.broker.append_waiters import PendingAppend
 from lograft.broker.following import Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.log_operations import LogOperations
-from lograft.broker.log_reading import read_log
+from lograft.broker.log_reading import read_log, reading
 from lograft.broker.matching import TruncateTo
 from lograft.broker.readable_waiters import ReadableWaiters
 from lograft.broker.replica_errors import ReplicaError
@@ -294,9 +294,10 @@ class Replica:
 
     async def _search(self, spec: OffsetSpec, bound: int) -> FoundTime | None:
         try:
-            if spec.kind is OffsetKind.AT_TIME:
-                return await self.log.offset_for_time(spec.timestamp_ms, bound)
-            return await self.log.greatest_timestamp(bound)
+            async with reading(self.log):
+                if spec.kind is OffsetKind.AT_TIME:
+                    return await self.log.offset_for_time(spec.timestamp_ms, bound)
+                return await self.log.greatest_timestamp(bound)
         except CorruptLog as error:
             self.found_corrupt(error)
             raise

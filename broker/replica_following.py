@@ -6,6 +6,7 @@ from uuid import UUID
 
 from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Subscribe, Truncate
 from lograft.broker.log_operations import LogOperations
+from lograft.broker.log_reading import reading
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
@@ -122,7 +123,7 @@ class Following:
     async def _cut(self, cut: Callable[[], Awaitable[object]]) -> None:
         """Cancelled, it is done or not done: what the log says of itself is true, and settling waits for the disk."""
         try:
-            async with self._operations.exclusively():
+            async with self._operations.exclusively(), reading(self._log):
                 # Before what was below it may be replaced by something else.
                 await self._world.watermark_goes_back(self._identity.key, self.core.high_watermark)
                 if self.error is None:

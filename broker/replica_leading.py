@@ -8,6 +8,7 @@ from lograft.broker.following import Subscribe
 from lograft.broker.isr import ProposeIsr
 from lograft.broker.isr_requests import Accepted, IsrAnswer, Refused, Unknown
 from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber
+from lograft.broker.log_reading import reading
 from lograft.broker.matching import Matched, Reset, TruncateTo, match
 from lograft.broker.producer_history import producers_at
 from lograft.broker.replica_errors import ReplicaError
@@ -185,7 +186,8 @@ class Leading:
     async def _producers_at(self, offset: int) -> bytes:
         producers = b""
         try:
-            producers = await producers_at(self.log, offset)
+            async with reading(self.log):
+                producers = await producers_at(self.log, offset)
         except CorruptLog as error:
             self.found_corrupt(error)
         except LogClosed:

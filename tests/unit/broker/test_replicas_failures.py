@@ -2,7 +2,10 @@
 
 import asyncio
 import errno
+import os
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import count
 from uuid import UUID
 
 import pytest
@@ -10,11 +13,16 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import ROOT, offsets, virtual
 
+from lograft.broker.following import Subscribe
+from lograft.broker.leading import Subscriber
 from lograft.broker.replica import Failed, Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_following import Following
+from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import OffsetKind, OffsetSpec
 from lograft.broker.replicas import AllDirectoriesFailed
+from lograft.broker.replication_ports import ResetTo
+from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.elect_leaders import elect_unclean_leaders
 from lograft.metadata.errors import ControllerError
@@ -427,3 +435,113 @@ async def test_too_many_open_files_are_no_failed_disk() -> None:
         await leader.read(0, 1000)
     assert refused.value.code == errors_pb2.UNAVAILABLE
     assert not isinstance(leader.role, Failed)
+
+
+def make_unreadable(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Nothing can be read from any disk any more."""
+
+    def fail(*arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(VirtualFile, "read", fail)
+    monkeypatch.setattr(VirtualFile, "read_cached", fail)
+
+
+@pytest.mark.parametrize("kind", [OffsetKind.AT_TIME, OffsetKind.GREATEST_TIME])
+@virtual
+async def test_a_search_on_a_disk_that_cannot_be_read_fails_the_disk_alone(kind: OffsetKind) -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    leader.log.tail.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        make_unreadable(patch, errno.EIO)
+        with pytest.raises(DiskFailed):
+            await leader.offsets(OffsetSpec(kind, 0))
+    assert isinstance(leader.role, Failed)
+    await brokers[TWO].leads(topic)
+
+
+@virtual
+async def test_a_search_without_a_file_to_spare_can_be_repeated() -> None:
+    metadata = Metadata()
+    _, _, leader = await led(metadata)
+    leader.log.tail.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        make_unreadable(patch, errno.EMFILE)
+        with pytest.raises(ReplicaError) as refused:
+            await leader.offsets(OffsetSpec(OffsetKind.AT_TIME, 0))
+    assert refused.value.code == errors_pb2.UNAVAILABLE
+    assert (await leader.offsets(OffsetSpec(OffsetKind.AT_TIME, 0))).offset == 0
+
+
+async def asks_to_start_over(brokers: dict[BrokerId, TestBroker], leader: Replica) -> Callable[[], Awaitable[object]]:
+    """What a follower says to the leader that is below its log's start."""
+    leader.log.delete_prefix(list(leader.log.segments)[1].base_offset)
+    numbers = count(1000)
+
+    def subscribe() -> Awaitable[object]:
+        number = next(numbers)
+        (directory,) = brokers[THREE].metadata.image.brokers[THREE].directories
+        subscriber = Subscriber(THREE, brokers[THREE].view.broker_epoch, directory, number)
+        partition = leader.partition
+        assert partition is not None
+        request = Subscribe(number, partition.leader_epoch, partition.partition_epoch, 1, 0)
+        return leader.subscribe(subscriber, request, Listener())
+
+    return subscribe
+
+
+class Listener:
+    def has_news(self) -> None: ...
+
+    def ended(self, error: ReplicaError) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "role"),
+    [(errno.EIO, DiskFailed, Failed), (errno.EMFILE, ReplicaError, Leading), (errno.ENOENT, ReplicaError, Failed)],
+)
+@virtual
+async def test_producers_that_cannot_be_read_are_no_reason_to_stop_the_node(
+    number: int, error: type[Exception], role: type
+) -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata)
+    brokers[THREE].sink.stop()
+    subscribe = await asks_to_start_over(brokers, leader)
+    assert isinstance(await subscribe(), ResetTo)
+    with pytest.MonkeyPatch.context() as patch:
+        if number == errno.ENOENT:
+            patch.setattr(VirtualFiles, "open", _gone)
+        else:
+            make_unreadable(patch, number)
+        with pytest.raises(error):
+            async with asyncio.timeout(5):
+                await subscribe()
+    assert isinstance(leader.role, role)
+
+
+def _gone(files: VirtualFiles, path: str) -> None:
+    raise FileNotFoundError(errno.ENOENT, "gone", path)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT])
+@virtual
+async def test_a_log_that_cannot_be_read_while_it_is_cut_is_given_up(number: int) -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    for follower in (TWO, THREE):
+        brokers[follower].sink.stop()
+    append(leader)
+    await leader.log.wait_stable(21)
+    with pytest.MonkeyPatch.context() as patch:
+        if number == errno.ENOENT:
+            patch.setattr(VirtualFiles, "open", _gone)
+        else:
+            make_unreadable(patch, number)
+        metadata.fence(1)
+        await until(lambda: isinstance(leader.role, Failed))
+    metadata.carry_out(unfence(metadata.image, ONE, brokers[ONE].view.broker_epoch))
+    for follower in (TWO, THREE):
+        brokers[follower].sink.start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
