@@ -45,7 +45,7 @@ class Leading:
         self._tell_watermark_moved = watermark_moved
         self._for_watermark = AppendWaiters()
         self._for_disk = AppendWaiters()
-        self._has_alarm = False
+        self._alarm_ms: int | None = None  # when it rings for who waits the least
         self._feeds: dict[BrokerId, ReplicaFeed] = {}
         partition = assignment.partition
         # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
@@ -98,14 +98,16 @@ class Leading:
                 return True
 
     def _set_alarm(self, deadline_ms: int) -> None:
-        """One at a time is enough: it is set again as long as anybody waits."""
-        if not self._has_alarm:
-            self._has_alarm = True
+        """One for all is enough, if no other is sooner: it is set again as long as anybody waits."""
+        if self._alarm_ms is None or deadline_ms < self._alarm_ms:
+            self._alarm_ms = deadline_ms
             self._world.alarms.ring_at(deadline_ms, self._expire)
 
     def _expire(self) -> None:
-        self._has_alarm = False
         now_ms = self._world.clock.monotonic_ms()
+        if self._alarm_ms is None or now_ms < self._alarm_ms:
+            return  # a sooner one has rung in its place
+        self._alarm_ms = None
         for waiters in (self._for_watermark, self._for_disk):
             waiters.expire(now_ms, self._time_is_over)
         deadlines_ms = chain(self._for_watermark.deadlines_ms(), self._for_disk.deadlines_ms())

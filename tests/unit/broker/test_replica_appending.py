@@ -178,6 +178,20 @@ async def test_a_batch_that_is_not_replicated_in_time_is_timed_out_and_stays() -
 
 
 @virtual
+async def test_one_that_waits_for_less_is_timed_out_before_one_that_came_first() -> None:
+    brokers, _, leader = await led(Metadata())
+    brokers[TWO].sink.stop()
+    began = asyncio.get_running_loop().time()
+    patient = append(leader, timeout_ms=6000)
+    hasty, hastier = append(leader, timeout_ms=2000), append(leader, timeout_ms=1000, acks=Acks.ALL)
+    for pending, seconds in ((hastier, 1), (hasty, 2), (patient, 6)):
+        with pytest.raises(ReplicaError) as timed_out:
+            await pending.outcome()
+        assert code_of(timed_out) == errors_pb2.TIMED_OUT
+        assert seconds - 0.01 < asyncio.get_running_loop().time() - began < seconds + 0.2
+
+
+@virtual
 async def test_lost_leadership_leaves_the_outcome_unknown_and_names_the_new_leader() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
