@@ -311,13 +311,13 @@ class HostedLogs:
         self._reports.replica_is_corrupt(key, str(error))
 
     def _fail_directory(self, directory: LogDirectory, error: DiskFailed) -> None:
-        if directory.has_failed:
-            return
-        log.error("directory_failed", path=directory.data.path, reason=str(error))
-        self._directories.fail(directory)
-        for key, state in list(self._states.items()):
-            if isinstance(state, Corrupt) and state.directory is directory:
-                self._states[key] = Lost(directory, state.name, state.replica)
+        if not directory.has_failed:
+            log.error("directory_failed", path=directory.data.path, reason=str(error))
+            self._directories.fail(directory)
+            for key, state in list(self._states.items()):
+                if isinstance(state, Corrupt) and state.directory is directory:
+                    self._states[key] = Lost(directory, state.name, state.replica)
+        # Again for one that comes late: it is not known to be reported before the report that follows.
         self._reports.directory_failed(directory.identity, str(error))
 
     def reported(self, directory_ids: Sequence[UUID], corrupt: Sequence[PartitionKey]) -> None:

@@ -30,7 +30,9 @@ from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.runtime.writer import DiskFailed
+from lograft.storage.config import LogConfig
 from lograft.storage.errors import CorruptLog
+from lograft.storage.log import PartitionLog
 from lograft.storage.names import PartitionName
 
 ONE, TWO, THREE = ids(1, 2, 3)
@@ -326,6 +328,27 @@ async def test_a_failed_disk_does_not_touch_logs_on_another() -> None:
     await until(lambda: isinstance(leader.role, Failed))
     await append(elsewhere).outcome()
     assert elsewhere.role is role
+
+
+@virtual
+async def test_a_log_that_was_being_opened_when_its_disk_failed_is_made_on_another() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    directory = brokers[ONE].directories[0]
+    opening, open_partition = asyncio.Event(), directory.open_partition
+
+    async def slowly(name: PartitionName, config: LogConfig) -> PartitionLog:
+        await opening.wait()
+        return await open_partition(name, config)
+
+    directory.open_partition = slowly  # type: ignore[method-assign]
+    other = metadata.create("other", place(metadata, 1, 2))
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    append(leader)
+    await until(lambda: brokers[ONE].has(topic) and brokers[ONE].replica(topic) is not leader)
+    opening.set()
+    replica = await brokers[ONE].opened(other)
+    assert replica.identity.directory_id == brokers[ONE].directories[1].identity
 
 
 @virtual
