@@ -278,7 +278,7 @@ class HostedLogs:
         replica = state.replica
         if replica is not None:
             replica.retire()
-            async with replica.cleaning, replica.operations.exclusively():
+            async with replica.compacting, replica.operations.exclusively():
                 if not replica.is_closed:
                     replica.is_closed = True
                     await state.directory.data.close_partition(state.name)

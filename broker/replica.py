@@ -62,7 +62,7 @@ class Replica:
         self.log = log
         self.role: Role = Idle()
         self.operations = LogOperations(self._settle_role)
-        self.cleaning = asyncio.Lock()  # held while the log is compacted, or its oldest segments go
+        self.compacting = asyncio.Lock()  # held while the log is
         self.is_closed = False  # by who opened it
         self._world = world
         self._watermark = max(min(high_watermark, log.end_offset), log.start_offset)  # as the last role left it

@@ -62,7 +62,8 @@ class Upkeep:
                 (times.roll_ms, self._roll),
                 (times.watermarks_ms, self.note_watermarks),
                 (times.checkpoint_ms, self._checkpoint),
-                (times.cleaning_ms, self._clean),
+                (times.cleaning_ms, self._retain),
+                (times.cleaning_ms, self._compact),
                 (times.expiry_ms, self._expire),
             ):
                 group.create_task(self._repeat(period_ms, work), name=f"upkeep {work.__name__}")
@@ -115,19 +116,21 @@ class Upkeep:
                     await log.checkpoint()
                     self._checkpointed[replica] = now
 
-    async def _clean(self) -> None:
-        """Old segments go, and keys that were written again; nothing at or above the high watermark."""
+    async def _retain(self) -> None:
+        """Old segments go; nothing at or above the high watermark. It makes room, so it does not wait until something
+        was compacted."""
         for replica in list(self._replicas()):
-            async with replica.cleaning:
+            with _surviving(replica):
+                if await apply_retention(replica.log, self._clock.wall_ms(), replica.high_watermark):
+                    replica.start_moved()
+
+    async def _compact(self) -> None:
+        """Keys that were written again go; nothing at or above the high watermark."""
+        for replica in list(self._replicas()):
+            async with replica.compacting:
                 if not replica.is_closed:
                     with _surviving(replica):
-                        await self._clean_one(replica)
-
-    async def _clean_one(self, replica: Replica) -> None:
-        log, now_ms = replica.log, self._clock.wall_ms()
-        if await apply_retention(log, now_ms, replica.high_watermark):
-            replica.start_moved()
-        await compact(log, replica.high_watermark, now_ms)
+                        await compact(replica.log, replica.high_watermark, self._clock.wall_ms())
 
     async def _expire(self) -> None:
         for replica in self._replicas():

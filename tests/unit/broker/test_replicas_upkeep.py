@@ -14,6 +14,8 @@ from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.partition import BrokerId, TopicId
+from lograft.storage.log import PartitionLog
+from lograft.storage.retention import apply_retention
 
 ONE, TWO, THREE = ids(1, 2, 3)
 
@@ -73,6 +75,23 @@ async def test_expired_segments_go_at_leader_and_follower_but_nothing_above_the_
 
 
 @virtual
+async def test_segments_expire_while_another_log_takes_long_to_be_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def without_end(log: PartitionLog, *arguments: int) -> None:
+        if log.config.cleanup_compact:
+            await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr("lograft.broker.upkeep.compact", without_end)
+    metadata = Metadata()
+    brokers, _, _ = await led(metadata, cleanup_policy="compact")
+    other = metadata.create("other", place(metadata, 1), segment_bytes="1024", retention_bytes="1024")
+    leader = await brokers[ONE].leads(other)
+    await asyncio.sleep(130)
+    for _ in range(30):
+        await append(leader).outcome()
+    await until(lambda: leader.log_start > 0, seconds=130)
+
+
+@virtual
 async def test_a_compacted_topic_is_compacted() -> None:
     _, _, leader = await led(Metadata(), cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0")
     for _ in range(30):
@@ -113,16 +132,31 @@ async def test_idle_partitions_cost_no_disk_and_no_requests() -> None:
 
 
 @virtual
-async def test_a_log_that_is_deleted_is_not_cleaned() -> None:
+async def test_a_log_is_not_closed_while_it_is_compacted() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
     await append(leader, acks=Acks.LEADER).outcome()
-    async with leader.cleaning:
+    async with leader.compacting:
         metadata.carry_out(delete_topic(metadata.image, topic))
         await asyncio.sleep(5)
         assert not leader.is_closed
     await until(lambda: leader.is_closed)
     assert not brokers[ONE].has(topic)
+
+
+@virtual
+async def test_a_log_that_was_closed_meanwhile_is_not_shortened() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, segment_bytes="1024", retention_bytes="1024")
+    for _ in range(30):
+        await append(leader).outcome()
+    brokers[ONE].machine.speed.slowdown = 100
+    metadata.carry_out(delete_topic(metadata.image, topic))
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        assert await apply_retention(leader.log, leader.log.disk.clock.wall_ms(), 30) == 0
+    assert leader.is_closed
+    assert leader.log_start == 0
 
 
 @pytest.mark.parametrize("delays", [[30, 10, 20], [10, 10, 10], [5]])
