@@ -165,15 +165,24 @@ class FollowerCore:
         if not self._is_awaited(number):
             return None
         log = self._log
-        own = log.epochs.end_offset_for(epoch, log.end_offset)
-        # None: all our records are of later epochs, and go.
-        offset = min(end_offset, own.start_offset if own is not None else log.start_offset)
+        offset = self._parting(epoch, end_offset)
         assert offset >= self.high_watermark or self._may_cut_committed(), (
             f"to be cut at {offset}, below the high watermark {self.high_watermark}, by {self.partition}"
         )
         self.state = Cutting()
+        if offset < log.start_offset:
+            self.high_watermark = 0
+            return GiveUp()
         self.high_watermark = min(self.high_watermark, offset)
-        return Truncate(offset) if offset >= log.start_offset else GiveUp()
+        return Truncate(offset)
+
+    def _parting(self, epoch: int, end_offset: int) -> int:
+        own = self._log.epochs.end_offset_for(epoch, self._log.end_offset)
+        if own is not None:
+            return min(end_offset, own.start_offset)
+        # All our records are of later epochs, and go. If an unclean election has ended those, so does the log's start,
+        # which was moved in them: what the leader has below it was never deleted.
+        return 0 if self._may_cut_committed() else min(end_offset, self._log.start_offset)
 
     def told_to_reset(self, number: int, start_offset: int) -> bool:
         """The leader has not got any more what follows our end: the log is to be given up, and to go on at

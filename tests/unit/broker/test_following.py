@@ -209,6 +209,14 @@ def test_what_cannot_be_cut_far_enough_is_given_up() -> None:
     log = Log(start_offset=4, epochs=epochs((1, 4), (3, 5)))
     core = subscribed(log, high_watermark=8, unclean_epoch=4)
     assert core.parted(1, 1, 2) == GiveUp()
+    assert core.high_watermark == 0, "nothing that comes next is committed yet"
+
+
+def test_a_log_that_has_nothing_in_common_with_an_uncleanly_elected_leaders_is_given_up_with_its_start() -> None:
+    """Its start was moved in an epoch that is no more; the leader's own records below it are for the follower too."""
+    log = Log(start_offset=4, epochs=epochs((2, 4), (3, 5)))
+    core = subscribed(log, high_watermark=8, unclean_epoch=4)
+    assert core.parted(1, 1, 7) == GiveUp()
 
 
 def test_an_emptied_log_keeps_its_start() -> None:
