@@ -5,6 +5,7 @@ unnoticed.
 """
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from lograft.chaos.metadata_facts import Facts, PartitionKey
 from lograft.chaos.raft_invariants import InvariantBroken
@@ -132,18 +133,20 @@ def _check_kept(change: Change) -> None:
         if broker in after.isr or broker not in after.replica_ids or change.is_unclean:
             continue
         if broker not in kept:
-            require(_may_be_dropped(change, broker), "below the minimum nobody is dropped", change)
+            require(_may_be_dropped(change, broker, directory), "below the minimum nobody is dropped", change)
         else:
             require(kept[broker] == directory, "who is eligible is so with its directory", change)
     require(all(broker in data for broker in kept), "eligible is only who was in sync", change)
 
 
-def _may_be_dropped(change: Change, broker: BrokerId) -> bool:
+def _may_be_dropped(change: Change, broker: BrokerId, directory: UUID) -> bool:
     if (change.key, broker) in change.facts.corrupt_replicas:
         return True
     started, stopped = change.new.brokers[broker], change.old.brokers[broker]
     if started.incarnation == stopped.incarnation or setting_of(change.old, change.key[0], "flush.mode") != "os":
         return False
+    if directory in started.directories and directory not in stopped.directories:
+        return True  # nobody knows what it went through while it was away
     was_clean = change.facts.clean_epochs[started.incarnation] == stopped.epoch
     return started.boot_id != stopped.boot_id and not was_clean
 

@@ -5,7 +5,7 @@ in one operation it gets a new broker epoch, leaves every ISR, and what it led g
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -59,8 +59,8 @@ def register(image: ClusterImage, request: Registration, *, is_old_alive: bool) 
         request.broker_id, epoch, request.incarnation, request.address, request.rack, request.directories,
         request.boot_id, BrokerState.FENCED,
     )  # fmt: skip
-    lost_memory = old is not None and _was_unclean(old, request)
-    return Decision((BrokerRegistered(broker), *_departures(image, broker, lost_memory)), epoch)
+    distrusted = () if old is None else _distrusted(old, request)
+    return Decision((BrokerRegistered(broker), *_departures(image, broker, distrusted)), epoch)
 
 
 def _is_repeated(old: Broker, request: Registration) -> bool:
@@ -79,16 +79,21 @@ def _check_successor(old: Broker, request: Registration) -> None:
         )
 
 
-def _was_unclean(old: Broker, request: Registration) -> bool:
-    """May something that was not yet on the disk be lost? The page cache survives a killed process, but no reboot."""
-    return request.clean_epoch != old.epoch and request.boot_id != old.boot_id
+def _distrusted(old: Broker, request: Registration) -> Collection[UUID]:
+    """The directories of which something that was not yet on the disk may be lost. The page cache survives a killed
+    process, but no reboot; and of a directory that was away it is not known what it has been through."""
+    if request.clean_epoch != old.epoch and request.boot_id != old.boot_id:
+        return (*old.directories, *request.directories)
+    return [directory for directory in request.directories if directory not in old.directories]
 
 
-def _departures(image: ClusterImage, broker: Broker, lost_memory: bool) -> Iterator[PartitionChanged]:
+def _departures(image: ClusterImage, broker: Broker, distrusted: Collection[UUID]) -> Iterator[PartitionChanged]:
     brokers = {**image.brokers, broker.broker_id: broker}
-    hosted = list(image.hosted_by(broker.broker_id))
-    kept = [one for one in hosted if not (lost_memory and trusts_page_cache(image, one[0]))]
-    lost = [one for one in hosted if lost_memory and trusts_page_cache(image, one[0])]
+    kept, lost = [], []
+    for hosted in image.hosted_by(broker.broker_id):
+        topic_id, _, partition = hosted
+        is_lost = partition.directory_of(broker.broker_id) in distrusted and trusts_page_cache(image, topic_id)
+        (lost if is_lost else kept).append(hosted)
     yield from leave_isrs(image, broker.broker_id, kept, brokers)
     yield from leave_isrs(image, broker.broker_id, lost, brokers, is_data_lost=True)
 

@@ -83,7 +83,7 @@ def keep_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def trust_the_page_cache_after_a_power_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(registration, "_was_unclean", lambda old, request: False)
+    patch.setattr(registration, "_distrusted", lambda old, request: ())
 
 
 def elect_who_lost_its_disk(patch: pytest.MonkeyPatch) -> None:

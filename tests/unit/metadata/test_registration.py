@@ -135,6 +135,36 @@ def test_a_broker_that_was_eligible_only_and_lost_its_memory_is_so_no_longer() -
     assert after.elr == ()
 
 
+@pytest.mark.parametrize(("flush_mode", "is_still_eligible"), [("os", False), ("fsync", True)])
+def test_a_directory_that_was_away_may_have_lost_what_trusted_the_page_cache(
+    flush_mode: str, is_still_eligible: bool
+) -> None:
+    """The machine was rebooted while it was: the broker's boot is the same as that of its last registration."""
+    image = image_with(
+        broker(1, epoch=7, directories=[directory(1, 1)]),
+        broker(2),
+        topics={"t": [partition(1, 2, isr=[2], elr=[1])]},
+        topic_configs={"t": {"flush.mode": flush_mode}},
+    )
+    for clean_epoch in (None, BrokerEpoch(7)):
+        request = registration(1, directories=(directory(1, 0), directory(1, 1)), clean_epoch=clean_epoch)
+        after = first_partition(registered(image, request))
+        assert after.elr == ((replica(1),) if is_still_eligible else ())
+
+
+def test_what_is_in_a_directory_that_stays_away_is_judged_when_it_comes_back() -> None:
+    image = image_with(
+        broker(1, epoch=7, directories=[directory(1, 1)]),
+        broker(2),
+        topics={"t": [partition(1, 2, isr=[2], elr=[1])]},
+        topic_configs={"t": {"flush.mode": "os"}},
+    )
+    image = registered(image, registration(1, directories=(directory(1, 1),), boot_id="another boot"))
+    assert first_partition(image).elr == (replica(1),)
+    again = registration(1, incarnation=UUID(int=5), directories=(directory(1, 0),), boot_id="another boot")
+    assert first_partition(registered(image, again)).elr == ()
+
+
 def test_a_wiped_broker_keeps_the_claim_of_the_disk_it_lost() -> None:
     image = image_with(broker(1), broker(2), topics={"t": [partition(1, 2, isr=[1])]})
     after = first_partition(registered(image, registration(1, directories=(directory(1, 5),))))
