@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lograft.storage.errors import SegmentRetired
+from lograft.storage.errors import CorruptLog, SegmentRetired
 from lograft.storage.index import SegmentIndex
 from lograft.storage.log import PartitionLog
 from lograft.storage.segment import Segment
@@ -18,13 +18,20 @@ async def producers_at(log: PartitionLog, offset: int) -> bytes:
         log.check_open()
         if offset >= log.end_offset:
             return log.producers.encode()
-        segments = log.segments.up_to(log.segments.place_of(offset))
+        segments, generation = log.segments.up_to(log.segments.place_of(offset)), log.generation
         try:
-            return await _producers_at(log, segments, offset)
-        except (SegmentRetired, FileNotFoundError):
-            if not any(segment.retired for segment in segments):
+            found = await _producers_at(log, segments, offset)
+        except (SegmentRetired, FileNotFoundError, CorruptLog):
+            if _are_as_they_were(log, segments, generation):
                 raise
-            # What is known at the start of the next one is kept with it.
+        else:
+            if _are_as_they_were(log, segments, generation):
+                return found
+
+
+def _are_as_they_were(log: PartitionLog, segments: Sequence[Segment], generation: int) -> bool:
+    """The name of one that went, or was compacted, may have been another file's before it was read."""
+    return log.generation == generation and not any(segment.retired for segment in segments)
 
 
 async def _producers_at(log: PartitionLog, segments: Sequence[Segment], offset: int) -> bytes:
