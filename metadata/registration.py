@@ -13,7 +13,7 @@ from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.leaving import leave_isrs
+from lograft.metadata.leaving import Hosted, leave_isrs
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.metadata.records import BrokerRegistered, PartitionChanged
 from lograft.metadata.settings import trusts_page_cache
@@ -89,7 +89,8 @@ def _distrusted(old: Broker, request: Registration) -> Collection[UUID]:
 
 def _departures(image: ClusterImage, broker: Broker, distrusted: Collection[UUID]) -> Iterator[PartitionChanged]:
     brokers = {**image.brokers, broker.broker_id: broker}
-    kept, lost = [], []
+    kept: list[Hosted] = []
+    lost: list[Hosted] = []
     for hosted in image.hosted_by(broker.broker_id):
         topic_id, _, partition = hosted
         is_lost = partition.directory_of(broker.broker_id) in distrusted and trusts_page_cache(image, topic_id)
