@@ -176,11 +176,11 @@ class Accumulator:
             self._settled(partition_key, queue.expire(now_ms))
 
     def abandon(self, partition_key: PartitionKey, error: LograftError) -> None:
-        """Give up all there is for the partition, and what is known of it."""
+        """Give up all there is for the partition."""
+        # Its sequences are kept, deleted or not: a broker that is sent one again takes it for what it has.
         queue = self._busy.get(partition_key)
         if queue is not None:
             self._settled(partition_key, queue.abandon(error))
-        self._queues.pop(partition_key, None)
 
     def _settled(self, partition_key: PartitionKey, batches: list[PendingBatch]) -> None:
         self.buffered_bytes -= sum(batch.size_bytes for batch in batches)

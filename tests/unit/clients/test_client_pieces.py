@@ -204,3 +204,20 @@ def test_nothing_is_sent_without_an_identity() -> None:
     batch = plain.take(KEY, 100)
     assert batch is not None
     assert batch.sequence is None
+
+
+def test_no_sequence_is_used_again_after_all_was_given_up() -> None:
+    """A broker would take the record for the one that it has under that sequence, and acknowledge what it never got."""
+    it = accumulator()
+    append(it)
+    first = take(it)
+    it.stored(first, Stored(0))
+    it.abandon(KEY, errors.UnknownTopicId("deleted, or so it seemed"))
+    append(it)
+    second = take(it)
+    it.abandon(KEY, errors.UnknownTopicId("deleted, or so it seemed"))
+    append(it)
+    third = take(it)
+    assert len({first.sequence, second.sequence, third.sequence}) == 3
+    assert third.sequence is not None
+    assert third.sequence.epoch == 1, "nobody knows whether the second was stored"
