@@ -136,7 +136,8 @@ class Admin:
         """Where each partition starts and ends, as far as its leader answers in a few seconds."""
         cluster = self._open()
         described = list(partitions)
-        cluster.view.take_description(await self._describe({each.topic for each in described}, include_internal=True))
+        names = {each.topic for each in described}
+        cluster.view.take_description(await self._describe(names, include_internal=True), names)
         lookup = OffsetLookup(cluster)
         starts, ends = OffsetAnswers(), OffsetAnswers()
 

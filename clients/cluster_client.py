@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -257,18 +257,19 @@ class ClusterClient:
         connection = await self.connections.get(address)
         silence = Silence(self.runtime.clock, self._times.silence_ms)
         self._wanted_changed.clear()
-        stream = await self._open_watch(connection)
+        asked = dict(self._wanted)
+        stream = await self._open_watch(connection, asked)
         await until_first(
-            self._take_all(stream, silence, backoff),
+            self._take_all(stream, asked, silence, backoff),
             self._tire(silence),
             connection.broken.wait(),
             self._better.wait(),
             self._wanted_changed.wait(),
         )
 
-    async def _open_watch(self, connection: Connection) -> Stream:
+    async def _open_watch(self, connection: Connection, asked: Iterable[str]) -> Stream:
         stream = connection.open(WATCH_CLUSTER)
-        request = pb.WatchRequest(topics=list(self._wanted))
+        request = pb.WatchRequest(topics=asked)
         # All of these topics are known by now, and how they were at the view's index or later.
         if self.view.index:
             request.from_index = self.view.index
@@ -276,24 +277,24 @@ class ClusterClient:
         await stream.half_close()
         return stream
 
-    async def _take_all(self, stream: Stream, silence: Silence, backoff: Backoff) -> None:
+    async def _take_all(self, stream: Stream, asked: Container[str], silence: Silence, backoff: Backoff) -> None:
         while (data := await stream.receive()) is not None:
             silence.heard()
             backoff.succeeded()
-            self._take(pb.ClusterChange.FromString(data))
+            self._take(pb.ClusterChange.FromString(data), asked)
         raise ConnectionLost("the broker ended the stream")
 
     async def _tire(self, silence: Silence) -> None:
         await silence.too_long()
         raise TimedOut(f"nothing heard for {self._times.silence_ms} ms")
 
-    def _take(self, change: pb.ClusterChange) -> bool:
-        """Whether there was anything in it."""
+    def _take(self, change: pb.ClusterChange, asked: Container[str]) -> bool:
+        """Whether there was anything in it. `asked`: the topics that it is about; others may be wanted by now."""
         is_newer = change.metadata_index > self.view.index
         has_news = change.HasField("description") or any(
             (change.brokers, change.removed_brokers, change.topics, change.deleted_topics)
         )
-        self.view.take_change(change)
+        self.view.take_change(change, asked)
         if has_news:
             self._tell()
         return is_newer and has_news
@@ -313,12 +314,14 @@ class ClusterClient:
                         self._better.set()
 
     async def _check(self, address: str) -> bool:
-        stream = await self._open_watch(await self.connections.get(address))
+        connection = await self.connections.get(address)
+        asked = dict(self._wanted)
+        stream = await self._open_watch(connection, asked)
         try:
             data = await stream.receive()
         finally:
             stream.reset()
-        return data is not None and self._take(pb.ClusterChange.FromString(data))
+        return data is not None and self._take(pb.ClusterChange.FromString(data), asked)
 
     def _known_addresses(self) -> Iterable[str]:
         return self.view.addresses.values() or self._bootstrap

@@ -4,7 +4,7 @@ It is told by descriptions and changes from any node, which may come late, and b
 older than what is known is taken: leaders go by leader epoch, all else by the index of the metadata log.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from lograft.proto import cluster_pb2 as pb
@@ -56,30 +56,41 @@ class ClusterView:
 
     # -- telling
 
-    def take_description(self, description: pb.ClusterDescription) -> None:
-        """All there is, of the topics that were asked for."""
-        if description.metadata_index < self.index:
+    def take_description(self, description: pb.ClusterDescription, asked: Container[str]) -> None:
+        """All there is, of the topics whose names were `asked` for; it says nothing of the others."""
+        index = description.metadata_index
+        if index < self.index:
             return
-        self.index = description.metadata_index
+        self._known_up_to(index, asked)
         self.addresses = {broker.id: broker.address for broker in description.brokers}
-        told = [topic.id for topic in description.topics if topic.id]
+        told = {topic.id for topic in description.topics}
         for topic in list(self._by_id.values()):
-            if topic.id not in told and topic.as_of <= description.metadata_index:
+            if topic.name in asked and topic.id not in told and topic.as_of <= index:
                 self._forget(topic)
-        self._take_topics(description.topics, description.metadata_index)
+        self._take_topics(description.topics, index)
 
-    def take_change(self, change: pb.ClusterChange) -> None:
+    def take_change(self, change: pb.ClusterChange, asked: Container[str]) -> None:
+        """What has changed, of the topics whose names were `asked` for."""
+        is_late = change.metadata_index < self.index
         if change.HasField("description"):
-            self.take_description(change.description)
-        self.index = max(self.index, change.metadata_index)
-        for broker_id in change.removed_brokers:
-            self.addresses.pop(broker_id, None)
-        self.addresses.update((broker.id, broker.address) for broker in change.brokers)
+            self.take_description(change.description, asked)
+        self._known_up_to(change.metadata_index, asked)
+        if not is_late:
+            for broker_id in change.removed_brokers:
+                self.addresses.pop(broker_id, None)
+            self.addresses.update((broker.id, broker.address) for broker in change.brokers)
         for topic_id in change.deleted_topics:
             topic = self._by_id.get(topic_id)
             if topic is not None:
                 self._forget(topic)
-        self._take_topics(change.topics, change.metadata_index)
+        # One that is not known, and was told of late, may have been deleted since.
+        topics = [topic for topic in change.topics if not is_late or topic.id in self._by_id]
+        self._take_topics(topics, change.metadata_index)
+
+    def _known_up_to(self, index: int, asked: Container[str]) -> None:
+        """Of a topic that was not asked for, the changes up to there were not told."""
+        if all(name in asked for name in self._by_name):
+            self.index = max(self.index, index)
 
     def take_some(self, description: pb.ClusterDescription) -> None:
         """What a node says of some topics that were not asked for before; it says nothing of the others."""

@@ -244,6 +244,10 @@ class FakeBroker:
             self._machine.apply(index + 1, encode_operation(operation))
             self._machine.committed(index + 1)
 
+    def forget_changes(self) -> None:
+        """As after a snapshot: whoever watches is told all anew."""
+        self._service.restored(self._machine.index)
+
     async def _committed_index(self) -> int:
         self.is_behind = False
         self.catch_up(self.cluster._history)

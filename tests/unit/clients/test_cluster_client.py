@@ -78,6 +78,25 @@ async def test_changes_are_heard_of_within_moments_of_topics_that_were_asked_for
         await until(lambda: client.view.leader(bills.id, 0) == Leader(1, 1), within_s=0.5)
 
 
+@virtual
+async def test_a_word_of_all_that_was_asked_for_before_a_topic_was_says_nothing_of_that_topic() -> None:
+    cluster = await started(1)
+    async with following(cluster) as client:
+        await client.topic("orders")
+        await asyncio.sleep(1)
+        for delay_ms in range(40):
+            cluster.create_topic(f"bills-{delay_ms}", [2])
+            asking = asyncio.ensure_future(client.topic(f"bills-{delay_ms}"))
+            await asyncio.sleep(delay_ms / 4000)
+            cluster.create_topic(f"others-{delay_ms}", [2])
+            for broker in cluster.brokers.values():
+                broker.forget_changes()
+            bills = await asking
+            for _ in range(20):
+                assert client.view.topic_of_id(bills.id) is bills
+                await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize("fault", ["kill", "cut_off"])
 @virtual
 async def test_when_the_broker_that_is_watched_is_lost_another_is(fault: str) -> None:

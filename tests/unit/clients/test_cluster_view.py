@@ -7,6 +7,7 @@ from lograft.proto import cluster_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 
 A, B = b"a" * 16, b"b" * 16
+BOTH = ("orders", "bills")
 
 
 def topic(name: str, topic_id: bytes, leaders: Sequence[tuple[int | None, int]]) -> pb.Topic:
@@ -28,7 +29,7 @@ def description(index: int, *topics: pb.Topic, brokers: Sequence[int] = (1, 2)) 
 
 def view_of(index: int, *topics: pb.Topic) -> ClusterView:
     view = ClusterView()
-    view.take_description(description(index, *topics))
+    view.take_description(description(index, *topics), BOTH)
     return view
 
 
@@ -45,14 +46,14 @@ def test_a_description_tells_brokers_topics_and_leaders() -> None:
 
 def test_an_older_description_changes_nothing() -> None:
     view = view_of(5, topic("orders", A, [(1, 3)]))
-    view.take_description(description(4, brokers=[9]))
+    view.take_description(description(4, brokers=[9]), BOTH)
     assert view.topic("orders") is not None
     assert 9 not in view.addresses
 
 
 def test_a_newer_description_takes_the_place_of_all() -> None:
     view = view_of(5, topic("orders", A, [(1, 3)]))
-    view.take_description(description(6, topic("bills", B, [(2, 0)]), brokers=[2]))
+    view.take_description(description(6, topic("bills", B, [(2, 0)]), brokers=[2]), BOTH)
     assert view.topic("orders") is None
     assert view.topic_of_id(A) is None
     assert view.leader(B, 0) == Leader(2, 0)
@@ -63,10 +64,10 @@ def test_changes_add_to_what_is_known() -> None:
     view = view_of(5, topic("orders", A, [(1, 3)]))
     changed = pb.Topic(id=A, name="orders", partitions=[pb.Partition(number=1, leader=2, leader_epoch=0)])
     moved = pb.Broker(id=1, address="elsewhere:1")
-    view.take_change(pb.ClusterChange(metadata_index=6, topics=[changed], brokers=[moved], removed_brokers=[2]))
+    view.take_change(pb.ClusterChange(metadata_index=6, topics=[changed], brokers=[moved], removed_brokers=[2]), BOTH)
     assert [view.leader(A, 0), view.leader(A, 1)] == [Leader(1, 3), Leader(2, 0)]
     assert view.addresses == {1: "elsewhere:1"}
-    view.take_change(pb.ClusterChange(metadata_index=7, deleted_topics=[A, B]))
+    view.take_change(pb.ClusterChange(metadata_index=7, deleted_topics=[A, B]), BOTH)
     assert view.topic("orders") is None
 
 
@@ -77,15 +78,15 @@ def test_the_highest_leader_epoch_counts_whoever_tells_it() -> None:
     assert view.addresses[3] == "b3:1"
     assert not view.take_hint(A, 0, leader_id=1, epoch=5, address=None), "no news"
     assert not view.take_hint(B, 0, leader_id=1, epoch=9, address=None), "not known"
-    view.take_change(pb.ClusterChange(metadata_index=6, topics=[topic("orders", A, [(2, 4)])]))
+    view.take_change(pb.ClusterChange(metadata_index=6, topics=[topic("orders", A, [(2, 4)])]), BOTH)
     assert view.leader(A, 0) == Leader(3, 5)
-    view.take_change(pb.ClusterChange(metadata_index=7, topics=[topic("orders", A, [(None, 6)])]))
+    view.take_change(pb.ClusterChange(metadata_index=7, topics=[topic("orders", A, [(None, 6)])]), BOTH)
     assert view.leader(A, 0) == Leader(None, 6)
 
 
 def test_a_topic_created_anew_is_another() -> None:
     view = view_of(5, topic("orders", A, [(1, 3)]))
-    view.take_change(pb.ClusterChange(metadata_index=6, topics=[topic("orders", B, [(2, 0)])]))
+    view.take_change(pb.ClusterChange(metadata_index=6, topics=[topic("orders", B, [(2, 0)])]), BOTH)
     assert view.leader(A, 0) is None
     assert view.leader(B, 0) == Leader(2, 0)
     view.take_some(description(5, topic("orders", A, [(1, 3)])))
@@ -97,7 +98,7 @@ def test_a_topic_created_anew_is_another() -> None:
 def test_what_was_learnt_of_one_topic_is_not_undone_by_an_older_word_of_all() -> None:
     view = view_of(5)
     view.take_some(description(9, topic("orders", A, [(1, 0)])))
-    view.take_description(description(7, unknown("orders")))
+    view.take_description(description(7, unknown("orders")), BOTH)
     assert view.topic("orders") is not None
     view.take_some(description(12, unknown("orders")))
     assert view.topic("orders") is None
@@ -111,3 +112,25 @@ def test_changes_of_a_topic_since_it_was_learnt_of_are_asked_for_again() -> None
     fresh = ClusterView()
     fresh.take_some(description(7, topic("orders", A, [(1, 0)])))
     assert fresh.index == 7
+
+
+def test_who_was_not_asked_about_a_topic_says_nothing_of_it() -> None:
+    view = view_of(5, topic("orders", A, [(1, 3)]), topic("bills", B, [(2, 0)]))
+    view.take_description(description(6, topic("orders", A, [(1, 3)])), ["orders"])
+    assert view.leader(B, 0) == Leader(2, 0)
+    assert view.index == 5, "what happened to bills since then was not told"
+    view.take_change(pb.ClusterChange(metadata_index=7, topics=[topic("orders", A, [(2, 4)])]), ["orders"])
+    assert view.leader(A, 0) == Leader(2, 4)
+    assert view.index == 5
+    view.take_change(pb.ClusterChange(metadata_index=7), BOTH)
+    assert view.index == 7
+
+
+def test_what_is_told_late_brings_nothing_back() -> None:
+    view = view_of(5, topic("orders", A, [(1, 3)]), topic("bills", B, [(2, 0)]))
+    view.take_change(pb.ClusterChange(metadata_index=8, deleted_topics=[B], removed_brokers=[2]), BOTH)
+    late = [topic("bills", B, [(1, 1)]), topic("orders", A, [(2, 4)])]
+    view.take_change(pb.ClusterChange(metadata_index=7, topics=late, brokers=[pb.Broker(id=2, address="b2:1")]), BOTH)
+    assert view.topic("bills") is None
+    assert view.addresses == {1: "b1:1"}
+    assert view.leader(A, 0) == Leader(2, 4), "a higher epoch counts, whoever tells it"
