@@ -27,6 +27,7 @@ from lograft.clients.admin_types import (
     TopicDescription,
 )
 from lograft.clients.bootstrap import parse_bootstrap
+from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.errors import ClientClosed, InvalidArgument, LograftError, error_of
 from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
@@ -34,7 +35,7 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2, log_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.runtime.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
@@ -96,7 +97,7 @@ class Admin:
         """Begin; `async with` does it. Nothing is connected before it is needed."""
         if self._cluster is not None:
             return
-        self._runtime = self._given_runtime or client_runtime()
+        self._runtime = open_runtime(self._given_runtime)
         self._cluster = ClusterClient(self._runtime, self._bootstrap, self._times)
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.client_task import ClientTask
+from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions
 from lograft.clients.errors import InvalidArgument, NotAssigned, OffsetOutOfRange
@@ -17,7 +17,7 @@ from lograft.clients.fetcher import Fetcher
 from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLookup, OffsetQuestion
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import Record
 
@@ -55,7 +55,7 @@ class Consumer:
         if self._task.is_running:
             return
         options = self._options
-        self._runtime = self._given_runtime or client_runtime()
+        self._runtime = open_runtime(self._given_runtime)
         self._cluster = ClusterClient(self._runtime, self._bootstrap)
         settings = FetchSettings(options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id)
         self._fetcher = Fetcher(self._cluster, settings, options.reset)

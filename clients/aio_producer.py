@@ -7,7 +7,7 @@ from typing import Self, Unpack
 
 from lograft.clients.accumulator import Accumulator, AccumulatorLimits
 from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.client_task import ClientTask
+from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.cluster_view import TopicView
 from lograft.clients.delivery import Delivery
@@ -19,7 +19,7 @@ from lograft.clients.produce_line import ProduceSettings
 from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
 from lograft.clients.sender import Sender
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.runtime.world import Runtime
 from lograft.storage.header import MAX_TIMESTAMP
@@ -62,7 +62,7 @@ class Producer:
         if self._task.is_running:
             return
         options = self._options
-        self._runtime = self._given_runtime or client_runtime()
+        self._runtime = open_runtime(self._given_runtime)
         self._cluster = ClusterClient(self._runtime, self._bootstrap)
         queue = QueueLimits(linger_ms=options.linger_ms, delivery_timeout_ms=options.delivery_timeout_ms)
         limits = AccumulatorLimits(options.batch_bytes, options.buffer_bytes, queue)
@@ -129,6 +129,7 @@ class Producer:
         `timestamp` is in milliseconds, by default now. Without a `partition` the key decides, or, if there is none,
         chance: then records go to one partition until its batch is sent.
         """
+        check_place(topic, partition)
         pairs = check_record(key, value, headers)
         check_timestamp(timestamp)
         size_bytes = record_bytes(key, value, pairs)
@@ -167,17 +168,26 @@ class Producer:
         return Delivery(batch, index)
 
     def _partition(self, view: TopicView, key: bytes | None, value: bytes | None) -> int:
-        if self._options.partitioner is not None:
-            chosen = self._options.partitioner(view.name, key, value, view.partition_count)
-            if chosen is not None:
-                if not 0 <= chosen < view.partition_count:
-                    raise InvalidArgument(f"the partitioner chose {chosen!r} of {view.partition_count} partitions")
-                return chosen
+        chosen = self._chosen(view, key, value)
+        if chosen is not None:
+            return chosen
         if key is not None:
             return partition_of_key(key, view.partition_count)
         return self._sticky.partition(
             view.id, view.partition_count, lambda number: self._accumulator.is_filling(PartitionKey(view.id, number))
         )
+
+    def _chosen(self, view: TopicView, key: bytes | None, value: bytes | None) -> int | None:
+        """By the user's partitioner, if there is one, and it cares."""
+        if self._options.partitioner is None:
+            return None
+        try:
+            chosen = self._options.partitioner(view.name, key, value, view.partition_count)
+        except Exception as error:
+            raise InvalidArgument(f"the partitioner failed: {error!r}") from error
+        if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < view.partition_count):
+            raise InvalidArgument(f"the partitioner chose {chosen!r} of {view.partition_count} partitions")
+        return chosen
 
     async def _until_possible(self, topic: str, partition: int | None, size_bytes: int) -> None:
         """Return when the topic is known, with that partition, and there is room."""
@@ -212,11 +222,24 @@ class Producer:
                 raise
             raise not_flushed(timeout) from None
 
+    @property
+    def unsettled_records(self) -> int:
+        """How many were taken whose fate is not known."""
+        return sum(batch.record_count for batch in list(self._accumulator))
+
     async def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has."""
         self._task.check()
+        check_place(topic, None)
         async with self._cluster.within(self._options.max_block_ms, f"nothing could be learnt of topic {topic!r}"):
             return (await self._cluster.topic(topic)).partition_count
+
+
+def check_place(topic: object, partition: object) -> None:
+    if not isinstance(topic, str) or not (topic.isascii() or _is_text(topic)):
+        raise InvalidArgument(f"the topic is {topic!r}: give its name, a string")
+    if partition is not None and not isinstance(partition, int):
+        raise InvalidArgument(f"the partition is {partition!r}: give its number, or None")
 
 
 def check_record(

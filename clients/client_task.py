@@ -5,6 +5,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from lograft.clients.errors import ClientClosed, Internal, LograftError
+from lograft.runtime.client_runtime import ForkedTooLate, client_runtime
+from lograft.runtime.world import Runtime
+
+
+def open_runtime(given: Runtime | None) -> Runtime:
+    """The one that a client was given, or one of its own. `ClientClosed` if there can be none."""
+    try:
+        return given or client_runtime()
+    except ForkedTooLate as error:
+        raise ClientClosed(str(error)) from None
 
 
 class ClientTask:

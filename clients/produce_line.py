@@ -1,13 +1,13 @@
 """The stream of batches to one broker: sends what its partitions have, and hands on the answers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
 from lograft.clients.accumulator import Accumulator
-from lograft.clients.batch_sealing import contents, seal_all
+from lograft.clients.batch_sealing import Contents, contents, seal_all
 from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, TimedOut, error_of
@@ -196,10 +196,17 @@ class ProduceLine:
         if compression is Compression.NONE:
             sealed = seal_all(parts, compression)
         else:
-            sealed = await self._runtime.blocking.run_blocking(seal_all, parts, compression)
+            sealed = await self._seal_beside(parts)
         for (number, batch), encoded in zip(unsealed.items(), sealed, strict=True):
             if number in self._under_way and not batch.is_settled:
                 batch.encoded = encoded
+
+    async def _seal_beside(self, parts: Sequence[Contents]) -> list[bytes]:
+        compression = self._settings.compression
+        try:
+            return await self._runtime.blocking.run_blocking(seal_all, parts, compression)
+        except RuntimeError:
+            return seal_all(parts, compression)  # the process is about to end, and lets nobody have a thread any more
 
     def _request(self, sent: dict[int, _Sent]) -> bytes | None:
         """The message, whose batches count as out from now on. None if none of them is to be sent any more."""

@@ -1,13 +1,21 @@
 """The producer, for ordinary functions: the same as for asyncio, on a loop in another thread."""
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import NamedTuple, Self, Unpack
 
 from lograft.clients import aio_producer
-from lograft.clients.aio_producer import buffer_full, check_record, check_size, check_timestamp, not_flushed
+from lograft.clients.aio_producer import (
+    buffer_full,
+    check_place,
+    check_record,
+    check_size,
+    check_timestamp,
+    not_flushed,
+)
 from lograft.clients.client_task import ClientTask
 from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.pending_batch import HeaderPairs, record_bytes
@@ -15,13 +23,15 @@ from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
 from lograft.clients.sync_client import SyncClient
 from lograft.clients.sync_delivery import Delivery
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.loop_thread import Inbox, LoopLost
+from lograft.runtime.loop_thread import Inbox, InboxClosed, LoopLost
 
 __all__ = ["Delivery", "Producer"]
 
 # What is on its way is counted here, before it is handed over: there it always finds room.
 _NO_LIMIT = 2**62
 _RECORDS_AT_A_TIME = 500
+# For who forgot to close it: long enough for a cluster that is well, and not so long as to look like a hang.
+_EXIT_SECONDS = 5.0
 
 
 class _Item(NamedTuple):
@@ -60,6 +70,7 @@ class Producer(SyncClient):
         self._handing_on = ClientTask("producer", self._hand_on_all)
         self._is_closed = False
         self._wait(self._start())
+        self._loop.before_stop(self._flush_at_exit)
 
     # -- records
 
@@ -78,8 +89,7 @@ class Producer(SyncClient):
         `timestamp` is in milliseconds, by default now. Without a `partition` the key decides, or, if there is none,
         chance: then records go to one partition until its batch is sent.
         """
-        if self._is_closed:
-            raise ClientClosed("the producer is closed: make another one")
+        check_place(topic, partition)
         pairs = check_record(key, value, headers)
         check_timestamp(timestamp)
         weight = record_bytes(key, value, pairs)
@@ -90,6 +100,8 @@ class Producer(SyncClient):
         try:
             if not self._inbox.put(item, weight, self._options.max_block_ms / 1000):
                 raise buffer_full(self._options)
+        except InboxClosed:
+            raise ClientClosed("the producer is closed: make another one") from None
         except LoopLost as error:
             raise ClientClosed(str(error)) from None
         return delivery
@@ -106,9 +118,8 @@ class Producer(SyncClient):
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._wait(self._close(timeout))
+        self._loop.take_back(self._flush_at_exit)
+        self._wait(self._close(timeout))
 
     def __enter__(self) -> Self:
         return self
@@ -119,11 +130,31 @@ class Producer(SyncClient):
         is_hasty = error is not None and not isinstance(error, Exception)
         self.close(timeout=0 if is_hasty else None)
 
+    def _flush_at_exit(self) -> None:
+        """Nobody closed it, and the program ends."""
+        try:
+            self.flush(_EXIT_SECONDS)
+        except LograftError:
+            left = self._taken_count - self._handed_on_count + self._inner.unsettled_records
+            sys.stderr.write(
+                f"lograft: {left} records were not acknowledged when the program ended, and may be lost: "
+                "use the producer in a `with` block, or close it\n"
+            )
+
     # -- on the loop
 
     async def _start(self) -> None:
         await self._inner.start()
         self._handing_on.start()
+        self._handing_on.when_failed(self._refuse_all)
+
+    def _refuse_all(self, error: LograftError) -> None:
+        """Of those that were not handed on, and of all to come."""
+        self._inbox.close()
+        for item in self._taken:
+            item.delivery.fail(error)
+        self._taken.clear()
+        self._progress.set()
 
     def _take(self, items: list[_Item]) -> None:
         self._taken.extend(items)
@@ -169,10 +200,12 @@ class Producer(SyncClient):
 
     async def _flush(self, timeout: float | None) -> None:
         deadline = asyncio.timeout(timeout)
+        self._inbox.deliver_all()  # what this thread put there may be waiting for another to say so
         wanted = self._taken_count
         try:
             async with deadline:
                 while self._handed_on_count < wanted:
+                    self._handing_on.check()
                     await self._progress.wait()
                 await self._inner.flush()
         except TimeoutError:
@@ -181,12 +214,15 @@ class Producer(SyncClient):
             raise not_flushed(timeout) from None
 
     async def _close(self, timeout: float | None) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._inbox.close()
         try:
             await self._flush(timeout)
         except LograftError:
             pass  # each record's delivery tells of it
         finally:
             await self._handing_on.close()
-            for item in self._taken:
-                item.delivery.fail(ClientClosed("the producer was closed before the record could be sent"))
+            self._refuse_all(ClientClosed("the producer was closed before the record could be sent"))
             await self._inner.close(timeout=0)

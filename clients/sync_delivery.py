@@ -53,7 +53,10 @@ class Delivery:
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
         """Call `callback` with this when its fate is known, on the client's thread: it should be quick."""
-        self._loop.post(self._tell_when_settled, callback)
+        try:
+            self._loop.post(self._tell_when_settled, callback)
+        except LoopLost as error:
+            raise ClientClosed(str(error)) from None
 
     # -- on the loop
 

@@ -1,5 +1,7 @@
 """The outside world of a client: a guest in somebody else's process, which it leaves as it was."""
 
+import os
+
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.production import close_production_runtime
@@ -10,10 +12,37 @@ from lograft.runtime.world import Runtime
 _BLOCKING_THREADS = 2
 
 
+class ForkedTooLate(Exception):
+    """There can be no client in this process. The message says why."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this process was forked from one that had made a lograft client, and gRPC does not live through that: fork "
+            "before the first client is made, or start processes with multiprocessing's 'spawn' or 'forkserver'"
+        )
+
+
+_has_made_one = False
+_is_forked_too_late = False
+
+
+def _after_fork() -> None:
+    global _is_forked_too_late
+    _is_forked_too_late = _has_made_one
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def client_runtime() -> Runtime:
     """A client's runtime on this machine. Call on the client's loop. Nothing of the process is changed by it."""
+    global _has_made_one
     from lograft.runtime.grpc_network import GrpcNetwork
 
+    # It would hang, or crash the process: tried.
+    if _is_forked_too_late:
+        raise ForkedTooLate
+    _has_made_one = True
     return Runtime(
         clock=LoopClock(),
         rng=system_rng(),

@@ -5,8 +5,10 @@ All of a process's clients share one (`shared_loop`): gRPC's asyncio side serves
 
 import asyncio
 import atexit
+import contextlib
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -15,6 +17,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _STOP_SECONDS = 2.0
+_FORKED_CLIENT = "this client was made before the process was forked, and does not work in the child"
 
 
 class LoopLost(Exception):
@@ -25,8 +28,12 @@ class LoopThread:
     """A running loop. Its methods may be called from any thread but its own."""
 
     def __init__(self, name: str = "lograft-client") -> None:
-        self._process_id = os.getpid()
+        # Plain, because they are looked at with every record.
+        self._is_forked = False
+        self._is_running = True
+        self._last_wishes: dict[Callable[[], None], None] = {}
         self._loop = asyncio.new_event_loop()
+        _loops.add(self)
         started = threading.Event()
         # A daemon: a program that forgets to close a client must still be able to end.
         self._thread = threading.Thread(target=self._run, args=(started,), name=name, daemon=True)
@@ -36,7 +43,7 @@ class LoopThread:
     @property
     def is_alive(self) -> bool:
         """In this process, that is: a child has the object, but not the thread."""
-        return self._process_id == os.getpid() and self._thread.is_alive() and not self._loop.is_closed()
+        return self._is_running
 
     def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
@@ -44,7 +51,12 @@ class LoopThread:
         try:
             self._loop.run_forever()
         finally:
+            self._is_running = False
             self._loop.close()
+
+    def forked(self) -> None:
+        """In a child, which has no thread of this."""
+        self._is_forked, self._is_running = True, False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What `coroutine` returns or raises, run on the loop. If the caller is interrupted, it is cancelled."""
@@ -54,7 +66,7 @@ class LoopThread:
                 "a callback on the client's own thread cannot wait for the client: it would do so for ever"
             )
         try:
-            self._check()
+            self.check()
             future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except BaseException:
             coroutine.close()
@@ -68,22 +80,28 @@ class LoopThread:
 
     def post(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Have `callback` called on the loop, soon."""
-        self._check()
+        self.check()
         self._loop.call_soon_threadsafe(callback, *arguments)
 
-    def _check(self) -> None:
-        if not self.is_alive:
-            forked = self._process_id != os.getpid()
-            raise LoopLost(
-                "this client was made before the process was forked: make another one in the child"
-                if forked
-                else "the process is ending, or the client's thread has"
-            )
+    def check(self) -> None:
+        """`LoopLost` unless it runs, in this process."""
+        if not self._is_running:
+            raise LoopLost(_FORKED_CLIENT if self._is_forked else "the process is ending, or the client's thread has")
+
+    def before_stop(self, wish: Callable[[], None]) -> None:
+        """Call `wish` when the loop is to be stopped, on the thread that does so, unless it is taken back."""
+        self._last_wishes[wish] = None
+
+    def take_back(self, wish: Callable[[], None]) -> None:
+        self._last_wishes.pop(wish, None)
 
     def stop(self) -> None:
         """End the thread, and whatever still runs on the loop."""
         if not self.is_alive:
             return
+        with contextlib.suppress(KeyboardInterrupt):  # whoever is in a hurry
+            for wish in list(self._last_wishes):
+                wish()
         ended = asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop)
         try:
             ended.result(_STOP_SECONDS)
@@ -102,8 +120,19 @@ async def _cancel_others() -> None:
         await asyncio.wait(others)
 
 
+_loops: "weakref.WeakSet[LoopThread]" = weakref.WeakSet()
 _shared: LoopThread | None = None
 _making = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _making
+    _making = threading.Lock()  # some other thread of the parent's may have had it
+    for loop in list(_loops):
+        loop.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def shared_loop() -> LoopThread:
@@ -114,6 +143,10 @@ def shared_loop() -> LoopThread:
             _shared = LoopThread()
             atexit.register(_shared.stop)
         return _shared
+
+
+class InboxClosed(Exception):
+    """Nothing more is taken."""
 
 
 class Inbox(Generic[T]):
@@ -129,32 +162,40 @@ class Inbox(Generic[T]):
         self._deliver = deliver
         self._items: deque[T] = deque()
         self._is_posted = False
+        self._is_closed = False
         self._weight = 0
         self._room = threading.Condition()
 
     def put(self, item: T, weight: int, timeout_seconds: float) -> bool:
-        """Whether it was taken: False if there was no room in time. What is heavier than the limit goes alone."""
+        """Whether it was taken: False if there was no room in time. What is heavier than the limit goes alone.
+        `InboxClosed` or `LoopLost` if it never will be."""
+        self._loop.check()  # before anything is locked: in a forked child the lock may be held by nobody at all
         with self._room:
             if self._weight and self._weight + weight > self._limit:
                 fits = self._room.wait_for(
-                    lambda: self._weight == 0 or self._weight + weight <= self._limit, timeout_seconds
+                    lambda: self._is_closed or self._weight == 0 or self._weight + weight <= self._limit,
+                    timeout_seconds,
                 )
                 if not fits:
                     return False
+            if self._is_closed:
+                raise InboxClosed
             self._weight += weight
             self._items.append(item)
             must_post = not self._is_posted
             self._is_posted = True
         if must_post:
-            self._loop.post(self._take)
+            self._loop.post(self.deliver_all)
         return True
 
-    def _take(self) -> None:
+    def deliver_all(self) -> None:
+        """On the loop: deliver what was put before this was called."""
         with self._room:
             items = list(self._items)
             self._items.clear()
             self._is_posted = False
-        self._deliver(items)
+        if items:
+            self._deliver(items)
 
     def done(self, weight: int) -> None:
         """On the loop: so much is not on its way any more."""
@@ -162,3 +203,10 @@ class Inbox(Generic[T]):
             self._weight -= weight
             assert self._weight >= 0
             self._room.notify_all()
+
+    def close(self) -> None:
+        """On the loop: deliver what was put before, and take nothing more, not even of those who wait for room."""
+        with self._room:
+            self._is_closed = True
+            self._room.notify_all()
+        self.deliver_all()

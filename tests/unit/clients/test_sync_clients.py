@@ -1,6 +1,7 @@
 """The clients for ordinary functions: many threads, one loop, and nothing that waits for ever."""
 
-import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from support.node_processes import free_address
 import lograft
 from lograft import Consumer, Producer, TopicPartition, errors
 from lograft.runtime.client_runtime import client_runtime, close_client_runtime
-from lograft.runtime.loop_thread import Inbox, LoopLost, LoopThread, shared_loop
+from lograft.runtime.loop_thread import Inbox, InboxClosed, LoopLost, LoopThread, shared_loop
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -157,6 +158,29 @@ def test_closing_without_time_fails_what_is_left(cluster: FakeCluster) -> None:
     assert isinstance(error, errors.ClientClosed)
 
 
+def test_closing_fails_what_was_not_even_handed_on() -> None:
+    producer = Producer(free_address())
+    deliveries = [producer.send("orders", b"v") for _ in range(3)]
+    producer.close(timeout=0.05)
+    assert [type(delivery.exception(timeout=1)) for delivery in deliveries] == [errors.ClientClosed] * 3
+
+
+def test_a_bug_of_ours_is_told_to_whoever_sends_and_leaves_nobody_waiting(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with Producer(cluster.bootstrap) as producer:
+        monkeypatch.setattr(producer._inner, "send_now", fail)
+        delivery = producer.send("orders", b"v")
+        assert isinstance(delivery.exception(timeout=10), errors.Internal)
+        with pytest.raises(errors.LograftError):
+            producer.flush(timeout=10)
+        with pytest.raises(errors.ClientClosed):
+            producer.send("orders", b"v")
+
+
 def test_nobody_there_is_told_within_the_time() -> None:
     address = free_address()
     with Producer(address, max_block_ms=200) as producer:
@@ -167,19 +191,135 @@ def test_nobody_there_is_told_within_the_time() -> None:
         consumer.assign([ORDERS])
 
 
-def test_a_forked_child_is_told_to_make_its_own(cluster: FakeCluster) -> None:
+def run_program(text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+FORKING = """
+import os
+from lograft import Consumer, Producer, errors
+
+def attempt(what, call):
+    try:
+        call()
+    except errors.ClientClosed as error:
+        print(what, "fork" in str(error), flush=True)
+
+producer = Producer("127.0.0.1:1", max_block_ms=100)
+process_id = os.fork()
+if process_id == 0:
+    attempt("send", lambda: producer.send("orders", b"v"))
+    attempt("send again", lambda: producer.send("orders", b"v"))
+    attempt("flush", producer.flush)
+    attempt("another producer", lambda: Producer("127.0.0.1:1"))
+    attempt("a consumer", lambda: Consumer("127.0.0.1:1"))
+else:
+    print("child", os.waitpid(process_id, 0)[1])
+    print(type(producer.send("orders", b"v").exception(10)).__name__)
+    producer.close()
+"""
+
+
+def test_a_forked_child_is_told_that_it_has_no_client_and_can_have_none() -> None:
+    """gRPC hangs there, or brings the process down."""
+    result = run_program(FORKING)
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == [
+        "send True",
+        "send again True",
+        "flush True",
+        "another producer True",
+        "a consumer True",
+        "child 0",
+        "NoBrokerAvailable",
+    ]
+
+
+FORGETFUL = """
+import sys
+import lograft.clients.producer
+from lograft import Producer
+bootstrap, compression, patience = sys.argv[1:]
+lograft.clients.producer._EXIT_SECONDS = float(patience)
+producer = Producer(bootstrap, compression=compression, linger_ms=60_000)
+for number in range(100):
+    producer.send("orders", b"%d" % number, partition=0)
+"""
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_program_that_ends_without_closing_delivers_what_it_sent(cluster: FakeCluster, compression: str) -> None:
+    result = run_program(FORGETFUL, ",".join(cluster.bootstrap), compression, "60")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert cluster.log("orders").values == [b"%d" % number for number in range(100)]
+
+
+def test_a_program_that_ends_before_its_records_are_acknowledged_says_so(cluster: FakeCluster) -> None:
+    for broker in cluster.brokers.values():
+        broker.answers.clear()
+    result = run_program(FORGETFUL, ",".join(cluster.bootstrap), "none", "0.2")
+    assert result.returncode == 0
+    assert result.stderr.startswith("lograft: 100 records were not acknowledged")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"topic": 5}, "topic is 5"),
+        ({"topic": "\udcff"}, "topic is"),
+        ({"partition": "0"}, "partition is '0'"),
+        ({"partition": 0.0}, "partition is 0.0"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_and_the_producer_goes_on(
+    cluster: FakeCluster, arguments: dict[str, object], complaint: str
+) -> None:
     with Producer(cluster.bootstrap) as producer:
-        producer.send("orders", b"v").result(timeout=10)
-        # What `fork` leaves a child: the objects, and none of the threads.
-        loop = producer._loop
-        process_id, loop._process_id = loop._process_id, os.getpid() + 1
-        try:
-            with pytest.raises(errors.ClientClosed, match="forked"):
-                producer.send("orders", b"v").result(timeout=10)
-            with pytest.raises(errors.ClientClosed, match="forked"):
-                producer.flush()
-        finally:
-            loop._process_id = process_id
+        with pytest.raises(errors.InvalidArgument, match=complaint):
+            producer.send(**{"topic": "orders", "value": b"v", **arguments})  # type: ignore[arg-type]
+        assert producer.send("orders", b"v", partition=0).result(timeout=10).offset == 0
+
+
+def test_a_partitioner_that_fails_fails_the_record_and_nothing_else(cluster: FakeCluster) -> None:
+    def choose(topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
+        assert value is not None
+        return {b"text": "1", b"far": 9}.get(value) or int(value)  # type: ignore[return-value]
+
+    with Producer(cluster.bootstrap, partitioner=choose) as producer:
+        deliveries = [producer.send("orders", value) for value in (b"nonsense", b"far", b"text", b"0")]
+        producer.flush(timeout=10)
+        complaints = [str(delivery.exception()) for delivery in deliveries[:3]]
+        assert "ValueError" in complaints[0]
+        assert "chose 9" in complaints[1]
+        assert "chose '1'" in complaints[2]
+        assert deliveries[3].result().partition == 0
+
+
+def test_a_flush_waits_for_what_another_thread_is_about_to_hand_over(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread tells the loop for all that put something there meanwhile; it may not have come to it yet."""
+    with Producer(cluster.bootstrap) as producer:
+        with monkeypatch.context() as patch:
+            patch.setattr(producer._loop, "post", lambda *_: None)
+            deliveries = [producer.send("orders", b"v", partition=0) for _ in range(2)]
+        producer.flush(timeout=10)
+        assert [delivery.done() for delivery in deliveries] == [True, True]
+
+
+def test_closing_ends_the_wait_of_who_waits_for_room(cluster: FakeCluster) -> None:
+    producer = Producer(cluster.bootstrap, buffer_bytes=1000)
+    producer.send("orders", b"0", partition=0).result(timeout=10)
+    cluster.brokers[1].answers.clear()
+    held = producer.send("orders", bytes(900), partition=0)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(producer.send, "orders", bytes(900), partition=0)
+        assert not waiting.done()
+        producer.close(timeout=0.05)
+        assert isinstance(waiting.exception(10), errors.ClientClosed)
+    assert isinstance(held.exception(1), errors.ClientClosed)
 
 
 def test_the_public_face_has_all_that_is_promised() -> None:
@@ -251,3 +391,38 @@ def test_an_inbox_delivers_in_order_and_holds_back_beyond_its_limit() -> None:
     loop.run(nothing())
     assert got == [1, 3, 4]
     loop.stop()
+
+
+def test_a_closed_inbox_has_delivered_what_was_put_before_and_takes_nothing_more() -> None:
+    loop = LoopThread("test")
+    got: list[int] = []
+    inbox: Inbox[int] = Inbox(loop, 10, got.extend)
+    inbox.put(1, 6, timeout_seconds=1)
+
+    async def close() -> None:
+        inbox.close()
+        assert got == [1]
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(inbox.put, 2, 6, 60)
+        loop.run(close())
+        assert isinstance(waiting.exception(10), InboxClosed)
+    with pytest.raises(InboxClosed):
+        inbox.put(3, 1, timeout_seconds=1)
+    assert got == [1]
+    loop.stop()
+
+
+def test_last_wishes_are_granted_before_the_loop_stops() -> None:
+    loop = LoopThread("test")
+    granted: list[int] = []
+
+    async def answer() -> int:
+        return 42
+
+    loop.before_stop(lambda: granted.append(loop.run(answer())))
+    taken_back = lambda: granted.append(0)  # noqa: E731
+    loop.before_stop(taken_back)
+    loop.take_back(taken_back)
+    loop.stop()
+    assert granted == [42]
