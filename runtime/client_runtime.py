@@ -17,8 +17,8 @@ class ForkedTooLate(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "this process was forked from one that had made a lograft client, and gRPC does not live through that: fork "
-            "before the first client is made, or start processes with multiprocessing's 'spawn' or 'forkserver'"
+            "this process was forked from one that had made a lograft client, and gRPC does not live through that: "
+            "fork before the first client is made, or start processes with multiprocessing's 'spawn' or 'forkserver'"
         )
 
 
