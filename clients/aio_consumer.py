@@ -1,7 +1,8 @@
 """The consumer, for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self, Unpack
@@ -15,7 +16,7 @@ from lograft.clients.fetch_line import FetchSettings
 from lograft.clients.fetched_partition import Anchor, FetchedPartition
 from lograft.clients.fetcher import Fetcher
 from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLookup, OffsetQuestion
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.world import Runtime
@@ -46,6 +47,7 @@ class Consumer:
         self._cluster: ClusterClient
         self._fetcher: Fetcher
         self._lookup: OffsetLookup
+        self._ahead: deque[Record] = deque()  # taken, and not yet given by the iterator
         self._task = ClientTask("consumer", self._run)
 
     # -- life
@@ -92,8 +94,9 @@ class Consumer:
         """Read these partitions, and no others. Those that were read before go on where they are; others begin where
         `auto_offset_reset` says, unless one seeks first. `UnknownTopic` or `UnknownPartition` changes nothing."""
         self._task.check()
-        names = [TopicPartition(*each) for each in partitions]
+        names = [partition_name(each) for each in partitions]
         topic_ids = await self._topic_ids(names)
+        self._give_back_ahead()
         assigned: dict[TopicPartition, FetchedPartition] = {}
         for name in names:
             before = self._fetcher.partitions.get(name)
@@ -123,22 +126,27 @@ class Consumer:
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
-        return list(self._fetcher.partitions)
+        self._task.check()
+        return sorted(self._fetcher.partitions)
 
     def _assigned(self, partition: tuple[str, int]) -> FetchedPartition:
         self._task.check()
-        assigned = self._fetcher.partitions.get(TopicPartition(*partition))
+        name = partition_name(partition)
+        assigned = self._fetcher.partitions.get(name)
         if assigned is None:
-            raise NotAssigned(f"partition {partition[1]} of {partition[0]!r} is not assigned: assign it first")
+            raise NotAssigned(f"partition {name.partition} of {name.topic!r} is not assigned: assign it first")
+        self._give_back_ahead()
         return assigned
 
     def _chosen(self, partitions: Iterable[tuple[str, int]]) -> list[FetchedPartition]:
         """These; all, if there are none."""
+        self._give_back_ahead()
         return [self._assigned(each) for each in partitions] or list(self._fetcher.partitions.values())
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
         self._task.check()
+        check_topic(topic)
         async with self._within(f"nothing could be learnt of topic {topic!r}"):
             count = (await self._cluster.topic(topic)).partition_count
         return [TopicPartition(topic, number) for number in range(count)]
@@ -151,7 +159,12 @@ class Consumer:
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
         """
         self._task.check()
-        limit = self._options.max_poll_records if max_records is None else max_records
+        if max_records is not None and (not isinstance(max_records, int) or max_records < 1):
+            raise InvalidArgument(f"max_records is {max_records!r}: give a number above 0")
+        self._give_back_ahead()
+        return await self._poll(timeout, max_records or self._options.max_poll_records)
+
+    async def _poll(self, timeout: float | None, limit: int) -> list[Record]:
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline:
@@ -181,7 +194,7 @@ class Consumer:
         for name in served:
             partitions[name] = partitions.pop(name)
         if served:
-            self._fetcher.records_taken()
+            self._fetcher.records_taken([partitions[name] for name in served])
         return records
 
     def _raise_failure(self) -> None:
@@ -189,16 +202,37 @@ class Consumer:
             if partition.failure is not None and not partition.is_paused:
                 raise partition.failure
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
-        while True:
-            for record in await self.poll():
-                yield record
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
+        self._task.check()
+        if not self._ahead:
+            self._ahead.extend(await self._poll(None, self._options.max_poll_records))
+        return self._ahead.popleft()
+
+    def _give_back_ahead(self) -> None:
+        if self._ahead:
+            self.give_back(self._ahead)
+            self._ahead.clear()
+
+    def give_back(self, records: Iterable[Record]) -> None:
+        """Records that `poll` gave last, up to the end: they come again. A partition that was told since to be
+        elsewhere is left alone."""
+        by_name: dict[TopicPartition, list[Record]] = {}
+        for record in records:
+            by_name.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        for name, given in by_name.items():
+            partition = self._fetcher.partitions.get(name)
+            if partition is not None and partition.position is not None:
+                partition.give_back(given)
 
     # -- positions
 
     async def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`."""
-        if offset < 0:
+        if not isinstance(offset, int) or not 0 <= offset <= MAX_INTEGER:
             raise InvalidArgument(f"there is no offset {offset}: give 0 or more, or use seek_to_end")
         self._assigned(partition).seek(offset)
         self._fetcher.wake()
@@ -245,15 +279,18 @@ class Consumer:
 
     async def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """The first offset that each partition still has."""
-        return _all_found(await self._offsets(dict.fromkeys(map(_name, partitions), 0), EARLIEST))
+        return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Where each partition ends: the offset of the next record to be stored for good."""
-        return _all_found(await self._offsets(dict.fromkeys(map(_name, partitions), 0), LATEST))
+        return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), LATEST))
 
     async def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int | None]:
         """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
-        return await self._offsets({_name(partition): moment for partition, moment in times.items()}, AT_TIME)
+        for moment in times.values():
+            if not isinstance(moment, int) or abs(moment) > MAX_INTEGER:
+                raise InvalidArgument(f"{moment!r} is not a time: give milliseconds since 1970")
+        return await self._offsets({partition_name(name): moment for name, moment in times.items()}, AT_TIME)
 
     async def _offsets(
         self, times: Mapping[TopicPartition, int], kind: pb.ListOffsetsRequest.Kind
@@ -268,10 +305,6 @@ class Consumer:
 
     def _within(self, what: str) -> AbstractAsyncContextManager[None]:
         return self._cluster.within(self._options.request_timeout_ms, what)
-
-
-def _name(partition: tuple[str, int]) -> TopicPartition:
-    return TopicPartition(*partition)
 
 
 def _all_found(offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:

@@ -18,6 +18,7 @@ from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, HeaderPairs, Par
 from lograft.clients.produce_line import ProduceSettings
 from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
 from lograft.clients.sender import Sender
+from lograft.clients.topic_partition import check_topic, is_text
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.network import MAX_MESSAGE_BYTES
@@ -230,14 +231,13 @@ class Producer:
     async def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has."""
         self._task.check()
-        check_place(topic, None)
+        check_topic(topic)
         async with self._cluster.within(self._options.max_block_ms, f"nothing could be learnt of topic {topic!r}"):
             return (await self._cluster.topic(topic)).partition_count
 
 
 def check_place(topic: object, partition: object) -> None:
-    if not isinstance(topic, str) or not (topic.isascii() or _is_text(topic)):
-        raise InvalidArgument(f"the topic is {topic!r}: give its name, a string")
+    check_topic(topic)
     if partition is not None and not isinstance(partition, int):
         raise InvalidArgument(f"the partition is {partition!r}: give its number, or None")
 
@@ -255,17 +255,9 @@ def check_record(
     for pair in pairs:
         if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], bytes | None):
             raise InvalidArgument(f"{pair!r} is not a header: give pairs of a string and bytes (or None)")
-        if not pair[0].isascii() and not _is_text(pair[0]):
+        if not pair[0].isascii() and not is_text(pair[0]):
             raise InvalidArgument(f"the header name {pair[0]!r} cannot be written as UTF-8")
     return pairs  # type: ignore[return-value]
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_timestamp(timestamp: int | None) -> None:

@@ -1,8 +1,9 @@
 """The consumer, for ordinary functions: the same as for asyncio, on a loop in another thread."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from lograft.clients import aio_consumer
 from lograft.clients.consumer_options import ConsumerKeywords
@@ -11,6 +12,8 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.storage.batch import Record
 
 __all__ = ["Consumer"]
+
+T = TypeVar("T")
 
 
 class Consumer(SyncClient):
@@ -24,6 +27,7 @@ class Consumer(SyncClient):
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ConsumerKeywords]) -> None:
         super().__init__()
         self._inner = aio_consumer.Consumer(bootstrap, **options)
+        self._ahead: deque[Record] = deque()  # taken, and not yet given by the iterator
         self._wait(self._inner.start())
 
     def close(self) -> None:
@@ -42,7 +46,7 @@ class Consumer(SyncClient):
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions, and no others. Those that were read before go on where they are; others begin where
         `auto_offset_reset` says, unless one seeks first. `UnknownTopic` or `UnknownPartition` changes nothing."""
-        self._wait(self._inner.assign(partitions))
+        self._ask(self._inner.assign(partitions))
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
@@ -59,36 +63,53 @@ class Consumer(SyncClient):
 
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
         """
-        return self._wait(self._inner.poll(timeout, max_records))
+        return self._ask(self._inner.poll(timeout, max_records))
 
-    def __iter__(self) -> Iterator[Record]:
-        while True:
-            yield from self.poll()
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
+        if not self._ahead:
+            self._ahead.extend(self._wait(self._inner.poll()))
+        return self._ahead.popleft()
+
+    def _ask(self, question: Coroutine[Any, Any, T]) -> T:
+        """As `_wait`, once what was not given is given back."""
+        if not self._ahead:
+            return self._wait(question)
+        ahead = list(self._ahead)
+        self._ahead.clear()
+        return self._wait(self._give_back_and(ahead, question))
+
+    async def _give_back_and(self, records: list[Record], question: Coroutine[Any, Any, T]) -> T:
+        self._inner.give_back(records)
+        return await question
 
     # -- positions
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`."""
-        self._wait(self._inner.seek(partition, offset))
+        self._ask(self._inner.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go on at the first offset there is; in all partitions, if none are named."""
-        self._wait(self._inner.seek_to_beginning(*partitions))
+        self._ask(self._inner.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is stored from now on; in all partitions, if none are named."""
-        self._wait(self._inner.seek_to_end(*partitions))
+        self._ask(self._inner.seek_to_end(*partitions))
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record that `poll` gives of the partition."""
-        return self._wait(self._inner.position(partition))
+        return self._ask(self._inner.position(partition))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Give nothing of these (of all, if none are named) until they are resumed."""
-        self._wait(self._inner.pause(*partitions))
+        self._ask(self._inner.pause(*partitions))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        self._wait(self._inner.resume(*partitions))
+        self._ask(self._inner.resume(*partitions))
 
     # -- offsets
 

@@ -1,7 +1,7 @@
 """What a consumer has of one partition: where it is, what came and is not handed out, what stands in its way. Pure."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -51,6 +51,7 @@ class FetchedPartition:
         self._records: list[Record] = []  # of the chunk that is being handed out
         self._handed_out = 0
         self._after_records = -1  # where it goes on once they are
+        self._reset: Anchor | None = None  # where it goes on once all that came is handed out
 
     # -- where it is
 
@@ -68,17 +69,27 @@ class FetchedPartition:
         assert self.anchor is not None
         self.position, self.anchor, self.fetch_offset = position, None, position
 
+    def gone(self, reset: Anchor) -> None:
+        """What follows is not there any more: go on at `reset`, once all that came is handed out."""
+        self._reset = reset
+        self._reset_if_empty()
+
+    def _reset_if_empty(self) -> None:
+        if self._reset is not None and not self.has_more:
+            self.seek_anchor(self._reset)
+
     def pause(self) -> None:
         """Hand out nothing for now. What came is dropped, so that others have its room."""
         self.is_paused = True
-        self._restart(-1 if self.position is None else self.position)
+        if self.position is not None:  # else nobody knows where to go on, and that stays so
+            self._restart(self.position)
 
     def resume(self) -> None:
         self.is_paused = False
 
     def _restart(self, fetch_offset: int) -> None:
         self.generation += 1
-        self.failure = None
+        self.failure = self._reset = None
         self.fetch_offset = fetch_offset
         self.drop()
 
@@ -91,7 +102,7 @@ class FetchedPartition:
 
     @property
     def wants_data(self) -> bool:
-        return self.position is not None and not self.is_paused and self.failure is None
+        return self.position is not None and not self.is_paused and self.failure is None and self._reset is None
 
     # -- what comes in, and goes out
 
@@ -121,7 +132,15 @@ class FetchedPartition:
             self.position = self._after_records
         elif records:
             self.position = records[-1].offset + 1
+        self._reset_if_empty()
         return records
+
+    def give_back(self, records: Sequence[Record]) -> None:
+        """The last that `take` gave: they come again, before all else."""
+        assert self.position is not None
+        rest = self._records[self._handed_out :]
+        self._records, self._handed_out = [*records, *rest], 0
+        self.position = records[0].offset
 
     def _open_chunk(self) -> None:
         chunk = self._chunks.popleft()

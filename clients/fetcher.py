@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lograft.clients.cluster_client import ClusterClient
@@ -54,10 +55,12 @@ class Fetcher:
     def wake(self) -> None:
         self._woken.set()
 
-    def records_taken(self) -> None:
-        """Some were handed to the user: there may be room for more."""
+    def records_taken(self, partitions: Iterable[FetchedPartition]) -> None:
+        """Of these some were handed to the user: there may be room for more."""
         for line in self._lines.values():
             line.records_taken()
+        if any(partition.anchor is not None for partition in partitions):
+            self._woken.set()
 
     async def run(self) -> None:
         """Fetch, until cancelled."""
@@ -143,7 +146,7 @@ class Fetcher:
             if self._reset is None:
                 partition.failure = error
             else:
-                partition.seek_anchor(self._reset)
+                partition.gone(self._reset)
         elif error.retriable:
             place.refused_epoch = subscription.leader_epoch
             place.retry_at_ms = self._clock.monotonic_ms() + self._rng.uniform(_RETRY_MS / 2, _RETRY_MS)

@@ -2,6 +2,11 @@
 
 from typing import NamedTuple
 
+from lograft.clients.errors import InvalidArgument
+
+MAX_INTEGER = 2**63 - 1
+"""Of offsets and times."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
@@ -20,3 +25,26 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
+
+
+def check_topic(topic: object) -> None:
+    """`InvalidArgument` for what cannot be the name of one."""
+    if not isinstance(topic, str) or not (topic.isascii() or is_text(topic)):
+        raise InvalidArgument(f"the topic is {topic!r}: give its name, a string")
+
+
+def partition_name(partition: object) -> TopicPartition:
+    """What a user means by a partition. `InvalidArgument` for what cannot be one."""
+    match partition:
+        case (str(topic), int(number)) if is_text(topic):
+            return TopicPartition(topic, number)
+    raise InvalidArgument(f"{partition!r} is not a partition: give TopicPartition(topic, number)")
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -88,10 +88,12 @@ class FakeLog:
         self.producers.update(header, 0)
         return header.base_offset
 
-    def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
+    def check(self, offset: int) -> None:
         if not self.start <= offset <= self.end:
             message = f"{offset} is not between {self.start} and {self.end}"
             raise refused(errors_pb2.OFFSET_OUT_OF_RANGE, message, valid_start=self.start, valid_end=self.end)
+
+    def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         parts: list[bytes] = []
         for header, batch in self.batches:
             if header.next_offset <= offset:
@@ -374,6 +376,7 @@ class FakeBroker:
             add = fetched.add
             try:
                 log = self._led(add.topic_id, add.partition, add.leader_epoch)
+                log.check(fetched.offset)
                 if credit[0] <= 0 and fetched.offset < log.end:
                     continue
                 batches, fetched.offset = log.read(fetched.offset, add.max_bytes)

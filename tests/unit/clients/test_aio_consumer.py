@@ -124,6 +124,46 @@ async def test_iteration_goes_on_for_ever() -> None:
 
 
 @virtual
+async def test_whoever_stops_iterating_goes_on_behind_the_last_record_that_was_given() -> None:
+    async with consuming() as (cluster, consumer):
+        store(cluster, 0, 0, 30)
+        store(cluster, 1, 0, 5)
+        await consumer.assign([ORDERS_0])
+        given: list[bytes | None] = []
+        for stop in (3, 4, 12):
+            async for record in consumer:
+                given.append(record.value)
+                if len(given) == stop:
+                    break
+            assert given == numbers(0, stop)
+        assert [record.value for record in await consumer.poll(1.0, max_records=3)] == numbers(12, 15)
+        assert (await anext(consumer)).value == b"15"
+        assert await consumer.position(ORDERS_0) == 16
+        await consumer.assign([ORDERS_0, ORDERS_1])
+        assert (await anext(consumer)).value == b"16"
+        await consumer.pause(ORDERS_0)
+        assert await poll_values(consumer, 5) == numbers(0, 5)
+        await consumer.resume()
+        assert (await anext(consumer)).value == b"17"
+        await consumer.seek(ORDERS_0, 2)
+        assert (await anext(consumer)).value == b"2"
+        await consumer.seek(ORDERS_0, 29)
+        assert await poll_values(consumer, 1) == [b"29"]
+        assert await consumer.position(ORDERS_0) == 30
+        await consumer.seek_to_beginning()
+        first = await anext(consumer)
+        await consumer.seek_to_beginning()
+        assert (first.value, (await anext(consumer)).value) == (b"0", b"0")
+        await consumer.seek_to_beginning()
+        assert (await anext(consumer)).partition in (0, 1)
+        await consumer.assign([ORDERS_1])
+        await consumer.seek_to_beginning()
+        assert (await anext(consumer)).partition == 1
+        await consumer.assign([ORDERS_0])
+        assert (await anext(consumer)).partition == 0
+
+
+@virtual
 async def test_offsets_need_not_be_dense_and_control_batches_are_passed_over() -> None:
     async with consuming() as (cluster, consumer):
         log = cluster.log("orders")
@@ -164,6 +204,11 @@ async def test_without_a_reset_one_has_to_say_where_to_begin() -> None:
         await consumer.assign([ORDERS_0])
         with pytest.raises(errors.OffsetOutOfRange, match="seek"):
             await consumer.poll(1.0)
+        await consumer.pause()
+        assert await consumer.poll(0.1) == []
+        await consumer.resume()
+        with pytest.raises(errors.OffsetOutOfRange, match="seek"):
+            await consumer.poll(1.0)
         await consumer.seek(ORDERS_0, 8)
         assert await poll_values(consumer, 2) == numbers(8, 10)
 
@@ -183,6 +228,33 @@ async def test_an_offset_that_is_not_there_any_more_is_reset_or_told_with_the_ra
             with pytest.raises(errors.OffsetOutOfRange) as caught:
                 await consumer.poll(5.0)
             assert (caught.value.valid_start, caught.value.valid_end) == (5, 10)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@virtual
+async def test_what_came_is_given_before_an_offset_that_is_not_there_any_more_is_reset(reset: str) -> None:
+    options = {"fetch_buffer_bytes": 2000, "fetch_partition_bytes": 400}
+    async with consuming((1,), auto_offset_reset=reset, **options) as (cluster, consumer):
+        store(cluster, 0, 0, 100)
+        await consumer.assign([ORDERS_0])
+        await consumer.seek(ORDERS_0, 0)
+        assert [record.value for record in await consumer.poll(1.0, max_records=1)] == [b"0"]
+        await asyncio.sleep(1)
+        log = cluster.log("orders")
+        log.start, log.batches = 80, log.batches[8:]
+        cluster.network.break_connections("client", "broker-1")
+        await asyncio.sleep(1.3)
+        assert sum(len(request.add) for request in cluster.brokers[1].fetches) == 2, "once more, and it was told"
+        started_ms = cluster.client.clock.monotonic_ms()
+        values: list[bytes | None] = []
+        while records := await consumer.poll(1.0, max_records=7):
+            values += [record.value for record in records]
+            assert await consumer.position(ORDERS_0) >= len(values)
+            assert cluster.client.clock.monotonic_ms() - started_ms < 500, "it goes on at once"
+        came = values.index(b"80") if b"80" in values else len(values)
+        assert 1 < came < 80, "some was fetched ahead, and not all"
+        assert values == [*numbers(1, 1 + came), *(numbers(80, 100) if reset == "earliest" else [])]
+        assert await consumer.position(ORDERS_0) == 100
 
 
 # -- moving about
@@ -249,10 +321,30 @@ async def test_what_is_not_there_or_not_assigned_is_named() -> None:
         with pytest.raises(errors.NotAssigned):
             await consumer.seek(ORDERS_0, 0)
         await consumer.assign([ORDERS_0])
-        with pytest.raises(errors.InvalidArgument, match="-1"):
-            await consumer.seek(ORDERS_0, -1)
+        for offset in (-1, 2**63, "5", 1.5):
+            with pytest.raises(errors.InvalidArgument, match=str(offset)):
+                await consumer.seek(ORDERS_0, offset)  # type: ignore[arg-type]
+        for count in (0, -1, "5"):
+            with pytest.raises(errors.InvalidArgument, match=f"max_records is {count!r}"):
+                await consumer.poll(1.0, max_records=count)  # type: ignore[arg-type]
+        for partition in ("orders", ("orders",), ("orders", "0"), (5, 0), ("\udcff", 0), None):
+            with pytest.raises(errors.InvalidArgument, match="is not a partition"):
+                await consumer.assign([partition])  # type: ignore[list-item]
+            with pytest.raises(errors.InvalidArgument, match="is not a partition"):
+                await consumer.end_offsets([partition])  # type: ignore[list-item]
+            with pytest.raises(errors.InvalidArgument, match="is not a partition"):
+                await consumer.seek(partition, 5)  # type: ignore[arg-type]
+        for moment in (2**63, -(2**63) - 1, "now"):
+            with pytest.raises(errors.InvalidArgument, match=str(moment)):
+                await consumer.offsets_for_times({ORDERS_0: moment})  # type: ignore[dict-item]
+        assert consumer.assignment() == [ORDERS_0]
+        assert await consumer.offsets_for_times({ORDERS_0: -5}) == {ORDERS_0: None}
+        with pytest.raises(errors.InvalidArgument, match="topic"):
+            await consumer.partitions_for(5)  # type: ignore[arg-type]
     with pytest.raises(errors.ClientClosed):
         await consumer.poll(0)
+    with pytest.raises(errors.ClientClosed):
+        Consumer("localhost").assignment()
     with pytest.raises(errors.InvalidArgument, match="auto_offset_reset"):
         Consumer("localhost", auto_offset_reset="never")
 

@@ -6,12 +6,15 @@ from lograft.clients import errors
 from lograft.clients.accumulator import Accumulator, AccumulatorLimits
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.fetch_credit import FetchCredit
+from lograft.clients.fetched_partition import Anchor, FetchedPartition
 from lograft.clients.partition_queue import ProducerIdentity, QueueLimits
 from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
+from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS, error_detail
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import Status, StreamError
+from lograft.storage.batch import Record, encode_batch
 
 # -- errors
 
@@ -123,6 +126,49 @@ def test_a_new_stream_is_granted_what_is_not_held_of_the_last() -> None:
 # -- the accumulator
 
 KEY, OTHER = PartitionKey(b"t" * 16, 0), PartitionKey(b"t" * 16, 1)
+
+
+# -- what a consumer has of a partition
+
+
+def fetched(position: int = 0) -> FetchedPartition:
+    partition = FetchedPartition(TopicPartition("orders", 0), b"t" * 16, Anchor.EARLIEST)
+    partition.found(position)
+    return partition
+
+
+def arrive(partition: FetchedPartition, credit: FetchCredit, offsets: list[int], next_offset: int) -> None:
+    base = offsets[0]
+    batch = encode_batch(
+        [b"%d" % offset for offset in offsets],
+        timestamps=0,
+        offset_deltas=[offset - base for offset in offsets],
+        last_offset_delta=next_offset - base - 1,
+        base_offset=base,
+    )
+    credit.received(len(batch))
+    partition.arrived(batch, next_offset, None, credit)
+
+
+def offsets_of(records: list[Record]) -> list[int]:
+    return [record.offset for record in records]
+
+
+def test_records_given_back_come_again_and_holes_stay_passed_over() -> None:
+    partition, credit = fetched(), FetchCredit(1000)
+    arrive(partition, credit, [0, 3, 4], 10)
+    taken = partition.take(100)
+    assert (offsets_of(taken), partition.position) == ([0, 3, 4], 10)
+    partition.give_back(taken[1:])
+    assert partition.position == 3
+    assert (offsets_of(partition.take(1)), partition.position) == ([3], 4)
+    partition.give_back(taken[1:2])
+    assert (offsets_of(partition.take(2)), partition.position) == ([3, 4], 10)
+    arrive(partition, credit, [10], 11)
+    partition.give_back(taken[2:])
+    assert (offsets_of(partition.take(1)), partition.position) == ([4], 10)
+    assert (offsets_of(partition.take(1)), partition.position) == ([10], 11)
+    assert credit.held_bytes == 0
 
 
 def accumulator(**limits: int) -> Accumulator:

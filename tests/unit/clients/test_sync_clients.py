@@ -64,6 +64,31 @@ def test_the_example_of_the_documents(cluster: FakeCluster) -> None:
         assert consumer.assignment() == [ORDERS]
 
 
+def test_whoever_stops_iterating_goes_on_behind_the_last_record_that_was_given(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap) as producer:
+        for number in range(20):
+            producer.send("orders", b"%d" % number, partition=0)
+    with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([ORDERS])
+        offsets = []
+        for record in consumer:
+            offsets.append(record.offset)
+            if len(offsets) == 3:
+                break
+        offsets.append(next(consumer).offset)
+        assert consumer.position(ORDERS) == 4
+        offsets += [record.offset for record in consumer.poll(timeout=10, max_records=2)]
+        for record in consumer:
+            offsets.append(record.offset)
+            if record.offset == 19:
+                break
+        assert offsets == list(range(20))
+        consumer.seek(ORDERS, 5)
+        assert next(consumer).offset == 5
+        consumer.seek(ORDERS, 3)
+        assert next(consumer).offset == 3
+
+
 def test_many_threads_may_send_and_each_ones_records_stay_in_order(cluster: FakeCluster) -> None:
     with Producer(cluster.bootstrap, batch_bytes=2000) as producer, ThreadPoolExecutor(4) as pool:
 
