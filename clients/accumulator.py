@@ -122,6 +122,11 @@ class Accumulator:
             return None
         return queue.take(now_ms, self._identity)
 
+    def next_bytes(self, partition_key: PartitionKey) -> int:
+        """About the size of the batch that `take` would give."""
+        queue = self._busy.get(partition_key)
+        return queue.next_bytes if queue is not None else 0
+
     def _can_number(self, queue: PartitionQueue) -> bool:
         if not self._is_idempotent:
             return True
@@ -157,7 +162,7 @@ class Accumulator:
     def lost(self, batch: PendingBatch) -> None:
         """It was sent, and no answer will come."""
         if not batch.is_settled:
-            self._busy[batch.partition_key].lost(batch)
+            self._settled(batch.partition_key, self._busy[batch.partition_key].lost(batch))
 
     def not_sent(self, batch: PendingBatch) -> None:
         """It was taken, and not sent."""

@@ -1,11 +1,12 @@
 """The admin client's types from and to what goes over the wire. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from lograft.clients import admin_types as types
-from lograft.clients.errors import error_of
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.errors import InvalidArgument, error_of
+from lograft.clients.option_checks import check_integer
+from lograft.clients.topic_partition import TopicPartition, check_topic, is_text, partition_name
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2
 
@@ -75,18 +76,39 @@ def _partition(topic: str, partition: cluster_pb2.Partition) -> types.PartitionD
 
 
 def write_new_topic(topic: types.NewTopic, topic_id: UUID) -> pb.NewTopic:
+    check_topic(topic.name)
+    for name, number in (("partitions", topic.partitions), ("replicas", topic.replicas)):
+        if number is not None:
+            check_integer(name, number, 1)
     return pb.NewTopic(
         name=topic.name,
         topic_id=topic_id.bytes,
-        partitions=topic.partitions or 0,
-        replication_factor=topic.replicas or 0,
-        assignments=[pb.ReplicaAssignment(broker_ids=brokers) for brokers in topic.assignments],
-        configs=dict(topic.config),
+        partitions=topic.partitions,
+        replication_factor=topic.replicas,
+        assignments=[pb.ReplicaAssignment(broker_ids=write_brokers(brokers)) for brokers in topic.assignments],
+        configs=write_config(topic.config),
     )
 
 
+def write_config(config: Mapping[str, str]) -> dict[str, str]:
+    for key, value in config.items():
+        for text in (key, value):
+            if not isinstance(text, str) or not is_text(text):
+                raise InvalidArgument(f"{text!r} of {key!r}={value!r} is not a text: keys and values are strings")
+    return dict(config)
+
+
+def write_brokers(brokers: Iterable[int]) -> list[int]:
+    brokers = list(brokers)
+    for broker_id in brokers:
+        check_integer("a broker's id", broker_id, 0)
+    return brokers
+
+
 def write_partition(partition: tuple[str, int]) -> pb.PartitionReference:
-    return pb.PartitionReference(topic=pb.TopicReference(name=partition[0]), partition=partition[1])
+    topic, number = partition_name(partition)
+    check_integer("a partition's number", number, 0)
+    return pb.PartitionReference(topic=pb.TopicReference(name=topic), partition=number)
 
 
 def read_partition(reference: pb.PartitionReference) -> TopicPartition:

@@ -29,9 +29,10 @@ from lograft.clients.admin_types import (
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.errors import ClientClosed, InvalidArgument, LograftError, error_of
+from lograft.clients.errors import ClientClosed, LograftError, error_of
 from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.option_checks import check_integer
+from lograft.clients.topic_partition import TopicPartition, check_topic
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2, log_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
@@ -47,6 +48,8 @@ _CONFIRM_MS = 3000
 # For leaders to say where their partitions start and end.
 _OFFSETS_MS = 3000
 _ATTEMPT_MS = 10_000
+_MAX_TIMEOUT_MS = 2**53
+_MAX_SERVER_TIMEOUT_MS = 300_000  # brokers take no longer one
 _FIRST_RETRY_MS = 50
 _LAST_RETRY_MS = 1000
 
@@ -82,8 +85,7 @@ class Admin:
         first_contact_ms: int | None = None,
         runtime: Runtime | None = None,
     ) -> None:
-        if timeout_ms <= 0:
-            raise InvalidArgument(f"timeout_ms is {timeout_ms}: give a number above 0")
+        check_integer("timeout_ms", timeout_ms, 1, _MAX_TIMEOUT_MS)
         self._bootstrap = parse_bootstrap(bootstrap)
         self._timeout_ms = timeout_ms
         self._times = ClusterTimes(first_contact_ms=first_contact_ms)
@@ -122,6 +124,9 @@ class Admin:
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> ClusterDescription:
         """Brokers, and these topics; all, if none are named. `UnknownTopic` for one that there is none of."""
+        topics = list(topics)
+        for topic in topics:
+            check_topic(topic)
         description = await self._describe(topics, include_internal)
         return codec.read_cluster(description)
 
@@ -207,6 +212,8 @@ class Admin:
     async def delete_topics(self, names: Iterable[str]) -> list[str | LograftError]:
         """What came of each, in order: its name, or why it is still there."""
         names = list(names)
+        for name in names:
+            check_topic(name)
         described = {topic.name: topic for topic in (await self._describe(names, include_internal=False)).topics}
         # By id: a topic that is created anew under the name meanwhile is not what was meant.
         items = [pb.TopicReference(name=name, topic_id=described[name].id) for name in names]
@@ -220,6 +227,8 @@ class Admin:
 
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
         """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions."""
+        check_topic(topic)
+        check_integer("total", total, 1)
         items = [pb.CreatePartitionsRequest.Item(topic=pb.TopicReference(name=topic), total=total)]
         results = await self._each(
             methods.CREATE_PARTITIONS,
@@ -248,6 +257,7 @@ class Admin:
         self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> None:
         """Set keys, all or none of them; None unsets one. Others stay as they are."""
+        codec.write_config({key: "" if value is None else value for key, value in changes.items()})
         item = pb.AlterConfigsRequest.Item(
             resource=_resource(kind, name),
             changes=[pb.AlterConfigsRequest.Change(key=key, value=value) for key, value in changes.items()],
@@ -271,7 +281,9 @@ class Admin:
         refused, by partition; the others have begun."""
         items = [
             pb.AlterReassignmentsRequest.Item(
-                partition=codec.write_partition(partition), replicas=replicas or (), cancel=replicas is None
+                partition=codec.write_partition(partition),
+                replicas=codec.write_brokers(replicas or ()),
+                cancel=replicas is None,
             )
             for partition, replicas in targets.items()
         ]
@@ -287,7 +299,10 @@ class Admin:
 
     async def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
         """Those under way; of all topics, if none are named."""
-        request = pb.ListReassignmentsRequest(topics=[pb.TopicReference(name=name) for name in topics])
+        names = list(topics)
+        for name in names:
+            check_topic(name)
+        request = pb.ListReassignmentsRequest(topics=[pb.TopicReference(name=name) for name in names])
         response = await self._call(methods.LIST_REASSIGNMENTS, request, pb.ListReassignmentsResponse)
         for refused in response.errors:
             raise error_of(refused.error)
@@ -310,6 +325,7 @@ class Admin:
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker for good. It must be stopped, and have no replicas."""
+        check_integer("broker_id", broker_id, 0)
         request = pb.UnregisterBrokerRequest(broker_id=broker_id, timeout_ms=self._server_timeout_ms)
         await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse)
 
@@ -319,24 +335,29 @@ class Admin:
 
     async def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
         """Make a controller, which is running, a voter. The quorum as it is then."""
-        request = pb.AddVoterRequest(node_id=node_id, timeout_ms=self._timeout_ms)
-        return await self._change_quorum(methods.ADD_VOTER, request)
+        return await self._change_quorum(methods.ADD_VOTER, pb.AddVoterRequest, node_id)
 
     async def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        request = pb.RemoveVoterRequest(node_id=node_id, timeout_ms=self._timeout_ms)
-        return await self._change_quorum(methods.REMOVE_VOTER, request)
+        return await self._change_quorum(methods.REMOVE_VOTER, pb.RemoveVoterRequest, node_id)
 
     async def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
         """For a controller that lost its disk: its old self is removed, and the new one added."""
-        request = pb.ReplaceVoterRequest(node_id=node_id, timeout_ms=self._timeout_ms)
-        return await self._change_quorum(methods.REPLACE_VOTER, request)
+        return await self._change_quorum(methods.REPLACE_VOTER, pb.ReplaceVoterRequest, node_id)
 
     async def transfer_leadership(self, node_id: int) -> int:
         """Make another voter the active controller; who is."""
+        check_integer("node_id", node_id, 0)
         request = pb.TransferLeadershipRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
         return (await self._call(methods.TRANSFER_LEADERSHIP, request, pb.TransferLeadershipResponse)).leader_id
 
-    async def _change_quorum(self, method: str, request: Message) -> tuple[QuorumMember, ...]:
+    async def _change_quorum(
+        self,
+        method: str,
+        request_type: type[pb.AddVoterRequest] | type[pb.RemoveVoterRequest] | type[pb.ReplaceVoterRequest],
+        node_id: int,
+    ) -> tuple[QuorumMember, ...]:
+        check_integer("node_id", node_id, 0)
+        request = request_type(node_id=node_id, timeout_ms=min(self._timeout_ms, _MAX_SERVER_TIMEOUT_MS))
         response = await self._call(method, request, pb.QuorumChangeResponse, repeatable=False)
         return codec.read_members(response.members)
 

@@ -16,19 +16,15 @@ from lograft.clients.partition_queue import QueueLimits
 from lograft.clients.partitioning import StickyPartitions, partition_of_key
 from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, HeaderPairs, PartitionKey, record_bytes
 from lograft.clients.produce_line import ProduceSettings
-from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
+from lograft.clients.producer_options import MAX_RECORD_BYTES, ProducerKeywords, ProducerOptions
 from lograft.clients.sender import Sender
 from lograft.clients.topic_partition import check_topic, is_text
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
-from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.runtime.world import Runtime
 from lograft.storage.header import MAX_TIMESTAMP
 
 __all__ = ["Delivery", "Producer"]
-
-# A batch travels whole, with a little around it.
-_MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 
 
 class Producer:
@@ -266,8 +262,8 @@ def check_timestamp(timestamp: int | None) -> None:
 
 
 def check_size(size_bytes: int) -> None:
-    if size_bytes > _MAX_RECORD_BYTES:
-        raise BatchTooLarge(f"a record of {size_bytes} bytes is over the limit of {_MAX_RECORD_BYTES}")
+    if size_bytes > MAX_RECORD_BYTES:
+        raise BatchTooLarge(f"a record of {size_bytes} bytes is over the limit of {MAX_RECORD_BYTES}")
 
 
 def not_flushed(timeout: float | None) -> TimedOut:

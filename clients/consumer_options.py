@@ -5,6 +5,7 @@ from typing import TypedDict
 
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.fetched_partition import Anchor
+from lograft.clients.option_checks import check_client_id, check_integer
 
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
 
@@ -38,8 +39,8 @@ class ConsumerOptions:
         if self.auto_offset_reset not in _RESETS:
             raise InvalidArgument(f"auto_offset_reset is {self.auto_offset_reset!r}: give {', '.join(_RESETS)}")
         for name in ("max_poll_records", "fetch_buffer_bytes", "fetch_partition_bytes", "request_timeout_ms"):
-            if getattr(self, name) <= 0:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}: give a number above 0")
+            check_integer(name, getattr(self, name), 1)
+        check_client_id(self.client_id)
 
     @property
     def reset(self) -> Anchor | None:

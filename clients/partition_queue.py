@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from lograft.clients.errors import (
     BatchTooLarge,
+    ConnectionLost,
     DeliveryTimedOut,
     DuplicateSequence,
     LograftError,
@@ -124,6 +125,12 @@ class PartitionQueue:
         self.in_flight.append(batch)
         return batch
 
+    @property
+    def next_bytes(self) -> int:
+        """About the size of the batch that `take` would give."""
+        batch = self._next_waiting() if self.waiting else self.filling
+        return batch.size_bytes if batch is not None else 0
+
     def _number(self, batch: PendingBatch, identity: ProducerIdentity) -> None:
         if self._identity is None:
             assert identity.producer_id != self.used_up_id
@@ -154,10 +161,15 @@ class PartitionQueue:
         """It did not leave after all."""
         self._wait_again(batch)
 
-    def lost(self, batch: PendingBatch) -> None:
+    def lost(self, batch: PendingBatch) -> list[PendingBatch]:
         """Whom it was sent to is gone, or leads no more: it may be stored or not."""
+        if batch.sequence is None:  # sent again, it would not be recognised
+            self.in_flight.remove(batch)
+            batch.settle(ConnectionLost("the connection was lost while it was sent: it may be stored or not"))
+            return [batch]
         batch.in_doubt = True
         self._wait_again(batch)
+        return []
 
     def refused(self, batch: PendingBatch, error: LograftError, now_ms: int) -> list[PendingBatch]:
         """The answer was `error`."""

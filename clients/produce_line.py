@@ -178,6 +178,8 @@ class ProduceLine:
         size_bytes = 0
         while self._ready and size_bytes < MAX_MESSAGE_BYTES:
             key = next(iter(self._ready))
+            if taken and size_bytes + self._accumulator.next_bytes(key) > MAX_MESSAGE_BYTES:
+                break
             del self._ready[key]
             batch = self._accumulator.take(key, now_ms) if self._leads(key) else None
             if batch is None:
@@ -213,7 +215,10 @@ class ProduceLine:
         settings = self._settings
         parts: list[Buffer] = []
         for number, each in sent.items():
-            if number not in self._under_way or each.batch.encoded is None:
+            if number not in self._under_way:
+                continue
+            if each.batch.encoded is None:
+                del self._under_way[number]  # it was given up meanwhile
                 continue
             topic_id, partition = each.batch.partition_key
             leader = self._cluster.view.leader(topic_id, partition)

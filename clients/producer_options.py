@@ -4,14 +4,21 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from lograft.clients.errors import InvalidArgument
+from lograft.clients.option_checks import check_client_id, check_duration, check_integer
 from lograft.clients.partitioning import Partitioner
 from lograft.proto import log_pb2 as pb
+from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.storage.batch import Compression
 from lograft.storage.errors import UnknownCompression
 
 MAX_DELIVERY_TIMEOUT_MS = 3_600_000
 """Brokers remember a producer for much longer than that, so a batch sent again is always recognised."""
 
+MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
+"""A batch travels whole, with a little around it."""
+
+_MAX_REQUEST_TIMEOUT_MS = 300_000  # brokers take no longer one
+_NO_LIMIT = 2**63
 _ACKS = {"all": pb.ACKS_ALL, "-1": pb.ACKS_ALL, "1": pb.ACKS_LEADER, "0": pb.ACKS_NONE}
 
 
@@ -54,16 +61,19 @@ class ProducerOptions:
         if str(self.acks) not in _ACKS:
             raise InvalidArgument(f"acks is {self.acks!r}: give 'all', 1 or 0")
         _ = self.compression_codec
-        for name in ("batch_bytes", "buffer_bytes", "delivery_timeout_ms", "request_timeout_ms"):
-            if getattr(self, name) <= 0:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}: give a number above 0")
-        for name in ("linger_ms", "max_block_ms"):
-            if getattr(self, name) < 0:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}: give 0 or more")
+        check_integer("batch_bytes", self.batch_bytes, 1, MAX_RECORD_BYTES)
+        check_integer("buffer_bytes", self.buffer_bytes, 1, _NO_LIMIT)
+        check_integer("request_timeout_ms", self.request_timeout_ms, 1, _MAX_REQUEST_TIMEOUT_MS)
+        check_integer("delivery_timeout_ms", self.delivery_timeout_ms, 1)
         if self.delivery_timeout_ms > MAX_DELIVERY_TIMEOUT_MS:
             raise InvalidArgument(
                 f"delivery_timeout_ms is {self.delivery_timeout_ms}: give at most {MAX_DELIVERY_TIMEOUT_MS}, one hour"
             )
+        check_duration("linger_ms", self.linger_ms)
+        check_duration("max_block_ms", self.max_block_ms)
+        check_client_id(self.client_id)
+        if self.partitioner is not None and not callable(self.partitioner):
+            raise InvalidArgument(f"partitioner is {self.partitioner!r}: give a function")
 
     @property
     def wire_acks(self) -> pb.Acks:
@@ -72,6 +82,6 @@ class ProducerOptions:
     @property
     def compression_codec(self) -> Compression:
         try:
-            return Compression.from_name(self.compression or "none")
+            return Compression.from_name(str(self.compression or "none"))
         except UnknownCompression as error:
             raise InvalidArgument(str(error)) from None

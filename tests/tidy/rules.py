@@ -76,7 +76,7 @@ PURE = [
     "clients/admin_types.py", "clients/batch_sealing.py", "clients/bootstrap.py", "clients/cli_nouns.py",
     "clients/cli_resources.py", "clients/cli_times.py", "clients/cluster_view.py", "clients/consumer_options.py",
     "clients/errors.py", "clients/fetch_credit.py", "clients/fetched_partition.py", "clients/methods.py",
-    "clients/pending_batch.py", "clients/producer_options.py", "clients/topic_partition.py",
+    "clients/option_checks.py", "clients/pending_batch.py", "clients/producer_options.py", "clients/topic_partition.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 

@@ -5,13 +5,15 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 import pytest
 from support.fake_controllers import until
 from support.fake_log_service import FakeCluster, refused
 from support.raft_nodes import virtual
 
-from lograft.clients import errors
+from lograft.chaos.virtual_stream import VirtualCallStream
+from lograft.clients import errors, produce_line
 from lograft.clients.aio_producer import Producer
 from lograft.clients.delivery import Delivery
 from lograft.clients.methods import PRODUCE
@@ -179,6 +181,11 @@ async def test_what_is_not_bytes_is_refused(arguments: dict[str, object], compla
         ({"compression": "rar"}, "rar"),
         ({"delivery_timeout_ms": 3_600_001}, "one hour"),
         ({"batch_bytes": 0}, "batch_bytes"),
+        ({"batch_bytes": 64 * 1024 * 1024}, "batch_bytes"),
+        ({"batch_bytes": "large"}, "batch_bytes"),
+        ({"linger_ms": None}, "linger_ms"),
+        ({"partitioner": 5}, "partitioner"),
+        ({"client_id": 5}, "client_id"),
         ({"linger_ms": -1}, "linger_ms"),
     ],
 )
@@ -247,6 +254,18 @@ async def test_no_more_than_five_batches_of_a_partition_are_under_way() -> None:
         assert cluster.log("orders").values[1:] == numbers(0, 200)
 
 
+@virtual
+async def test_a_batch_too_large_to_go_with_others_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they might be more than a stream carries, which would be refused again and again."""
+    monkeypatch.setattr(produce_line, "MAX_MESSAGE_BYTES", 1000)
+    async with producing((1, 1, 1), linger_ms=5) as (cluster, producer):
+        for value, partition in ((bytes(500), 0), (bytes(5000), 1), (bytes(500), 2)):
+            await producer.send("orders", value, partition=partition)
+        await producer.flush()
+        together = [sorted(item.partition for item in request.items) for request in cluster.brokers[1].requests]
+        assert together == [[0], [1], [2]]
+
+
 # -- acknowledgements and formats
 
 
@@ -269,6 +288,55 @@ async def test_without_acknowledgements_records_are_sent_and_nobody_waits() -> N
         await until(lambda: cluster.log("orders").values == [b"v"])
         assert cluster.brokers[1].requests[0].acks == pb.ACKS_NONE
         assert cluster.log("orders").batches[0][0].producer_id == -1
+
+
+@virtual
+async def test_without_acknowledgements_nothing_is_sent_twice() -> None:
+    """It has no sequence: what may have been stored once would be stored again."""
+    async with producing(acks=0) as (cluster, producer):
+        await (await producer.send("orders", b"0"))
+        (line,) = producer._sender._lines.values()
+        waiting = asyncio.Event()
+        send = VirtualCallStream.send
+
+        async def send_and_break(stream: VirtualCallStream, message: bytes) -> None:
+            await send(stream, message)
+            waiting.set()
+            await asyncio.Event().wait()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(VirtualCallStream, "send", send_and_break)
+            delivery = await producer.send("orders", b"1")
+            await waiting.wait()
+            await asyncio.sleep(0.1)
+        cluster.network.break_connections("client", "broker-1")
+        with pytest.raises(errors.ConnectionLost) as caught:
+            await delivery
+        assert caught.value.outcome_unknown
+        await (await producer.send("orders", b"2"))
+        await until(lambda: b"2" in cluster.log("orders").values)
+        assert cluster.log("orders").values == numbers(0, 3)
+        assert not line._under_way
+
+
+@virtual
+async def test_a_record_that_expires_while_it_is_compressed_leaves_nothing_behind() -> None:
+    async with producing(compression="lz4", delivery_timeout_ms=100) as (cluster, producer):
+        await (await producer.send("orders", b"0"))
+        (line,) = producer._sender._lines.values()
+        run_blocking = cluster.client.blocking.run_blocking
+
+        async def slowly(*work: Any) -> Any:
+            await asyncio.sleep(1)
+            return await run_blocking(*work)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster.client.blocking, "run_blocking", slowly)
+            with pytest.raises(errors.DeliveryTimedOut):
+                await (await producer.send("orders", b"1"))
+            await asyncio.sleep(2)
+        assert not line._under_way
+        assert (await (await producer.send("orders", b"2"))).offset == 1
 
 
 @virtual

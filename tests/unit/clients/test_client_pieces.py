@@ -1,9 +1,12 @@
 """Small parts of the clients: errors, addresses, credit, buffers."""
 
+from uuid import UUID
+
 import pytest
 
-from lograft.clients import errors
+from lograft.clients import admin_codec, errors
 from lograft.clients.accumulator import Accumulator, AccumulatorLimits
+from lograft.clients.admin_types import NewTopic
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.fetch_credit import FetchCredit
 from lograft.clients.fetched_partition import Anchor, FetchedPartition
@@ -126,6 +129,35 @@ def test_a_new_stream_is_granted_what_is_not_held_of_the_last() -> None:
 # -- the accumulator
 
 KEY, OTHER = PartitionKey(b"t" * 16, 0), PartitionKey(b"t" * 16, 1)
+
+
+# -- what an administrator asks for
+
+
+@pytest.mark.parametrize(
+    ("topic", "complaint"),
+    [
+        (NewTopic("orders", 2**40), "partitions is"),
+        (NewTopic("orders", 0), "partitions is 0"),
+        (NewTopic("orders", replicas=2**31), "replicas is"),
+        (NewTopic("orders", assignments=[[1, -1]]), "broker's id is -1"),
+        (NewTopic("orders", config={"retention.ms": 5}), "5 of 'retention.ms'"),  # type: ignore[dict-item]
+        (NewTopic("orders", config={"\udcff": "5"}), "not a text"),
+        (NewTopic("\udcff"), "topic is"),
+        (NewTopic(5), "topic is 5"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_topic_that_no_request_can_hold_is_refused_by_name(topic: NewTopic, complaint: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=complaint):
+        admin_codec.write_new_topic(topic, UUID(int=1))
+
+
+def test_partitions_and_brokers_that_cannot_be_are_refused() -> None:
+    for partition in (("orders", 2**31), ("orders", -1), ("orders", "0"), "orders"):
+        with pytest.raises(errors.InvalidArgument, match="partition"):
+            admin_codec.write_partition(partition)  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidArgument, match="broker"):
+        admin_codec.write_brokers([1, 2**31])
 
 
 # -- what a consumer has of a partition
