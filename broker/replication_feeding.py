@@ -2,8 +2,8 @@
 
 Whatever is ready goes together in one message, at once; but news of watermarks, for which nobody waits, wait a little
 for a frame to go with. And after a small message the next waits until that one is acknowledged, or a little while: a
-message costs the same whatever its size, and under load more becomes ready meanwhile. A partition whose next batches are not in memory reads them aside, a bounded chunk at a time,
-while the others have their turns.
+message costs the same whatever its size, and under load more becomes ready meanwhile. A partition whose next batches
+are not in memory reads them aside, a bounded chunk at a time, while the others have their turns.
 """
 
 import asyncio
