@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextvars import Context, copy_context
 from typing import Protocol
 
 from lograft.chaos.virtual_link import (
@@ -35,7 +36,11 @@ class End(Protocol):
         ...
 
     def crash(self) -> None:
-        """The host of this end is no more; the other end hears of it as the kernel closes the socket."""
+        """The process of this end is no more; the other end hears of it as the kernel closes the socket."""
+        ...
+
+    def vanish(self) -> None:
+        """The host of this end is no more, kernel and all: the other end hears nothing."""
         ...
 
     def stop_transmitting(self) -> None:
@@ -50,6 +55,7 @@ class VirtualConnection:
         self.local = local
         self.remote = remote
         self.on_gone: Callable[[], None] = lambda: None
+        self.context = copy_context()  # of who connects
         self._address = address
         self._rng = rng
         self._window_bytes = window_bytes
@@ -60,9 +66,9 @@ class VirtualConnection:
         self._is_gone = False
         self._has_crashed = False
 
-    def attach(self, link: Link, deliver: Callable[[Frame], None]) -> None:
-        """Send frames over `link`, to be handed to `deliver` at the other end."""
-        self._outgoing = Pipe(link, deliver)
+    def attach(self, link: Link, other: "VirtualConnection | AcceptedConnection") -> None:
+        """Send frames over `link`, to be delivered to the `other` end."""
+        self._outgoing = Pipe(link, other.deliver, other.context)
 
     @property
     def broken(self) -> asyncio.Event:
@@ -119,10 +125,14 @@ class VirtualConnection:
             stream.connection_lost(reason)
 
     def crash(self) -> None:
+        if not self._is_gone:
+            self._transmit(HangUp("connection reset by peer"))
+            self.vanish()
+
+    def vanish(self) -> None:
         if self._is_gone:
             return
         self._has_crashed = True
-        self._transmit(HangUp("connection reset by peer"))
         streams, self._streams = self._streams, {}
         self.stop_transmitting()
         self._is_gone = True
@@ -158,10 +168,12 @@ class AcceptedConnection:
         on_panic: PanicHandler,
         rng: Rng,
         window_bytes: int,
+        context: Context,
     ) -> None:
         self.local = local
         self.remote = remote
         self.on_gone: Callable[[], None] = lambda: None
+        self.context = context  # of who listens
         self.tasks: dict[asyncio.Task[None], None] = {}
         self._handlers = handlers
         self._on_panic = on_panic
@@ -172,9 +184,9 @@ class AcceptedConnection:
         self._is_stopping = False
         self._is_gone = False
 
-    def attach(self, link: Link, deliver: Callable[[Frame], None]) -> None:
-        """Send frames over `link`, to be handed to `deliver` at the other end."""
-        self._outgoing = Pipe(link, deliver)
+    def attach(self, link: Link, other: VirtualConnection) -> None:
+        """Send frames over `link`, to be delivered to the `other` end."""
+        self._outgoing = Pipe(link, other.deliver, other.context)
 
     def deliver(self, frame: Frame) -> None:
         """A frame arrives."""
@@ -221,9 +233,13 @@ class AcceptedConnection:
         self.on_gone()
 
     def crash(self) -> None:
+        if not self._is_gone:
+            self._transmit(HangUp("connection reset by peer"))
+            self.vanish()
+
+    def vanish(self) -> None:
         if self._is_gone:
             return
-        self._transmit(HangUp("connection reset by peer"))
         self._is_gone = True
         self.stop_transmitting()
         for stream in list(self._streams.values()):

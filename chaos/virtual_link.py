@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -125,11 +126,17 @@ class Link:
 
 
 class Pipe:
-    """Carries frames to `deliver`, in order, each after a delay of its own."""
+    """Carries frames to `deliver`, in order, each after a delay of its own.
 
-    def __init__(self, link: Link, deliver: Callable[[Frame], None]) -> None:
+    They are taken in by the receiver's process, in its `context`. On their way they are nobody's: a sender that is
+    stopped has sent them all the same.
+    """
+
+    def __init__(self, link: Link, deliver: Callable[[Frame], None], context: Context) -> None:
         self._link = link
         self._deliver = deliver
+        self._receiver = context
+        self._nobody = Context()
         self._loop = asyncio.get_running_loop()
         self._in_flight: deque[tuple[float, Frame]] = deque()
         self._last_arrival = 0.0
@@ -157,14 +164,14 @@ class Pipe:
 
     def _arm(self, when: float) -> None:
         if self._timer is None and not self._link.is_cut:
-            self._timer = self._loop.call_at(when, self._deliver_due)
+            self._timer = self._loop.call_at(when, self._deliver_due, context=self._nobody)
 
     def _deliver_due(self) -> None:
         self._timer = None
         if self._link.is_cut:
             return
         while self._in_flight and self._in_flight[0][0] <= self._loop.time():
-            self._deliver(self._in_flight.popleft()[1])
+            self._loop.call_soon(self._deliver, self._in_flight.popleft()[1], context=self._receiver)
         if self._in_flight:
             self._arm(max(self._in_flight[0][0], self._loop.time()))
         self._forget_if_done()

@@ -15,6 +15,8 @@ from itertools import count
 from typing import Any, TypeVar
 
 from lograft.chaos.crash import is_simulated_crash
+from lograft.chaos.virtual_process import Process, process_of
+from lograft.runtime.rng import Rng
 
 T = TypeVar("T")
 
@@ -145,6 +147,10 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
     def _forget_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
 
+    def let_go_on(self, process: Process, rng: Rng) -> None:
+        """A process that was stopped runs again, and finds all that came to be due meanwhile."""
+        process.go_on(self._ready, rng)
+
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         raise RuntimeError("no threads in a simulation: use the runtime's run_blocking")
 
@@ -184,6 +190,10 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
             self._advance_time()
         handle = self._ready.popleft()
         if handle.cancelled():
+            return
+        process = process_of(handle._context)
+        if process is not None and process.is_stopped:
+            process.hold(handle)
             return
         self.steps += 1
         if self._max_steps is not None and self.steps > self._max_steps:

@@ -6,14 +6,17 @@ node on that host is given.
 
 import asyncio
 from collections.abc import Mapping
+from contextvars import copy_context
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_connection import AcceptedConnection, End, VirtualConnection
 from lograft.chaos.virtual_link import Delays, Link
+from lograft.chaos.virtual_process import current_process
 from lograft.runtime.network import AddressInUse, ConnectFailed, Handler, PanicHandler
 from lograft.runtime.rng import Rng
 
 _FIRST_FREE_PORT = 20_000
+_RESET_SECONDS = 3.0
 _ANY_ADDRESS = ("0.0.0.0", "[::]")
 
 
@@ -27,13 +30,24 @@ class VirtualNetwork:
         self._hosts: dict[str, VirtualHost] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._ends: dict[End, None] = {}
+        self._left_over: dict[str, list[End]] = {}  # whose other end has vanished with its host
 
     def host(self, name: str) -> "VirtualHost":
         """The network as seen from the living host `name`; a new incarnation of it if the last one crashed."""
         host = self._hosts.get(name)
         if host is None or not host.is_alive:
-            host = self._hosts[name] = VirtualHost(self, name)
+            before, host = host, VirtualHost(self, name)
+            self._hosts[name] = host
+            if before is not None:
+                before.is_replaced.set()
+            self._reset_left_over(name)
         return host
+
+    def _reset_left_over(self, name: str) -> None:
+        """Who still talks to an earlier incarnation that vanished is told, sooner or later, that it knows nothing."""
+        loop = asyncio.get_running_loop()
+        for end in self._left_over.pop(name, []):
+            loop.call_later(self._rng.uniform(0, _RESET_SECONDS), end.lose, "connection reset")
 
     # -- faults
 
@@ -67,14 +81,25 @@ class VirtualNetwork:
 
         Whatever of it still runs and uses its network is unwound by `SimulatedCrash`. `host` gives its successor.
         """
+        for end in self._bury(name):
+            end.crash()
+
+    def vanish(self, name: str) -> None:
+        """Host `name` loses its power: as `crash`, but nobody hears of it, and who talks to it gets no answer. The ends
+        of its connections elsewhere hang about until it is there again."""
+        for end in self._bury(name):
+            end.vanish()
+        if name in self._hosts:
+            self._hosts[name].is_dark = True
+        self._left_over.setdefault(name, []).extend(end for end in self._ends if end.remote == name)
+
+    def _bury(self, name: str) -> list[End]:
         host = self._hosts.get(name)
         if host is None or not host.is_alive:
-            return
+            return []
         host.is_alive = False
         host.listeners.clear()
-        for end in list(self._ends):
-            if end.local == name:
-                end.crash()
+        return [end for end in self._ends if end.local == name]
 
     # -- for hosts
 
@@ -88,10 +113,16 @@ class VirtualNetwork:
         """Make both ends of a connection."""
         calling = VirtualConnection(client, server.host_name, address, self._rng.fork(), self._window_bytes)
         accepting = AcceptedConnection(
-            server.host_name, client, server.handlers, server.on_panic, self._rng.fork(), self._window_bytes
+            server.host_name,
+            client,
+            server.handlers,
+            server.on_panic,
+            self._rng.fork(),
+            self._window_bytes,
+            server.context,
         )
-        calling.attach(self.link(client, server.host_name), accepting.deliver)
-        accepting.attach(self.link(server.host_name, client), calling.deliver)
+        calling.attach(self.link(client, server.host_name), accepting)
+        accepting.attach(self.link(server.host_name, client), calling)
         self._ends[calling] = None
         self._ends[accepting] = None
         server.connections[accepting] = None
@@ -109,6 +140,11 @@ class VirtualNetwork:
         host = self._hosts.get(name)
         return host.listeners.get(int(port)) if host is not None else None
 
+    async def until_lit(self, name: str) -> None:
+        """Return unless the host has no power; then when it has."""
+        while (host := self._hosts.get(name)) is not None and host.is_dark:
+            await host.is_replaced.wait()
+
 
 class VirtualHost:
     """One incarnation of a host, and the `Network` of the node on it."""
@@ -117,6 +153,8 @@ class VirtualHost:
         self._network = network
         self.name = name
         self.is_alive = True
+        self.is_dark = False  # it is not alive, and does not even refuse connections
+        self.is_replaced = asyncio.Event()
         self.listeners: dict[int, VirtualServer] = {}
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> VirtualConnection:
@@ -127,8 +165,10 @@ class VirtualHost:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await outward.travel()
+                await self._network.until_lit(target)
                 self._check_alive()
-                server = self._network.listener(address)
+                while (server := self._network.listener(address)) is not None and server.is_stopped:
+                    await server.until_running()
                 if server is not None:
                     connection = self._network.join(self.name, address, server)
                 await homeward.travel()
@@ -174,6 +214,8 @@ class VirtualServer:
         self._host = host
         self._address = address
         self._leaving: dict[asyncio.Task[None], None] = {}
+        self._process = current_process()
+        self.context = copy_context()
         self.host_name = host.name
         self.handlers = handlers
         self.on_panic = on_panic
@@ -182,6 +224,15 @@ class VirtualServer:
     @property
     def address(self) -> str:
         return self._address
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nobody takes connections, though the host does not refuse them."""
+        return self._process is not None and self._process.is_stopped
+
+    async def until_running(self) -> None:
+        if self._process is not None:
+            await self._process.until_running()
 
     async def stop(self, grace_ms: int = 0) -> None:
         port = int(self._address.rpartition(":")[2])
