@@ -209,4 +209,6 @@ class FetchLine:
             self._listener.refused(subscription, error_of(data.error))
         else:
             high_watermark = data.high_watermark if data.HasField("high_watermark") else None
-            subscription.partition.arrived(batches, data.next_offset, high_watermark, self._credit)
+            subscription.partition.arrived(
+                batches, data.next_offset, high_watermark, self._credit, subscription.leader_epoch
+            )

@@ -24,17 +24,19 @@ class Anchor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Batches as they came, up to `next_offset`, on somebody's credit."""
+    """Batches as they came from the leader of an epoch, up to `next_offset`, on somebody's credit."""
 
     batches: Bytes
     next_offset: int
     credit: FetchCredit
+    leader_epoch: int
 
 
 class FetchedPartition:
     """`position`: of the next record that `take` gives; None while that is not known, and `anchor` says how to find it
     out. `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
-    `generation` grows with each seek and pause: what was asked for before is of no use.
+    `generation` grows with each seek and pause: what was asked for before is of no use. `leader_epoch`: of the leader
+    that sent what `take` gave last.
     """
 
     def __init__(self, name: TopicPartition, topic_id: bytes, anchor: Anchor) -> None:
@@ -47,6 +49,7 @@ class FetchedPartition:
         self.failure: LograftError | None = None
         self.generation = 0
         self.high_watermark: int | None = None
+        self.leader_epoch = -1
         self._chunks: deque[_Chunk] = deque()
         self._records: list[Record] = []  # of the chunk that is being handed out
         self._handed_out = 0
@@ -106,7 +109,9 @@ class FetchedPartition:
 
     # -- what comes in, and goes out
 
-    def arrived(self, batches: Bytes, next_offset: int, high_watermark: int | None, credit: FetchCredit) -> None:
+    def arrived(
+        self, batches: Bytes, next_offset: int, high_watermark: int | None, credit: FetchCredit, leader_epoch: int
+    ) -> None:
         """Nothing twice, and nothing left out: they begin at `fetch_offset`, or before it."""
         if high_watermark is not None:
             self.high_watermark = high_watermark
@@ -114,7 +119,7 @@ class FetchedPartition:
             credit.freed(len(batches))
             return
         self.fetch_offset = next_offset
-        self._chunks.append(_Chunk(batches, next_offset, credit))
+        self._chunks.append(_Chunk(batches, next_offset, credit, leader_epoch))
 
     @property
     def has_more(self) -> bool:
@@ -157,6 +162,7 @@ class FetchedPartition:
             self.drop()
         if records:
             self._records, self._handed_out, self._after_records = records, 0, after
+            self.leader_epoch = chunk.leader_epoch
         else:
             self.position = after
 

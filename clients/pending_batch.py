@@ -33,10 +33,12 @@ class SequenceStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The batch is in the log. `append_time`: the timestamp that all its records were given, if they were."""
+    """The batch is in the log. `append_time`: the timestamp that all its records were given, if they were.
+    `leader_epoch`: of the leader that says so, if it was asked for one."""
 
     base_offset: int
     append_time: int | None = None
+    leader_epoch: int | None = None
 
 
 Outcome: TypeAlias = Stored | LograftError

@@ -48,11 +48,12 @@ class ProduceSettings:
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A batch under way on this stream. `is_out`: it was handed to the stream."""
+    """A batch under way on this stream. `is_out`: it was handed to the stream, for the leader of that epoch."""
 
     batch: PendingBatch
     sent_ms: int
     is_out: bool = False
+    leader_epoch: int | None = None
 
 
 class ProduceLine:
@@ -222,11 +223,9 @@ class ProduceLine:
                 continue
             topic_id, partition = each.batch.partition_key
             leader = self._cluster.view.leader(topic_id, partition)
+            each.leader_epoch = leader.epoch if leader is not None else None
             item = pb.ProduceRequest.Item(
-                number=number,
-                topic_id=topic_id,
-                partition=partition,
-                leader_epoch=leader.epoch if leader is not None else None,
+                number=number, topic_id=topic_id, partition=partition, leader_epoch=each.leader_epoch
             )
             parts += message_field(_ITEMS, item.SerializeToString(), _BATCH, [each.batch.encoded])
             each.is_out = True
@@ -253,13 +252,14 @@ class ProduceLine:
             for result in pb.ProduceResponse.FromString(data).results:
                 sent = self._under_way.pop(result.number, None)
                 if sent is not None:
-                    self._take_result(sent.batch, result)
+                    self._take_result(sent, result)
             self._changed()
 
-    def _take_result(self, batch: PendingBatch, result: pb.ProduceResponse.Result) -> None:
+    def _take_result(self, sent: _Sent, result: pb.ProduceResponse.Result) -> None:
+        batch = sent.batch
         if not result.HasField("error"):
             append_time = result.append_time if result.HasField("append_time") else None
-            self._accumulator.stored(batch, Stored(result.base_offset, append_time))
+            self._accumulator.stored(batch, Stored(result.base_offset, append_time, sent.leader_epoch))
             return
         error = error_of(result.error)
         self._accumulator.refused(batch, error, self._runtime.clock.monotonic_ms())
