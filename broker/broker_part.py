@@ -10,6 +10,7 @@ from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
 from lograft.broker.replication_source import ReplicationSource
 from lograft.broker.standard_services import with_standard_services
+from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_session import Wanted
 from lograft.metadata.errors import ControllerError
@@ -36,7 +37,12 @@ class BrokerPart:
     are their owner's to close."""
 
     def __init__(
-        self, runtime: Runtime, config: NodeConfig, registration: Registration, directories: Sequence[DataDirectory]
+        self,
+        runtime: Runtime,
+        config: NodeConfig,
+        registration: Registration,
+        directories: Sequence[DataDirectory],
+        upkeep: UpkeepTimes,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -47,7 +53,7 @@ class BrokerPart:
         )
         follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
         self._sink = LeaderStreams(runtime, follower)
-        self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink)
+        self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep)
         source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
         self._handlers, self._health = with_standard_services(
             {**membership.handlers(), **log_handlers(runtime, membership, self.replicas), **source.handlers()}
@@ -134,7 +140,11 @@ class BrokerPart:
 
 
 async def open_broker(
-    runtime: Runtime, config: NodeConfig, directories: Sequence[DataDirectory], boot_id: str
+    runtime: Runtime,
+    config: NodeConfig,
+    directories: Sequence[DataDirectory],
+    boot_id: str,
+    upkeep: UpkeepTimes,
 ) -> BrokerPart:
     assert config.advertised is not None
     registration = Registration(
@@ -148,7 +158,7 @@ async def open_broker(
         min_feature_level=MIN_FEATURE_LEVEL,
         max_feature_level=FEATURE_LEVEL,
     )
-    return BrokerPart(runtime, config, registration, directories)
+    return BrokerPart(runtime, config, registration, directories, upkeep)
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:

@@ -15,6 +15,7 @@ from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
 from lograft.broker.controller_part import ControllerPart, StoreOpener, open_controller
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.settings_check import SettingsCheck
+from lograft.broker.upkeep import UpkeepTimes
 from lograft.raft.store_errors import StoreRefused
 from lograft.runtime.http_server import HttpServer, Page
 from lograft.runtime.logging import get_logger
@@ -42,10 +43,18 @@ class Node:
     """Of one process. `run` ends after `stop`, or raises: `NodeRefused`; anything else is a broken invariant or a
     failed disk, and the process must end with it."""
 
-    def __init__(self, runtime: Runtime, config: NodeConfig, machine: Machine, on_panic: PanicHandler) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: NodeConfig,
+        machine: Machine,
+        on_panic: PanicHandler,
+        upkeep: UpkeepTimes | None = None,
+    ) -> None:
         self._runtime = runtime
         self._config = config
         self._machine = machine
+        self._upkeep = upkeep or UpkeepTimes()
         self._on_panic = on_panic
         self._directories: list[DataDirectory] = []
         self.controller: ControllerPart | None = None
@@ -96,7 +105,9 @@ class Node:
             self.controller = await open_controller(self._runtime, config, self._machine.open_store)
             await self.controller.listen(self._on_panic)
         if config.is_broker:
-            self.broker = await open_broker(self._runtime, config, self._directories, self._machine.boot_id)
+            self.broker = await open_broker(
+                self._runtime, config, self._directories, self._machine.boot_id, self._upkeep
+            )
             await self.broker.listen(self._on_panic)
         self._check_settings()
         if config.http is not None:
