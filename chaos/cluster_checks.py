@@ -1,13 +1,23 @@
 """The promises of the design, checked on what clients were told and on what replicas have. Pure.
 
-Where an operator chose unclean election, and only there, acknowledged records may be missing, and what was served may
-be taken back: from that leader epoch on.
+Where an unclean election was held, and only there, what was acknowledged before may be missing, and what was served may
+be taken back: the leaders of one generation (`cluster_history`) vouch for what they said until the next begins. Nor are
+records promised to stay that retention deletes, or that only the leader had to have.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, Read, Send, Stored, Told
+from lograft.broker.replica_ports import Acks
+from lograft.chaos.cluster_history import (
+    ClusterHistory,
+    FinalPartition,
+    PartitionKey,
+    Read,
+    ReplicaLog,
+    Send,
+    Told,
+)
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_invariants import InvariantBroken
 
@@ -17,48 +27,64 @@ def require(condition: bool, rule: str, *what: object) -> None:
         raise InvariantBroken(rule, " ".join(map(str, what)))
 
 
-def check_all(history: ClusterHistory, logs: Mapping[PartitionKey, Mapping[int, Sequence[Stored]]]) -> None:
-    """`logs`: of every partition there is, what each replica in sync has, from its beginning to its end."""
-    check_reads_agree(history)
+def check_all(history: ClusterHistory, partitions: Mapping[PartitionKey, FinalPartition]) -> None:
+    """`partitions`: all there are at the end. Of those that were deleted there is less to be checked."""
+    check_promises_agree(history)
     check_no_phantoms(history)
-    check_watermarks(history.told, history.unclean)
-    for key, replicas in logs.items():
-        check_replicas_agree(key, replicas)
-        log = next(iter(replicas.values()))
-        sends = [send for send in history.sends.values() if send.key == key]
-        check_shape(key, log)
+    check_watermarks(history)
+    for key, final in partitions.items():
+        check_replicas_agree(key, final.logs)
+        for log in final.logs.values():
+            check_shape(key, log)
+        log = min(final.logs.values(), key=lambda one: one.start_offset)
+        check_start(key, log, history)
         check_log(key, log, history)
-        check_acknowledged(log, sends, is_unclean=key in history.unclean)
+        check_acknowledged(key, log, final.leader_epoch, history)
         check_order(log, history)
-        if key not in history.unclean:
-            check_reads(log, [read for read in history.reads if read.key == key])
-            check_told(key, len(log), history.told)
+        check_reads(log, [read for read in history.reads if read.key == key], history)
+        check_told(key, log.end_offset, history)
 
 
 # -- replicas
 
 
-def check_replicas_agree(key: PartitionKey, replicas: Mapping[int, Sequence[Stored]]) -> None:
+def check_replicas_agree(key: PartitionKey, replicas: Mapping[int, ReplicaLog]) -> None:
+    """They end at the same offset, and are the same from where all of them start."""
     (first, expected), *others = replicas.items()
     for broker_id, log in others:
-        if list(log) == list(expected):
+        start = max(log.start_offset, expected.start_offset)
+        ours = [stored for stored in log.records if stored.offset >= start]
+        theirs = [stored for stored in expected.records if stored.offset >= start]
+        if ours == theirs and log.end_offset == expected.end_offset:
             continue
-        at = next((place for place, pair in enumerate(zip(log, expected, strict=False)) if pair[0] != pair[1]), None)
-        detail = f"at {at}: {log[at]} and {expected[at]}" if at is not None else f"{len(log)} and {len(expected)}"
+        at = next((place for place, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
+        ends = f"they end at {log.end_offset} and {expected.end_offset}, after {len(ours)} and {len(theirs)} records"
+        detail = f"at {at}: {ours[at]} and {theirs[at]}" if at is not None else ends
         require(False, "replicas in sync agree", named(key), f"on {broker_id} and {first}:", detail)
 
 
-def check_shape(key: PartitionKey, log: Sequence[Stored]) -> None:
-    """Offsets are dense, as nothing was compacted; epochs do not fall."""
-    for before, after in pairwise(log):
+def check_shape(key: PartitionKey, log: ReplicaLog) -> None:
+    """Offsets are dense, from the log's start, as nothing was compacted; epochs do not fall."""
+    records = log.records
+    if records:
+        require(records[0].offset == log.start_offset, "offsets are dense", named(key), log.start_offset, records[0])
+        require(records[-1].offset == log.end_offset - 1, "offsets are dense", named(key), records[-1], log.end_offset)
+    else:
+        require(log.start_offset == log.end_offset, "offsets are dense", named(key), log)
+    for before, after in pairwise(records):
         require(after.offset == before.offset + 1, "offsets are dense", named(key), before, after)
         require(after.leader_epoch >= before.leader_epoch, "epochs do not fall", named(key), before, after)
 
 
-def check_log(key: PartitionKey, log: Sequence[Stored], history: ClusterHistory) -> None:
+def check_start(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> None:
+    is_allowed = log.start_offset == 0 or key[0] in history.limited_topics
+    require(is_allowed, "nothing is deleted that is to be kept", named(key), "starts at", log.start_offset)
+
+
+def check_log(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> None:
     """All that is there was sent, to this partition, and not refused; nothing is there twice."""
     places: dict[bytes, int] = {}
-    for stored in log:
+    for stored in log.records:
         value = stored.value
         assert value is not None
         send = history.sends.get(value)
@@ -71,29 +97,39 @@ def check_log(key: PartitionKey, log: Sequence[Stored], history: ClusterHistory)
         places[value] = stored.offset
 
 
-def check_acknowledged(log: Sequence[Stored], sends: Iterable[Send], *, is_unclean: bool) -> None:
-    """Each acknowledged record is at its offset. After an unclean election it may be gone, but it is nowhere else than
-    where it was, or its producer sent it again."""
-    by_offset = {stored.offset: stored.value for stored in log}
-    values = {stored.value for stored in log}
-    for send in sends:
-        if send.outcome is not Outcome.OK or not send.is_for_all or is_unclean:
+def check_acknowledged(key: PartitionKey, log: ReplicaLog, leader_epoch: int, history: ClusterHistory) -> None:
+    """Each acknowledged record is at its offset, or nowhere; and nowhere only if that may be."""
+    by_offset = {stored.offset: stored.value for stored in log.records}
+    places = {stored.value: stored.offset for stored in log.records}
+    for send in history.sends.values():
+        if send.key != key or not send.is_acknowledged or send.offset is None:
             continue
-        if send.offset is None:
-            require(send.value in values, "acknowledged is there", described(send))
+        if send.offset < log.start_offset or _may_be_gone(send, leader_epoch, history):
+            place = places.get(send.value, send.offset)
+            require(place == send.offset, "acknowledged is nowhere else", described(send), "is at", place)
             continue
         there = by_offset.get(send.offset)
         require(there == send.value, "acknowledged is at its offset", described(send), "there is", there)
 
 
-def check_order(log: Sequence[Stored], history: ClusterHistory) -> None:
+def _may_be_gone(send: Send, leader_epoch: int, history: ClusterHistory) -> bool:
+    match send.acks:
+        case Acks.ALL:
+            return not history.is_last(send.key, send.leader_epoch)
+        case Acks.LEADER:
+            return send.leader_epoch != leader_epoch  # with the leader that had it
+        case Acks.NONE:
+            return True
+
+
+def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
     """The records of a producer are in the order in which they were sent."""
     latest: dict[str, Send] = {}
-    for stored in log:
+    for stored in log.records:
         assert stored.value is not None
         send = history.sends[stored.value]
         before = latest.get(send.producer)
-        if before is not None:
+        if before is not None and send.acks is not Acks.NONE:
             require(before.number < send.number, "in order", described(send), "comes after", described(before))
         latest[send.producer] = send
 
@@ -101,23 +137,33 @@ def check_order(log: Sequence[Stored], history: ClusterHistory) -> None:
 # -- what was read
 
 
-def check_next(before: int | None, read: Read) -> None:
-    """A consumer that began at the beginning of a log of which nothing was deleted gets every record, in order."""
-    expected = 0 if before is None else before + 1
-    require(read.offset == expected, "no gaps", f"{read.reader} was to get {expected}, and got", read)
+def check_next(history: ClusterHistory, before: Read | None, read: Read) -> None:
+    """A consumer that began at the beginning gets every record, in order, but for those that retention has deleted. In
+    another generation it may find itself anywhere."""
+    expected = 0 if before is None else before.offset + 1
+    if read.offset == expected:
+        return
+    if before is not None and _generation(history, before) != _generation(history, read):
+        return
+    is_deleted = expected < read.offset <= history.starts.get(read.key, 0)
+    require(is_deleted, "no gaps", f"{read.reader} was to get {expected}, and got", read)
 
 
-def check_reads_agree(history: ClusterHistory) -> None:
-    """Whoever reads an offset reads the same, and what is acknowledged to be there."""
-    seen: dict[tuple[PartitionKey, int], bytes | None] = {}
+def _generation(history: ClusterHistory, read: Read) -> int:
+    return history.generation(read.key, read.leader_epoch)
+
+
+def check_promises_agree(history: ClusterHistory) -> None:
+    """Whoever reads an offset reads the same, and what is acknowledged to be there, in one generation."""
+    seen: dict[tuple[PartitionKey, int, int], bytes | None] = {}
     for send in history.sends.values():
-        if send.outcome is Outcome.OK and send.offset is not None and send.key not in history.unclean:
-            other = seen.setdefault((send.key, send.offset), send.value)
+        if send.is_acknowledged and send.acks is Acks.ALL and send.offset is not None and send.leader_epoch is not None:
+            place = (send.key, history.generation(send.key, send.leader_epoch), send.offset)
+            other = seen.setdefault(place, send.value)
             require(other == send.value, "one record an offset", described(send), "and", other)
     for read in history.reads:
-        if read.key not in history.unclean:
-            other = seen.setdefault((read.key, read.offset), read.value)
-            require(other == read.value, "what was served stays", read, "but elsewhere", other)
+        other = seen.setdefault((read.key, _generation(history, read), read.offset), read.value)
+        require(other == read.value, "what was served stays", read, "but elsewhere", other)
 
 
 def check_no_phantoms(history: ClusterHistory) -> None:
@@ -127,23 +173,24 @@ def check_no_phantoms(history: ClusterHistory) -> None:
         require(send is not None and send.key == read.key, "no phantoms are read", read)
 
 
-def check_reads(log: Sequence[Stored], reads: Iterable[Read]) -> None:
-    by_offset = {stored.offset: stored.value for stored in log}
+def check_reads(log: ReplicaLog, reads: Iterable[Read], history: ClusterHistory) -> None:
+    by_offset = {stored.offset: stored.value for stored in log.records}
     for read in reads:
-        there = by_offset.get(read.offset)
-        require(there == read.value, "what was served is not taken back", read, "there is", there)
+        if read.offset >= log.start_offset and history.is_last(read.key, read.leader_epoch):
+            there = by_offset.get(read.offset)
+            require(there == read.value, "what was served is not taken back", read, "there is", there)
 
 
 # -- high watermarks
 
 
-def check_watermarks(told: Iterable[Told], unclean: Mapping[PartitionKey, int]) -> None:
-    """In one epoch: what is asked for after an answer is not behind it. In a later epoch: nothing is behind anything
-    that was ever told in an earlier one, whenever that was."""
-    by_epoch: dict[PartitionKey, dict[int, list[Told]]] = {}
-    for one in told:
-        if one.key not in unclean:
-            by_epoch.setdefault(one.key, {}).setdefault(one.leader_epoch, []).append(one)
+def check_watermarks(history: ClusterHistory) -> None:
+    """In one epoch: what is asked for after an answer is not behind it. In a later epoch, of the same generation:
+    nothing is behind anything that was ever told in an earlier one, whenever that was."""
+    by_epoch: dict[tuple[PartitionKey, int], dict[int, list[Told]]] = {}
+    for one in history.told:
+        place = (one.key, history.generation(one.key, one.leader_epoch))
+        by_epoch.setdefault(place, {}).setdefault(one.leader_epoch, []).append(one)
     for epochs in by_epoch.values():
         highest: Told | None = None
         for epoch in sorted(epochs):
@@ -169,9 +216,10 @@ def _check_epoch(told: Iterable[Told]) -> None:
             require(highest.watermark <= one.watermark, "the watermark does not go back", highest, one)
 
 
-def check_told(key: PartitionKey, end: int, told: Iterable[Told]) -> None:
-    for one in told:
-        require(one.key != key or one.watermark <= end, "what was told to be committed is there", one, "end", end)
+def check_told(key: PartitionKey, end: int, history: ClusterHistory) -> None:
+    for one in history.told:
+        if one.key == key and history.is_last(key, one.leader_epoch):
+            require(one.watermark <= end, "what was told to be committed is there", one, "end", end)
 
 
 # -- leaders
@@ -188,4 +236,7 @@ def named(key: PartitionKey) -> str:
 
 
 def described(send: Send) -> str:
-    return f"{named(send.key)} {send.value[:24]!r} of {send.producer}, {send.outcome.value} at {send.offset}"
+    return (
+        f"{named(send.key)} {send.value[:24]!r} of {send.producer}, acks {send.acks.value}, {send.outcome.value} "
+        f"at {send.offset} in epoch {send.leader_epoch}"
+    )

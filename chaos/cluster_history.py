@@ -1,11 +1,17 @@
 """What clients of a simulated cluster did, and what they were told. Pure.
 
 Every value that is ever sent is different from all others, so that a record is known by it.
+
+An unclean election ends what was promised until then, and begins a new *generation* of the partition: whatever leaders
+of one generation say holds until the next begins.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from lograft.broker.replica_ports import Acks
 from lograft.chaos.linearizability import Outcome
 
 PartitionKey = tuple[UUID, int]
@@ -13,26 +19,33 @@ PartitionKey = tuple[UUID, int]
 
 @dataclass(slots=True, eq=False)
 class Send:
-    """A record that a producer took. `number`: how many it took before, of whatever partition."""
+    """A record that a producer took. `number`: how many it took before, of whatever partition. `leader_epoch`: of the
+    leader that acknowledged it at that offset."""
 
     key: PartitionKey
     producer: str
     number: int
     value: bytes
-    is_for_all: bool = True  # acknowledged by all in sync
+    acks: Acks = Acks.ALL
     outcome: Outcome = Outcome.UNKNOWN
     offset: int | None = None
+    leader_epoch: int | None = None
     error: str = ""
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.outcome is Outcome.OK
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A record that a consumer was given."""
+    """A record that a consumer was given, by the leader of an epoch."""
 
     key: PartitionKey
     reader: str
     offset: int
     value: bytes | None
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,23 @@ class Stored:
     value: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaLog:
+    """All of it, when the run is over."""
+
+    start_offset: int
+    end_offset: int
+    records: Sequence[Stored]
+
+
+@dataclass(slots=True)
+class FinalPartition:
+    """A partition when the run is over: who leads, and what each replica in sync has."""
+
+    leader_epoch: int
+    logs: dict[int, ReplicaLog]
+
+
 class ClusterHistory:
     """In the order in which things happened."""
 
@@ -64,8 +94,34 @@ class ClusterHistory:
         self.reads: list[Read] = []
         self.told: list[Told] = []
         self.leaders: dict[tuple[PartitionKey, int], str] = {}  # the process that led in an epoch
-        self.unclean: dict[PartitionKey, int] = {}  # the first leader epoch that began with an unclean election
+        self.limited_topics: dict[UUID, None] = {}  # whose old records may be deleted
+        self.starts: dict[PartitionKey, int] = {}  # the greatest log start that any replica had; 0 if there is none
+        self._unclean: dict[PartitionKey, list[int]] = {}
 
-    @property
-    def acknowledged(self) -> int:
-        return sum(send.outcome is Outcome.OK for send in self.sends.values())
+    # -- generations
+
+    def elected_uncleanly(self, key: PartitionKey, leader_epoch: int) -> bool:
+        """A leader epoch began with an unclean election. Whether that is news."""
+        epochs = self._unclean.setdefault(key, [])
+        if epochs and epochs[-1] >= leader_epoch:
+            return False
+        epochs.append(leader_epoch)
+        return True
+
+    def generation(self, key: PartitionKey, leader_epoch: int) -> int:
+        """That the leader of an epoch belongs to."""
+        return bisect_right(self._unclean.get(key, ()), leader_epoch)
+
+    def last_generation(self, key: PartitionKey) -> int:
+        return len(self._unclean.get(key, ()))
+
+    def is_last(self, key: PartitionKey, leader_epoch: int | None) -> bool:
+        """Does what the leader of that epoch said still hold?"""
+        return leader_epoch is not None and self.generation(key, leader_epoch) == self.last_generation(key)
+
+    # -- log starts
+
+    def starts_at(self, key: PartitionKey, start_offset: int) -> None:
+        """A replica's log was seen to start so."""
+        if start_offset > self.starts.get(key, 0):
+            self.starts[key] = start_offset

@@ -1,35 +1,36 @@
-"""What goes wrong in a simulated cluster: anything that it promises to survive.
-
-What is lost for good (a disk that is replaced, or cannot be synced) is lost only while everything else that was
-acknowledged is known to be on another disk too: nobody promises more.
-"""
+"""What goes wrong in a simulated cluster: anything that it promises to survive. Here: processes and machines."""
 
 from collections.abc import Callable
 from typing import Protocol
 
+from lograft.chaos.cluster_disk_faults import DiskFaults
+from lograft.chaos.cluster_losses import Losses
+from lograft.chaos.cluster_network_faults import NetworkFaults
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import Partition
 from lograft.runtime.rng import Rng
+
+_STRANDING_LOOKS = 60
+_STRANDING_LOOK_MS = 100
 
 
 class Cluster(Protocol):
     weather: ClusterWeather
     hosts: list[SimulatedHost]
+    losses: Losses
 
     @property
     def image(self) -> ClusterImage: ...
 
+    @property
+    def client_hosts(self) -> list[str]: ...
+
     def note(self, event: str, *details: Detail) -> None: ...
 
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
-
-    def pause(self, host: SimulatedHost, duration_ms: int) -> None:
-        """Nothing of it runs for a while; its connections stay."""
-        ...
-
-    def resume_all(self) -> None: ...
 
     def cut(self, source: str, target: str) -> None:
         """Nothing gets from one host to the other any more."""
@@ -43,9 +44,6 @@ class Cluster(Protocol):
 
     def transfer(self, active: SimulatedHost, target: SimulatedHost) -> None: ...
 
-    @property
-    def client_hosts(self) -> list[str]: ...
-
 
 class ClusterNemesis:
     """One fault at a time, drawn from those the weather allows."""
@@ -54,6 +52,8 @@ class ClusterNemesis:
         self._cluster = cluster
         self._rng = rng
         self._is_over = False
+        self._network = NetworkFaults(cluster, rng.fork(), self._plan)
+        self._disks = DiskFaults(cluster, rng.fork(), self._end)
         self._faults: dict[str, Callable[[], None]] = {
             "kill": self._kill,
             "kill_broker": self._kill_broker,
@@ -63,21 +63,15 @@ class ClusterNemesis:
             "start": self._start,
             "pause": self._pause,
             "pause_leader": self._pause_leader,
-            "cut": self._cut,
-            "isolate_leader": self._isolate_leader,
-            "cut_from_controllers": self._cut_from_controllers,
-            "slow_link": self._slow_link,
-            "slow_disk": self._slow_disk,
-            "break_streams": self._break_streams,
+            "strand": self._strand,
             "transfer": self._transfer,
-            "heal": self._cluster.heal_network,
             "change_clock": self._change_clock,
             "power_failure": self._power_failure,
             "blink": self._blink,
             "blackout": self._blackout,
             "crash_in_call": self._crash_in_call,
-            "wipe": self._wipe,
-            "fail_sync": self._fail_sync,
+            **self._network.faults(),
+            **self._disks.faults(),
         }
 
     def act(self) -> None:
@@ -86,22 +80,22 @@ class ClusterNemesis:
         if 2 * up > len(self._cluster.hosts) + 1 or self._rng.random() < 0.3:
             self._faults[self._rng.choice(self._cluster.weather.faults)]()
 
+    def may_lose_power(self, host: SimulatedHost) -> bool:
+        """Whether all is promised to survive that. It is noted, then."""
+        return self._disks.may_lose_power(host)
+
     def heal(self) -> None:
         """Everything works again, and whatever was planned is not: all nodes up, network whole and quick, disks quick,
-        clocks right."""
-        cluster = self._cluster
+        clocks right. What is lost or damaged stays so."""
         self._is_over = True
-        cluster.resume_all()
-        cluster.heal_network()
-        names = [*(host.host for host in cluster.hosts), *cluster.client_hosts]
-        for one in names:
-            for other in names:
-                cluster.slow(one, other, cluster.weather.delay_ms[1])
-        for host in cluster.hosts:
+        for host in self._cluster.hosts:
+            self._resume(host)
+        self._network.heal()
+        for host in self._cluster.hosts:
             host.speed.slowdown = 1.0
             host.clock.set_rate(1.0)
             host.disarm()
-            if host.is_up and host.broken_directories:
+            if host.is_up and host.has_disk_trouble:
                 self._end(host, "kill")
         self.start_all()
 
@@ -144,11 +138,23 @@ class ClusterNemesis:
     def _pause(self) -> None:
         """For less than a session, or for longer."""
         if (host := self._any_up()) is not None:
-            self._cluster.pause(host, self._rng.choice([300, 1200, 2500, 3500, 5000]))
+            self._pause_for(host, self._rng.choice([300, 1200, 2500, 3500, 5000]))
 
     def _pause_leader(self) -> None:
         if (host := self._any_leader()) is not None:
-            self._cluster.pause(host, self._rng.choice([2500, 3500, 5000]))
+            self._pause_for(host, self._rng.choice([2500, 3500, 5000]))
+
+    def _pause_for(self, host: SimulatedHost, duration_ms: int) -> None:
+        if not host.is_paused:
+            self._cluster.note("pause", host.process, duration_ms)
+            host.pause()
+            process = host.process
+            self._plan(duration_ms, lambda: self._resume(host) if host.process == process else None)
+
+    def _resume(self, host: SimulatedHost) -> None:
+        if host.is_paused:
+            self._cluster.note("resume", host.process)
+            host.resume()
 
     def _end(self, host: SimulatedHost, how: str) -> None:
         self._cluster.note(how, host.process)
@@ -158,12 +164,14 @@ class ClusterNemesis:
             host.kill()
         self._plan_start(host)
 
-    def _plan_start(self, host: SimulatedHost) -> None:
+    def _plan_start(self, host: SimulatedHost, *, delay_ms: int | None = None) -> None:
         def start() -> None:
             if not host.is_up:
                 host.start()
 
-        if self._rng.random() < 0.9:
+        if delay_ms is not None:
+            self._plan(delay_ms, start)
+        elif self._rng.random() < 0.9:
             self._plan(self._rng.choice([10, 150, 400, 800, 1500, 4500]), start)
 
     def _plan(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -173,21 +181,73 @@ class ClusterNemesis:
 
         self._cluster.call_later_ms(delay_ms, act)
 
+    # -- the last that is in sync goes, and others come back before it
+
+    def _strand(self) -> None:
+        found = [
+            partition
+            for topic in self._cluster.image.topics.values()
+            for partition in topic.partitions.values()
+            if partition.leader is not None and len(partition.isr) > 1
+        ]
+        if not found:
+            return
+        leader = self._rng.choice(found).leader
+        followers = [host for host in self._up() if host.is_broker and host.number != leader]
+        self._cluster.note("strand", leader)
+        for host in followers:
+            host.kill()
+        self._strand_when_alone(leader, followers, _STRANDING_LOOKS)
+
+    def _strand_when_alone(self, leader: int | None, followers: list[SimulatedHost], looks: int) -> None:
+        """A while after it is the last in sync it is killed, and the others are started."""
+        alone = any(
+            partition.isr == (leader,)
+            for topic in self._cluster.image.topics.values()
+            for partition in topic.partitions.values()
+        )
+        if looks and not alone:
+            # Controllers are to see who has gone.
+            self._start_controllers(followers)
+            self._plan(_STRANDING_LOOK_MS, lambda: self._strand_when_alone(leader, followers, looks - 1))
+            return
+        self._plan(self._rng.choice([10, 300, 1000]), lambda: self._swap(leader, followers))
+
+    def _start_controllers(self, hosts: list[SimulatedHost]) -> None:
+        """A quorum of controllers, if they are brokers too: they are back, but not in sync yet."""
+        for host in hosts:
+            if host.config.is_controller and not host.is_up and self._rng.random() < 0.1:
+                host.start()
+
+    def _swap(self, leader: int | None, followers: list[SimulatedHost]) -> None:
+        for host in self._up():
+            if host.number == leader:
+                self._cluster.note("kill", host.process)
+                host.kill()
+                self._plan_start(host, delay_ms=self._rng.choice([2000, 4000, 8000]))
+        for host in followers:
+            if not host.is_up:
+                host.start()
+
     # -- machines
 
     def _power_failure(self) -> None:
-        if (host := self._any_up()) is not None:
+        host = self._any_up()
+        if host is not None and self._disks.may_lose_power(host):
             self._end(host, "power")
 
     def _blink(self) -> None:
         """The power is back at once."""
-        if (host := self._any_up()) is not None:
+        host = self._any_up()
+        if host is not None and self._disks.may_lose_power(host):
             self._cluster.note("power", host.process)
             host.lose_power()
             host.start()
 
     def _blackout(self) -> None:
         """Everywhere, for those that are down too."""
+        if self._cluster.weather.flush_mode == "os":
+            return  # which is not promised to be survived
         for host in self._cluster.hosts:
             if host.is_up:
                 self._end(host, "power")
@@ -201,85 +261,8 @@ class ClusterNemesis:
             host.files.crash_at(host.files.calls + self._rng.randint(1, 200))
             self._plan_start(host)
 
-    def _slow_disk(self) -> None:
-        self._rng.choice(self._cluster.hosts).speed.slowdown = self._rng.choice([1.0, 10.0, 100.0])
-
     def _change_clock(self) -> None:
         self._rng.choice(self._cluster.hosts).clock.set_rate(self._rng.uniform(0.9, 1.1))
-
-    # -- disks
-
-    def _wipe(self) -> None:
-        host = self._any_expendable()
-        if host is not None:
-            if host.is_up:
-                self._end(host, "kill")
-            for directory in host.config.data_dirs:
-                if self._rng.random() < 0.7:
-                    host.wipe(directory)
-
-    def _fail_sync(self) -> None:
-        host = self._any_expendable()
-        if host is not None and host.is_up:
-            directory = self._rng.choice(host.config.data_dirs)
-            self._cluster.note("fail_sync", host.process, directory)
-            host.files.fail_next_sync(f"{directory}/")
-            host.broken_directories.append(directory)
-
-    def _any_expendable(self) -> SimulatedHost | None:
-        """Whose disks may be lost: everything is on all its replicas, and none of them is about to be lost."""
-        brokers = [host for host in self._cluster.hosts if host.is_broker]
-        if any(host.broken_directories for host in brokers) or not self._is_whole():
-            return None
-        return self._rng.choice(brokers)
-
-    def _is_whole(self) -> bool:
-        return all(
-            len(partition.replicas) > 1 and len(partition.isr) == len(partition.replicas) and not partition.target
-            for topic in self._cluster.image.topics.values()
-            for partition in topic.partitions.values()
-        )
-
-    # -- the network
-
-    def _cut(self) -> None:
-        """Between some, perhaps in one direction only; clients included."""
-        hosts = [*(host.host for host in self._cluster.hosts), *self._cluster.client_hosts]
-        some = self._rng.sample(hosts, self._rng.randint(1, 2))
-        self._separate(some, [host for host in hosts if host not in some and self._rng.random() < 0.6])
-
-    def _isolate_leader(self) -> None:
-        """From the other nodes; clients may still reach it."""
-        if (leader := self._any_leader()) is not None:
-            others = [host.host for host in self._cluster.hosts if host is not leader]
-            if self._rng.random() < 0.3:
-                others += self._cluster.client_hosts
-            self._separate([leader.host], others)
-
-    def _cut_from_controllers(self) -> None:
-        host = self._rng.choice(self._cluster.hosts)
-        controllers = [one.host for one in self._cluster.hosts if one.config.is_controller and one is not host]
-        self._separate([host.host], controllers)
-
-    def _separate(self, some: list[str], others: list[str]) -> None:
-        one_way = self._rng.random() < 0.3
-        for one in some:
-            for other in others:
-                self._cluster.cut(one, other)
-                if not one_way:
-                    self._cluster.cut(other, one)
-        if self._rng.random() < 0.9:
-            self._plan(self._rng.choice([200, 700, 1500, 2500, 4000]), self._cluster.heal_network)
-
-    def _slow_link(self) -> None:
-        one, other = self._rng.choice(self._cluster.hosts), self._rng.choice(self._cluster.hosts)
-        slowest_ms = self._rng.choice([2.0, 100.0, 600.0])
-        self._cluster.note("slow", one.host, other.host, slowest_ms)
-        self._cluster.slow(one.host, other.host, slowest_ms)
-
-    def _break_streams(self) -> None:
-        one, other = self._rng.sample(self._cluster.hosts, 2)
-        self._cluster.break_connections(one.host, other.host)
 
     def _transfer(self) -> None:
         active = [host for host in self._cluster.hosts if host.leads_quorum]
@@ -297,11 +280,12 @@ class ClusterNemesis:
         return self._rng.choice(up) if up else None
 
     def _any_leader(self) -> SimulatedHost | None:
-        """One that leads a partition, as the metadata has it."""
-        leaders = {
-            partition.leader: None
-            for topic in self._cluster.image.topics.values()
-            for partition in topic.partitions.values()
-        }
-        up = [host for host in self._up() if host.number in leaders]
-        return self._rng.choice(up) if up else None
+        return any_leader(self._cluster.image, self._up(), self._rng)
+
+
+def any_leader(image: ClusterImage, hosts: list[SimulatedHost], rng: Rng) -> SimulatedHost | None:
+    """One of the hosts that leads a partition, as the metadata has it."""
+    partitions: list[Partition] = [one for topic in image.topics.values() for one in topic.partitions.values()]
+    leaders = {partition.leader: None for partition in partitions}
+    found = [host for host in hosts if host.number in leaders]
+    return rng.choice(found) if found else None

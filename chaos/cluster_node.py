@@ -1,24 +1,30 @@
 """A simulated node: the whole production node, on disks in memory that outlive it."""
 
 import asyncio
+from contextvars import Context
 from typing import Protocol
+from uuid import UUID
 
 from lograft.broker.config_values import Role
 from lograft.broker.node import Machine, Node
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.replicas import AllDirectoriesFailed
+from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.crash import is_simulated_crash
 from lograft.chaos.memory_store import MemoryDisk, MemoryStore
-from lograft.chaos.metadata_node import PausableClock
 from lograft.chaos.raft_schedule import Detail
 from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.virtual_loop import VirtualClock, VirtualLoop
 from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.virtual_process import Process
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
 from lograft.raft.ports import Store
 from lograft.raft.roles import Leader
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
+from lograft.storage.directory import IDENTITY_FILE, IDENTITY_KIND
+from lograft.storage.sealed_file import unseal
 
 CLUSTER_ID = "simulated"
 BROKER_PORT = 9092
@@ -36,15 +42,24 @@ class World(Protocol):
         """Something that must not happen has."""
         ...
 
+    def may_lose_power(self, host: "SimulatedHost") -> bool:
+        """Whether all is promised to survive that."""
+        ...
+
+    def about_to_end(self, host: "SimulatedHost") -> None:
+        """Its process is: this is the last chance to see what it knows."""
+        ...
+
 
 class SimulatedHost:
     """A machine, and the node on it, which may be down. `life` counts its processes, `boots` its starts."""
 
-    def __init__(self, config: NodeConfig, world: World, rng: Rng) -> None:
+    def __init__(self, config: NodeConfig, upkeep: UpkeepTimes, world: World, rng: Rng) -> None:
         self.number = config.node_id
         self.host = f"n{self.number}"
         self.config = config
-        self.clock = PausableClock(asyncio.get_running_loop())
+        self._upkeep = upkeep
+        self.clock = VirtualClock(asyncio.get_running_loop())
         self.speed = DiskSpeed(rng.fork())
         self.files = VirtualFiles(rng.fork())
         self.files.on_crash(self._crash_soon)
@@ -52,10 +67,12 @@ class SimulatedHost:
         self.node: Node | None = None
         self.life = 0
         self.boots = 1
-        self.broken_directories: list[str] = []  # to be replaced before the next start
+        self.has_disk_trouble = False  # until the next start
+        self._broken_directories: list[str] = []  # to be replaced before the next start
         self._world = world
         self._rng = rng
         self._task: asyncio.Task[None] | None = None
+        self._process = Process()
         self._workers: VirtualWorkers | None = None
         self._blocking: VirtualBlocking | None = None
         self._store: MemoryStore | None = None
@@ -65,6 +82,10 @@ class SimulatedHost:
     @property
     def is_up(self) -> bool:
         return self._task is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._process.is_stopped
 
     @property
     def is_broker(self) -> bool:
@@ -96,15 +117,19 @@ class SimulatedHost:
 
     def start(self) -> None:
         assert self._task is None
-        self._replace_broken()
+        self._mend_disks()
         self.life += 1
         self._world.note("start", self.process)
+        self._process = Process()
         self._workers = VirtualWorkers(self._rng.fork(), self.speed)
         self._blocking = VirtualBlocking(self.speed)
         network = self._world.network.host(self.host)
         runtime = Runtime(self.clock, self._rng.fork(), self.files, network, self._blocking, self._workers)
-        self.node = Node(runtime, self.config, Machine(f"boot{self.boots}", self._open_store), self._panicked)
-        self._task = asyncio.get_running_loop().create_task(self.node.run(), name=self.process)
+        machine = Machine(f"boot{self.boots}", self._open_store)
+        self.node = Node(runtime, self.config, machine, self._panicked, self._upkeep)
+        self._task = asyncio.get_running_loop().create_task(
+            self.node.run(), name=self.process, context=self._process.context
+        )
         self._task.add_done_callback(self._ended)
 
     async def _open_store(self, runtime: Runtime, directory: str, cluster_id: str, node_id: int) -> Store:
@@ -116,15 +141,26 @@ class SimulatedHost:
         if self.node is not None:
             self.node.stop()
 
+    def pause(self) -> None:
+        """SIGSTOP: nothing of it runs for a while. Its connections stay, its time goes on."""
+        self._process.stop()
+
+    def resume(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.let_go_on(self._process, self._rng)
+
     def kill(self) -> None:
-        """The process is gone: nothing of it runs any more. What the kernel has stays."""
+        """The process is gone: nothing of it runs any more. What the kernel has stays, and closes its connections."""
         self._end()
+        self._world.network.crash(self.host)
         self.files.process_crash()
 
     def lose_power(self) -> None:
-        """Whether it is up or not: what was not synced is lost, or not, or half of it."""
+        """Whether it is up or not: what was not synced is lost, or not, or half of it. Nobody is told."""
         if self.is_up:
             self._end()
+        self._world.network.vanish(self.host)
         self.files.power_failure()
         self.boots += 1
 
@@ -132,6 +168,9 @@ class SimulatedHost:
         assert self._task is not None
         assert self._workers is not None
         assert self._blocking is not None
+        self._world.about_to_end(self)
+        if self._process.is_stopped:
+            self.resume()  # what unwinds must not be held
         task, self._task = self._task, None
         self.node = None
         self._workers.kill()
@@ -139,20 +178,19 @@ class SimulatedHost:
         if self._store is not None:
             self._store.kill()
             self._store = None
-        self._world.network.crash(self.host)
         task.cancel()
 
     def _crash_soon(self, call: str) -> None:
-        asyncio.get_running_loop().call_soon(self._crashed, call)
+        asyncio.get_running_loop().call_soon(self._crashed, call, context=Context())
 
     def _crashed(self, call: str) -> None:
         """An armed crash came, in a call to the disk."""
         if self.is_up and self.files.crashed:
             self._world.note("crashed", self.process, call)
-            if self._rng.random() < 0.5:
-                self.kill()
-            else:
+            if self._rng.random() < 0.5 and self._world.may_lose_power(self):
                 self.lose_power()
+            else:
+                self.kill()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
@@ -165,6 +203,7 @@ class SimulatedHost:
         if error is not None and not isinstance(error, AllDirectoriesFailed):
             error.add_note(f"in {self.process}")
             self._world.failed(error)
+        self._world.about_to_end(self)
         self._world.note("exit", self.process, str(error) if error is not None else "")
         self._task = self.node = self._store = None
         self._world.network.crash(self.host)
@@ -182,12 +221,35 @@ class SimulatedHost:
         if not self.files.crashed:
             self.files.points.restart()
 
-    def _replace_broken(self) -> None:
-        if self.broken_directories:
-            self.files._failing_syncs.clear()  # they were those of disks that are gone
-        for directory in self.broken_directories:
+    def fail_sync(self, directory: str) -> None:
+        """The next one there fails: what was to be synced is lost, though it can be read. The disk is replaced."""
+        self.files.fail_next_sync(f"{directory}/")
+        self._broken_directories.append(directory)
+        self.has_disk_trouble = True
+
+    def fail_writes(self, directory: str) -> None:
+        self.files.fail_writes(f"{directory}/")
+        self.has_disk_trouble = True
+
+    def fill_disk(self, room_bytes: int) -> None:
+        """No more than that is left, for all directories."""
+        self.files.set_capacity(self.files.used_bytes() + room_bytes)
+        self.has_disk_trouble = True
+
+    def _mend_disks(self) -> None:
+        self.has_disk_trouble = False
+        self.files.set_capacity(None)
+        self.files.fail_writes(None)
+        if self._broken_directories:
+            self.files.fail_no_sync()  # they were those of disks that are gone
+        for directory in self._broken_directories:
             self.wipe(directory)
-        self.broken_directories.clear()
+        self._broken_directories.clear()
+
+    def directory_id(self, directory: str) -> UUID | None:
+        """That the metadata know it by; None if it was never used."""
+        content = dict(self.files.contents(f"{directory}/{IDENTITY_FILE}")).get(f"{directory}/{IDENTITY_FILE}")
+        return UUID(unseal(IDENTITY_KIND, content).decode().strip()) if content else None
 
     def wipe(self, directory: str) -> None:
         """The disk is replaced by an empty one."""

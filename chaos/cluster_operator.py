@@ -32,6 +32,7 @@ class Operator(Client):
             "reassign": self._reassign,
             "cancel": self._cancel,
             "elect_preferred": self._elect_preferred,
+            "elect_unclean": self._elect_unclean,
             "transfer": self._transfer,
         }
 
@@ -73,7 +74,9 @@ class Operator(Client):
         if weather.min_isr is not None:
             config["min.insync.replicas"] = str(weather.min_isr)
         elif rng.random() < 0.3:
-            config["min.insync.replicas"] = rng.choice(["1", "2", "3"])
+            config["min.insync.replicas"] = str(rng.randint(weather.least_min_isr, 3))
+        if weather.retention_bytes is not None:
+            config["retention.bytes"] = str(weather.retention_bytes)
         if rng.random() < weather.unclean_probability:
             config["unclean.leader.election.enable"] = "true"
         partitions = rng.randint(1, weather.partitions)
@@ -99,7 +102,7 @@ class Operator(Client):
         topic = self._any_topic()
         if topic is None:
             return False
-        value = self.rng.choice([None, "1", "2", "3"])
+        value = self.rng.choice([None, *map(str, range(self.stage.weather.least_min_isr, 4))])
         self.stage.note("set_min_isr", topic.name, value)
         await self._admin.alter_config(ConfigKind.TOPIC, topic.name, {"min.insync.replicas": value})
         return True
@@ -124,6 +127,11 @@ class Operator(Client):
 
     async def _elect_preferred(self) -> bool:
         elections = await self._admin.elect_leaders(ElectionKind.PREFERRED)
+        return any(election.error is None for election in elections)
+
+    async def _elect_unclean(self) -> bool:
+        """Wherever there is no leader."""
+        elections = await self._admin.elect_leaders(ElectionKind.UNCLEAN)
         return any(election.error is None for election in elections)
 
     async def _transfer(self) -> bool:

@@ -8,11 +8,14 @@ from typing import Protocol
 from uuid import UUID
 
 from lograft.chaos.cluster_checks import check_all
-from lograft.chaos.cluster_clients import Client, ReadRecorder, SendRecorder
-from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, Send, Stored
+from lograft.chaos.cluster_clients import Client
+from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, ReplicaLog, Send, Stored
+from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_operator import Operator
+from lograft.chaos.cluster_readers import ReadRecorder
+from lograft.chaos.cluster_senders import SendRecorder
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_run import NotLive
@@ -25,7 +28,8 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import Partition, TopicId
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.batch import decode_records, iterate_batches
+from lograft.storage.batch import decode_records, iterate_batches, validate_batch
+from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.log import PartitionLog
 
 _FIRST_START_MS = 20_000
@@ -58,6 +62,7 @@ class Stage(Protocol):
     hosts: list[SimulatedHost]
     clients: list[Client]
     operators: list[Operator]
+    losses: Losses
     rng: Rng
 
     @property
@@ -72,6 +77,8 @@ class Stage(Protocol):
     def note(self, event: str, *details: Detail) -> None: ...
 
     def client_runtime(self, host: str) -> Runtime: ...
+
+    def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None: ...
 
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
 
@@ -98,8 +105,7 @@ async def live_through(stage: Stage) -> ClusterRun:
     await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
     await _expect_work(stage)
     await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _behind(stage), _RECOVERY_MS)
-    logs = await _read_all_logs(stage)
-    check_all(stage.history, logs)
+    check_all(stage.history, await _read_all_logs(stage))
     return _summary(stage)
 
 
@@ -205,7 +211,7 @@ async def _expect_work(stage: Stage) -> None:
 async def _work(stage: Stage) -> None:
     names = [(topic.name, number) for topic in stage.image.topics.values() for number in topic.partitions]
     sends: list[Send] = []
-    recorder = SendRecorder("last.producer", stage.history)
+    recorder = SendRecorder("last.producer", stage)
     async with Producer(stage.addresses, runtime=stage.client_runtime("last")) as producer:
         for name, number in names:
             send = await recorder.send(producer, name, number, 10)
@@ -219,35 +225,54 @@ async def _work(stage: Stage) -> None:
         stage.addresses, runtime=stage.client_runtime("last"), auto_offset_reset="earliest"
     ) as consumer:
         await consumer.assign([TopicPartition(*name) for name in names])
-        reader = ReadRecorder("last.consumer", consumer, stage.history)
-        while any(reader.positions.get(send.key, -1) < (send.offset or 0) for send in sends):
+        reader = ReadRecorder("last.consumer", consumer, stage)
+        while not all(_has_got_to(reader, send) for send in sends):
             await reader.poll(1.0)
+
+
+def _has_got_to(reader: ReadRecorder, send: Send) -> bool:
+    latest = reader.latest.get(send.key)
+    assert send.offset is not None
+    return latest is not None and latest.offset >= send.offset
 
 
 # -- the judgement
 
 
-async def _read_all_logs(stage: Stage) -> dict[PartitionKey, dict[int, list[Stored]]]:
-    logs: dict[PartitionKey, dict[int, list[Stored]]] = {}
-    for key, partition in partitions_of(stage.image):
+async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
+    partitions: dict[PartitionKey, FinalPartition] = {}
+    rotten = {(rot.key, rot.host.number) for rot in stage.losses.rot()}
+    for (topic_id, number), partition in partitions_of(stage.image):
+        key = (UUID(int=topic_id.int), number)
+        final = partitions[key] = FinalPartition(partition.leader_epoch, {})
         for broker_id in partition.isr:
             log = _log_of(stage, key, broker_id)
             assert log is not None
-            logs.setdefault((UUID(int=key[0].int), key[1]), {})[broker_id] = await _read_log(log)
-    return logs
+            try:
+                final.logs[broker_id] = await _read_log(log)
+            except (CorruptLog, InvalidBatch) as error:
+                if (key, broker_id) not in rotten:
+                    raise
+                stage.note("rot_left", broker_id, str(error))  # nobody has come across it
+    return partitions
 
 
-async def _read_log(log: PartitionLog) -> list[Stored]:
+async def _read_log(log: PartitionLog) -> ReplicaLog:
     stored: list[Stored] = []
-    offset = log.start_offset
+    start_offset = offset = log.start_offset
     while offset < log.end_offset:
         batches = await log.read(offset, _READ_BYTES)
         data = b"".join(batches.buffers)
-        for start, header in iterate_batches(data):
-            records = decode_records(memoryview(data)[start : start + header.total_bytes])
-            stored += [Stored(record.offset, header.leader_epoch, record.value) for record in records]
+        for position, header in iterate_batches(data):
+            validate_batch(data, position)
+            records = decode_records(memoryview(data)[position : position + header.total_bytes])
+            stored += [
+                Stored(record.offset, header.leader_epoch, record.value)
+                for record in records
+                if record.offset >= start_offset
+            ]
         offset = batches.next_offset
-    return stored
+    return ReplicaLog(start_offset, offset, stored)
 
 
 def _summary(stage: Stage) -> ClusterRun:

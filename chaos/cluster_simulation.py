@@ -11,14 +11,17 @@ from uuid import UUID
 
 from lograft.broker.config_values import Role
 from lograft.broker.node_config import NodeConfig
-from lograft.broker.replica_leading import Leading
-from lograft.chaos.cluster_checks import check_leader
-from lograft.chaos.cluster_clients import AskingClient, Client, ReadingClient, SendingClient
-from lograft.chaos.cluster_history import ClusterHistory
+from lograft.chaos.cluster_checks import named
+from lograft.chaos.cluster_clients import Client
+from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
+from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, SimulatedHost
 from lograft.chaos.cluster_operator import Operator
+from lograft.chaos.cluster_readers import AskingClient, ReadingClient
 from lograft.chaos.cluster_run import ClusterRun, live_through, partitions_of
+from lograft.chaos.cluster_senders import AppendingClient, SendingClient
+from lograft.chaos.cluster_watch import ClusterWatch
 from lograft.chaos.cluster_weather import ClusterWeather, draw_cluster_weather
 from lograft.chaos.metadata_simulation import _told, first_cause
 from lograft.chaos.raft_schedule import Detail, Schedule
@@ -28,7 +31,7 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.records import Record
+from lograft.metadata.records import Record, TopicCreated
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
@@ -54,9 +57,10 @@ class SimulatedCluster:
         self._image = ClusterImage()
         self._metadata_index = 0
         self._watched: dict[str, None] = {}  # processes whose controller is looked at
-        self._paused: dict[str, SimulatedHost] = {}
-        self._cuts: dict[tuple[str, str], dict[str, None]] = {}  # why each way is cut
-        self.hosts = [SimulatedHost(config, self, rng.fork()) for config in self._configs()]
+        self._cuts: dict[tuple[str, str], None] = {}
+        self.hosts = [SimulatedHost(config, self.weather.upkeep, self, rng.fork()) for config in self._configs()]
+        self.losses = Losses(self)
+        self._watch = ClusterWatch(self)
         self._client_rng = rng.fork()
         self.nemesis = ClusterNemesis(self, rng.fork())
         self.operators, self.clients = self._make_clients(rng.fork())
@@ -103,6 +107,7 @@ class SimulatedCluster:
         ]
         clients: list[Client] = [*operators[: weather.operators]]
         clients += [SendingClient(f"producer{number}", self, rng.fork()) for number in range(weather.producers)]
+        clients += [AppendingClient(f"appender{number}", self, rng.fork()) for number in range(weather.appenders)]
         clients += [ReadingClient(f"consumer{number}", self, rng.fork()) for number in range(weather.consumers)]
         clients += [AskingClient(f"asker{number}", self, rng.fork()) for number in range(weather.askers)]
         return operators, clients
@@ -164,20 +169,21 @@ class SimulatedCluster:
         while True:
             await self.pass_ms(_LOOK_EVERY_MS)
             for host in self.hosts:
-                self._watch(host)
+                self._listen_to(host)
+            self._note_unclean(self.image)
+            self._watch.look()
 
-    def _watch(self, host: SimulatedHost) -> None:
-        node = host.node
-        if node is None:
-            return
-        if node.controller is not None and host.process not in self._watched:
+    def _listen_to(self, host: SimulatedHost) -> None:
+        controller = host.node.controller if host.node is not None else None
+        if controller is not None and host.process not in self._watched:
             self._watched[host.process] = None
-            node.controller.node.machine.listen(_Listener(self, node.controller.node.machine))
-        if node.broker is not None:
-            for (topic_id, number), replica in node.broker.replicas._logs.replicas.items():
-                if isinstance(replica.role, Leading):
-                    key, epoch = (UUID(int=topic_id.int), number), replica.role.core.leader_epoch
-                    check_leader(self.history, key, epoch, host.process)
+            controller.node.machine.listen(_Listener(self, controller.node.machine))
+
+    def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None:
+        self._watch.check_committed(key, leader_epoch, end, what)
+
+    def about_to_end(self, host: SimulatedHost) -> None:
+        self._watch.look()
 
     def applied(self, index: int, records: tuple[Record, ...], image: ClusterImage) -> None:
         if index <= self._metadata_index:
@@ -186,54 +192,32 @@ class SimulatedCluster:
         for record in records:
             for line in _told(record, image):
                 self.note("metadata", index, line)
-        for key, partition in partitions_of(image):
+            if isinstance(record, TopicCreated) and self.weather.retention_bytes is not None:
+                self.history.limited_topics[UUID(int=record.topic_id.int)] = None
+        self._note_unclean(image)
+
+    def _note_unclean(self, image: ClusterImage) -> None:
+        for (topic_id, number), partition in partitions_of(image):
             if partition.unclean_epoch is not None:
-                self.history.unclean.setdefault(key, partition.unclean_epoch)
+                key = (UUID(int=topic_id.int), number)
+                if self.history.elected_uncleanly(key, partition.unclean_epoch):
+                    self.note("unclean_election", named(key), partition.unclean_epoch)
 
     # -- what the nemesis does
 
-    def pause(self, host: SimulatedHost, duration_ms: int) -> None:
-        if host.host in self._paused:
-            return
-        self.note("pause", host.process, duration_ms)
-        self._paused[host.host] = host
-        host.clock.held_until = self._loop.time() + duration_ms / 1000
-        for other in self._names:
-            if other != host.host:
-                self._cut(host.host, other, f"pause {host.host}")
-                self._cut(other, host.host, f"pause {host.host}")
-        self.call_later_ms(duration_ms, lambda: self._resume(host))
-
-    def _resume(self, host: SimulatedHost) -> None:
-        if not host.clock.is_held and self._paused.pop(host.host, None) is not None:
-            self.note("resume", host.host)
-            self._heal(f"pause {host.host}")
-
-    def resume_all(self) -> None:
-        for host in list(self._paused.values()):
-            host.clock.held_until = self._loop.time()
-            self._resume(host)
-
-    @property
-    def _names(self) -> list[str]:
-        return [*(host.host for host in self.hosts), *self.client_hosts]
+    def may_lose_power(self, host: SimulatedHost) -> bool:
+        return self.nemesis.may_lose_power(host)
 
     def cut(self, source: str, target: str) -> None:
         self.note("cut", f"{source}>{target}")
-        self._cut(source, target, "cut")
-
-    def _cut(self, source: str, target: str, reason: str) -> None:
-        self._cuts.setdefault((source, target), {})[reason] = None
+        self._cuts[source, target] = None
         self.network.cut(source, target)
 
     def heal_network(self) -> None:
         self.note("heal")
-        self._heal("cut")
-
-    def _heal(self, reason: str) -> None:
-        for (source, target), reasons in self._cuts.items():
-            if reasons.pop(reason, "") is None and not reasons:
-                self.network.heal(source, target)
+        cuts, self._cuts = self._cuts, {}
+        for source, target in cuts:
+            self.network.heal(source, target)
 
     def slow(self, one: str, other: str, slowest_ms: float) -> None:
         self.network.set_delays(one, other, Delays(self.weather.delay_ms[0], slowest_ms))

@@ -2,12 +2,19 @@
 
 from dataclasses import dataclass
 
+from lograft.broker.replica_ports import Acks
+from lograft.broker.upkeep import UpkeepTimes
 from lograft.runtime.rng import Rng
 
 WISHES = (
     "create", "create", "delete", "set_min_isr", "set_min_isr", "reassign", "reassign", "reassign", "cancel",
     "elect_preferred", "transfer", "add_partition",
 )  # fmt: skip
+
+# What is done now and then in a broker, so often that it is met in a run.
+QUICK_UPKEEP = UpkeepTimes(
+    tick_ms=500, flush_ms=300, roll_ms=2_000, watermarks_ms=1_000, checkpoint_ms=1_500, cleaning_ms=2_000
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,7 @@ class ClusterWeather:
     brokers: int = 3
     is_combined: bool = True  # the first nodes are both
     directories: int = 1  # of each broker
+    upkeep: UpkeepTimes = QUICK_UPKEEP
     duration_ms: int = 15_000
     delay_ms: tuple[float, float] = (0.3, 3.0)
     fault_every_ms: int = 1_000
@@ -25,6 +33,8 @@ class ClusterWeather:
     topics: int = 2  # at most, at a time
     partitions: int = 2  # at most, of a topic
     producers: int = 2
+    acks: tuple[Acks, ...] = (Acks.ALL,)  # that producers choose from
+    appenders: int = 0
     consumers: int = 1
     askers: int = 2
     ask_every_ms: tuple[float, float] = (5.0, 120.0)
@@ -38,48 +48,70 @@ class ClusterWeather:
     lag_ms: int = 1_500
     flush_mode: str = "fsync"
     segment_bytes: int = 4_096
+    retention_bytes: int | None = None  # of a partition
     min_isr: int | None = None  # of every topic to begin with; none: it depends
+    least_min_isr: int = 1  # what it may be set to
     unclean_probability: float = 0.0  # that a topic allows unclean elections
 
 
-# What may happen to page caches that are trusted: processes die, machines do not.
+# Processes die or stand still, the network fails.
 PROCESS_FAULTS = (
     "kill", "kill", "kill_leader", "kill_leader", "kill_all", "stop", "start", "start", "pause", "pause_leader", "cut",
     "cut", "isolate_leader", "isolate_leader", "cut_from_controllers", "slow_link", "slow_disk", "break_streams",
-    "transfer", "heal", "heal", "heal", "change_clock",
+    "transfer", "heal", "heal", "heal", "change_clock", "strand",
 )  # fmt: skip
-MACHINE_FAULTS = ("power_failure", "power_failure", "blink", "blackout", "crash_in_call", "crash_in_call")
-LOSSES = ("wipe", "wipe", "fail_sync")
+# Machines die, or their disks are full, and have all they had when they are back.
+MACHINE_FAULTS = (
+    "power_failure", "power_failure", "blink", "blackout", "crash_in_call", "crash_in_call", "fill_disk", "fail_writes",
+)  # fmt: skip
+# Something is lost.
+LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot")
 
 
 def draw_cluster_weather(rng: Rng) -> ClusterWeather:
     """From a few restarts to all at once."""
     faults = tuple(fault for fault in PROCESS_FAULTS if rng.random() < 0.7)
-    flush_mode = "os" if rng.random() < 0.15 else "fsync"
-    if flush_mode == "fsync" and rng.random() < 0.7:
+    if rng.random() < 0.7:
         faults += tuple(fault for fault in MACHINE_FAULTS if rng.random() < 0.7)
-    if rng.random() < 0.4:
+    has_losses = rng.random() < 0.4
+    if has_losses:
         faults += LOSSES
+    is_unclean = rng.random() < 0.25
     controllers, brokers, is_combined = rng.choice([(3, 3, True), (3, 3, True), (3, 4, True), (1, 3, False)])
+    duration_ms, fault_every_ms = _draw_pace(rng)
     return ClusterWeather(
         controllers=controllers,
         brokers=brokers,
         is_combined=is_combined,
         directories=rng.choice([1, 1, 2]),
-        duration_ms=rng.randint(6_000, 12_000),
+        upkeep=rng.choice([QUICK_UPKEEP, QUICK_UPKEEP, UpkeepTimes()]),
+        duration_ms=duration_ms,
         delay_ms=(0.3, rng.choice([1.0, 5.0, 30.0, 120.0])),
-        fault_every_ms=rng.choice([300, 600, 1_200]),
+        fault_every_ms=fault_every_ms,
         faults=faults or ("kill", "start"),
         topics=rng.randint(1, 2),
         partitions=rng.randint(1, 2),
         producers=rng.randint(1, 3),
+        acks=rng.choice([(Acks.ALL,), (Acks.ALL,), (Acks.ALL, Acks.LEADER), (Acks.ALL, Acks.LEADER, Acks.NONE)]),
+        appenders=rng.choice([0, 0, 1]),
         consumers=rng.randint(1, 2),
         send_every_ms=rng.choice([30.0, 100.0, 200.0]),
         records_at_once=rng.choice([1, 3, 6]),
         delivery_timeout_ms=rng.choice([1_500, 4_000, 15_000]),
         operators=rng.randint(0, 2),
         think_ms=(100.0, rng.choice([1_000.0, 4_000.0])),
+        wishes=WISHES + (("elect_unclean",) * 3 if is_unclean and rng.random() < 0.6 else ()),
         lag_ms=rng.choice([300, 1_500, 10_000]),
-        flush_mode=flush_mode,
+        flush_mode="os" if rng.random() < 0.2 else "fsync",
         segment_bytes=rng.choice([1_024, 4_096, 1 << 30]),
+        retention_bytes=rng.choice([2_048, 16_384]) if rng.random() < 0.2 else None,
+        least_min_isr=2 if has_losses else 1,
+        unclean_probability=0.7 if is_unclean else 0.0,
     )
+
+
+def _draw_pace(rng: Rng) -> tuple[int, int]:
+    """How long, and how often something happens: a storm, or trouble with time to recover in between."""
+    if rng.random() < 0.5:
+        return rng.randint(6_000, 12_000), rng.choice([300, 600, 1_200])
+    return rng.randint(12_000, 30_000), rng.choice([1_200, 2_500])

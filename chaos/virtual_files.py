@@ -165,6 +165,10 @@ class VirtualFiles:
         """
         self._failing_syncs.append(path_part)
 
+    def fail_no_sync(self) -> None:
+        """None of those that were to fail."""
+        self._failing_syncs.clear()
+
     @property
     def syncs_to_fail(self) -> int:
         """How many failures asked for with `fail_next_sync` have not come yet."""
@@ -187,6 +191,23 @@ class VirtualFiles:
         byte, bit = self._rng.randrange(len(file.content)), self._rng.randrange(8)
         file.flip_bit(byte, bit)
         return path, byte, bit
+
+    # -- what is on the disk, without any call
+
+    def used_bytes(self) -> int:
+        return self._tree.used_bytes()
+
+    def contents(self, path_part: str) -> list[tuple[str, bytes]]:
+        """Of all files whose path contains `path_part`, as programs see them."""
+        return [(path, bytes(file.content)) for path, file in self._tree.files() if path_part in path]
+
+    def byte_at(self, path: str, byte: int) -> int | None:
+        """None if there is none."""
+        try:
+            content = self._tree.file(path).content
+        except OSError:
+            return None
+        return content[byte] if byte < len(content) else None
 
     # -- what handles ask for
 

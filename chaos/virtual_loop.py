@@ -191,7 +191,7 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
         handle = self._ready.popleft()
         if handle.cancelled():
             return
-        process = process_of(handle._context)
+        process = process_of(handle._context)  # type: ignore[attr-defined]
         if process is not None and process.is_stopped:
             process.hold(handle)
             return

@@ -1,0 +1,163 @@
+"""What goes wrong with the disks of a simulated cluster: they are slow, full or failing, are lost, or rot."""
+
+from collections.abc import Callable
+from typing import Protocol
+from uuid import UUID
+
+from lograft.broker.replica import Replica
+from lograft.chaos.cluster_losses import Losses, LostDirectories, LostMemory, Rot
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.raft_schedule import Detail
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId
+from lograft.runtime.rng import Rng
+from lograft.storage.batch import iterate_batches
+from lograft.storage.errors import InvalidBatch
+from lograft.storage.names import LOG_SUFFIX, parse_numbered
+
+
+class Cluster(Protocol):
+    weather: ClusterWeather
+    hosts: list[SimulatedHost]
+    losses: Losses
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    def note(self, event: str, *details: Detail) -> None: ...
+
+
+class DiskFaults:
+    """`end` ends a host's process, in some way, and plans its next."""
+
+    def __init__(self, cluster: Cluster, rng: Rng, end: Callable[[SimulatedHost, str], None]) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._end = end
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        return {
+            "slow_disk": self._slow_disk,
+            "fill_disk": self._fill_disk,
+            "fail_writes": self._fail_writes,
+            "wipe": self._wipe,
+            "fail_sync": self._fail_sync,
+            "rot": self._rot,
+        }
+
+    def may_lose_power(self, host: SimulatedHost) -> bool:
+        """Where the page cache is trusted, that is a loss, and noted as one."""
+        if self._cluster.weather.flush_mode != "os" or not host.is_broker:
+            return True
+        broker = self._cluster.image.brokers.get(BrokerId(host.number))
+        if broker is None or not self._cluster.losses.may_lose(host.number):
+            return False
+        self._cluster.losses.add(LostMemory(BrokerId(host.number), broker.epoch))
+        return True
+
+    # -- what passes
+
+    def _slow_disk(self) -> None:
+        self._rng.choice(self._cluster.hosts).speed.slowdown = self._rng.choice([1.0, 10.0, 100.0])
+
+    def _fill_disk(self) -> None:
+        """Until the next start: by then somebody has made room."""
+        if (host := self._any_broker_up()) is not None:
+            room_bytes = self._rng.choice([0, 200, 2_000])
+            self._cluster.note("fill_disk", host.process, room_bytes)
+            host.fill_disk(room_bytes)
+
+    def _fail_writes(self) -> None:
+        """In one directory, until the next start."""
+        if (host := self._any_broker_up()) is not None:
+            directory = self._rng.choice(host.config.data_dirs)
+            self._cluster.note("fail_writes", host.process, directory)
+            host.fail_writes(directory)
+
+    def _any_broker_up(self) -> SimulatedHost | None:
+        up = [host for host in self._cluster.hosts if host.is_up and host.is_broker]
+        return self._rng.choice(up) if up else None
+
+    # -- what is lost
+
+    def _wipe(self) -> None:
+        host = self._any_expendable()
+        if host is None:
+            return
+        if host.is_up:
+            self._end(host, "kill")
+        for directory in host.config.data_dirs:
+            if self._rng.random() < 0.7:
+                self._note_lost(host, directory)
+                host.wipe(directory)
+
+    def _fail_sync(self) -> None:
+        host = self._any_expendable()
+        if host is not None and host.is_up:
+            directory = self._rng.choice(host.config.data_dirs)
+            self._cluster.note("fail_sync", host.process, directory)
+            self._note_lost(host, directory)
+            host.fail_sync(directory)
+
+    def _note_lost(self, host: SimulatedHost, directory: str) -> None:
+        identity = host.directory_id(directory)
+        if identity is not None:
+            self._cluster.losses.add(LostDirectories((identity,)))
+
+    def _any_expendable(self) -> SimulatedHost | None:
+        brokers = [host for host in self._cluster.hosts if host.is_broker]
+        host = self._rng.choice(brokers)
+        return host if self._cluster.losses.may_lose(host.number) else None
+
+    # -- what rots
+
+    def _rot(self) -> None:
+        """One bit, of what a replica has had on its disk for a while."""
+        host = self._any_broker_up()
+        if host is None or host.node is None or host.node.broker is None:
+            return
+        replicas = list(host.node.broker.replicas._logs.replicas.items())
+        if not replicas:
+            return
+        (topic_id, number), replica = self._rng.choice(replicas)
+        key = (UUID(int=topic_id.int), number)
+        if not self._cluster.losses.may_damage(host.number, key):
+            return
+        places = self._places(host, replica)
+        if places:
+            path, size_bytes = self._rng.choice(places)
+            byte, bit = self._rng.randrange(size_bytes), self._rng.randrange(8)
+            host.files.flip_bit(path, byte, bit)
+            self._cluster.note("rot", host.process, path, byte, bit)
+            rotten = host.files.byte_at(path, byte)
+            assert rotten is not None
+            self._cluster.losses.add(Rot(host, key, path, byte, bit, rotten))
+
+    def _places(self, host: SimulatedHost, replica: Replica) -> list[tuple[str, int]]:
+        """Files, and how much of each is known to be on the disk.
+
+        What is above a log's recovery point cannot be told from a write that a crash has torn, and is cut like one.
+        That is no loss while others have it; but they may all be away when this one comes back: it is left alone.
+        """
+        places = []
+        for path, content in host.files.contents(f"{replica.log.directory}/"):
+            numbered = parse_numbered(path.rpartition("/")[2])
+            is_log = numbered is not None and numbered[1] == LOG_SUFFIX
+            size_bytes = _vouched_for_bytes(content, replica.log.recovery_point) if is_log else len(content)
+            if size_bytes:
+                places.append((path, size_bytes))
+        return places
+
+
+def _vouched_for_bytes(content: bytes, recovery_point: int) -> int:
+    """How much of a segment lies below the recovery point."""
+    size_bytes = 0
+    try:
+        for position, header in iterate_batches(content):
+            if header.next_offset > recovery_point:
+                break
+            size_bytes = position + header.total_bytes
+    except InvalidBatch:
+        pass  # the last write was torn
+    return size_bytes

@@ -1,0 +1,165 @@
+"""Clients that read: by the production consumer, and by plain calls. They also ask how far a partition is committed."""
+
+import asyncio
+from uuid import UUID
+
+from lograft.broker.log_methods import READ, READ_RANGE
+from lograft.chaos.cluster_checks import check_next
+from lograft.chaos.cluster_clients import Client, Stage
+from lograft.chaos.cluster_history import PartitionKey, Read, Told
+from lograft.clients.aio_consumer import Consumer
+from lograft.clients.calling import call
+from lograft.clients.errors import LograftError
+from lograft.clients.methods import LIST_OFFSETS
+from lograft.clients.topic_partition import TopicPartition
+from lograft.proto import log_pb2 as pb
+from lograft.runtime.network import ConnectFailed, Connection, StreamError
+from lograft.storage.batch import decode_records, iterate_batches
+
+_POLL_SECONDS = 0.3
+_ASK_SECONDS = 1.0
+
+
+class ReadingClient(Client):
+    """Reads everything from the beginning, in all topics there are."""
+
+    async def _live(self, name: str) -> None:
+        stage = self.stage
+        end_us = stage.now_us + self._life_seconds() * 1_000_000
+        consumer = Consumer(
+            stage.addresses,
+            runtime=stage.client_runtime(self.name),
+            auto_offset_reset="earliest",
+            request_timeout_ms=2_000,
+            max_poll_records=self.rng.choice([1, 7, 500]),
+            fetch_buffer_bytes=self.rng.choice([500, 100_000]),
+            fetch_partition_bytes=self.rng.choice([300, 50_000]),
+        )
+        await consumer.start()
+        recorder = ReadRecorder(name, consumer, stage)
+        try:
+            while not self.is_over and stage.now_us < end_us:
+                await self._look(consumer, recorder)
+        finally:
+            await consumer.close()
+
+    async def _look(self, consumer: Consumer, recorder: "ReadRecorder") -> None:
+        wanted = [
+            TopicPartition(topic.name, number)
+            for topic in self.stage.image.topics.values()
+            for number in topic.partitions
+        ]
+        try:
+            await consumer.assign(wanted)
+            for _ in range(self.rng.randint(1, 10)):
+                await recorder.poll(_POLL_SECONDS)
+        except LograftError as error:
+            self.stage.note("read_failed", recorder.name, str(error))
+            await consumer.assign([])  # what failed is begun anew: its topic may be another one
+            recorder.latest.clear()
+            await self._pause(10, 200)
+
+
+class ReadRecorder:
+    """What one consumer is given: all of it in order, and nothing left out. `latest`: of each partition."""
+
+    def __init__(self, name: str, consumer: Consumer, stage: Stage) -> None:
+        self.name = name
+        self.latest: dict[PartitionKey, Read] = {}
+        self._consumer = consumer
+        self._stage = stage
+
+    async def poll(self, seconds: float) -> int:
+        records = await self._consumer.poll(seconds)
+        partitions = self._consumer._fetcher.partitions
+        for record in records:
+            partition = partitions[TopicPartition(record.topic, record.partition)]
+            key = (UUID(bytes=partition.topic_id), record.partition)
+            read = Read(key, self.name, record.offset, record.value, partition.leader_epoch)
+            check_next(self._stage.history, self.latest.get(key), read)
+            self.latest[key] = read
+            note_read(self._stage, read)
+        return len(records)
+
+
+def note_read(stage: Stage, read: Read) -> None:
+    stage.check_committed(read.key, read.leader_epoch, read.offset + 1, read)
+    stage.history.reads.append(read)
+
+
+class AskingClient(Client):
+    """Asks whoever is there how far a partition is committed, and reads a little, by plain calls."""
+
+    async def _live(self, name: str) -> None:
+        key = self._any_key()
+        if key is not None:
+            try:
+                async with asyncio.timeout(_ASK_SECONDS):
+                    await self._ask(key)
+            except (TimeoutError, ConnectFailed, LograftError, StreamError):
+                pass
+        await self._pause(*self.stage.weather.ask_every_ms)
+
+    async def _ask(self, key: PartitionKey) -> None:
+        address = self.rng.choice(self.stage.addresses)
+        connection = await self.stage.client_runtime(self.name).network.connect(address, 500)
+        try:
+            told = await self._ask_for_watermark(connection, key)
+            if told is not None:
+                await (self._read if self.rng.random() < 0.7 else self._read_range)(connection, told)
+        finally:
+            await connection.close()
+
+    async def _ask_for_watermark(self, connection: Connection, key: PartitionKey) -> Told | None:
+        request = pb.ListOffsetsRequest()
+        request.items.add(topic_id=key[0].bytes, partition=key[1], kind=pb.ListOffsetsRequest.LATEST)
+        asked_us = self.stage.now_us
+        [result] = (await call(connection, LIST_OFFSETS, request, pb.ListOffsetsResponse)).results
+        if result.HasField("error"):
+            return None
+        return self._told(key, result.leader_epoch, result.offset, asked_us)
+
+    async def _read(self, connection: Connection, told: Told) -> None:
+        """A few of the latest records, of the leader that was asked."""
+        key, epoch = told.key, told.leader_epoch
+        request = pb.ReadRequest(
+            topic_id=key[0].bytes,
+            partition=key[1],
+            leader_epoch=epoch,
+            offset=max(0, told.watermark - self.rng.randint(0, 5)),
+        )
+        asked_us = self.stage.now_us
+        answer = await call(connection, READ, request, pb.ReadResponse)
+        if answer.HasField("high_watermark"):
+            self._told(key, epoch, answer.high_watermark, asked_us)
+        for record in answer.records:
+            note_read(self.stage, Read(key, self.name, record.offset, record.value, epoch))
+
+    async def _read_range(self, connection: Connection, told: Told) -> None:
+        key, epoch = told.key, told.leader_epoch
+        end = self.rng.randint(0, told.watermark)
+        start = max(0, end - self.rng.choice([1, 10, 100]))
+        request = pb.ReadRangeRequest(
+            topic_id=key[0].bytes,
+            partition=key[1],
+            leader_epoch=epoch,
+            start=start,
+            end=end,
+            max_message_bytes=self.rng.choice([100, 10_000]),
+        )
+        stream = connection.open(READ_RANGE)
+        await stream.send(request.SerializeToString())
+        await stream.half_close()
+        while (message := await stream.receive()) is not None:
+            answer = pb.ReadRangeResponse.FromString(message)
+            for begin, header in iterate_batches(answer.batches):
+                batch = memoryview(answer.batches)[begin : begin + header.total_bytes]
+                for record in decode_records(batch):
+                    if start <= record.offset < end:
+                        note_read(self.stage, Read(key, self.name, record.offset, record.value, epoch))
+
+    def _told(self, key: PartitionKey, leader_epoch: int, watermark: int, asked_us: int) -> Told:
+        told = Told(key, leader_epoch, watermark, asked_us, self.stage.now_us)
+        self.stage.check_committed(key, leader_epoch, watermark, told)
+        self.stage.history.told.append(told)
+        return told

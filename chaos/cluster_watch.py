@@ -1,0 +1,179 @@
+"""What must be true at every moment of a simulated run, looked at from outside: in the metadata and in the brokers.
+
+What a leader holds to be committed is on every replica that may lead next: in the ISR, or eligible. That is what all
+promises rest on, and broken it shows here long before a client is the worse for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from lograft.broker.replica import Replica
+from lograft.broker.replica_leading import Leading
+from lograft.chaos.cluster_checks import check_leader, named, require
+from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId, Partition
+from lograft.storage.log import PartitionLog
+
+
+class Cluster(Protocol):
+    hosts: list[SimulatedHost]
+    history: ClusterHistory
+
+    @property
+    def image(self) -> ClusterImage:
+        """The latest that is committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The highest watermark that any leader of a generation was seen to have, and the epoch of the record below it: two
+    logs that have a record of the same epoch there are the same up to there."""
+
+    generation: int
+    watermark: int
+    epoch: int | None
+
+
+_NOTHING = Committed(0, 0, None)
+
+
+class ClusterWatch:
+    """`look` now and then, and whenever a process is about to end: what it had on its disk is known only then."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._history = cluster.history
+        self._committed: dict[PartitionKey, Committed] = {}
+        self._highest: dict[PartitionKey, int] = {}  # watermark that any replica ever knew
+        self._seen: list[tuple[SimulatedHost, PartitionKey, Replica]] = []
+        self._durable: dict[tuple[PartitionKey, int, UUID], int] = {}  # the most each replica ever had, by directory
+
+    def look(self) -> None:
+        self._note_highest()
+        replicas = self._seen = self._all_replicas()
+        for host, key, replica in replicas:
+            self._note_durable(key, host.number, replica)
+        for host, key, replica in replicas:
+            if isinstance(replica.role, Leading):
+                check_leader(self._history, key, replica.role.core.leader_epoch, host.process)
+                self._note_committed(key, replica.log, replica.role)
+                self._check_counted(key, host.number, replica.role)
+        self._check_in_sync()
+
+    def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None:
+        """A client was told by the leader of an epoch that all below `end` is committed: somebody must think so.
+
+        Whoever led and does not any more still knows how far it was.
+        """
+        history = self._history
+        if history.generation(key, leader_epoch) < history.last_generation(key):
+            return
+        self._note_highest()
+        highest = self._highest[key]
+        require(end <= highest, "only what is committed is told", named(key), what, f"is not below {highest}")
+
+    def _note_highest(self) -> None:
+        """Of those that were there a moment ago, too."""
+        for _, key, replica in (*self._seen, *self._all_replicas()):
+            self._highest[key] = max(self._highest.get(key, 0), replica.high_watermark)
+
+    def _all_replicas(self) -> list[tuple[SimulatedHost, PartitionKey, Replica]]:
+        return [(host, *found) for host in self._cluster.hosts for found in _replicas(host)]
+
+    # -- what is seen
+
+    def _note_durable(self, key: PartitionKey, broker_id: int, replica: Replica) -> None:
+        self._history.starts_at(key, replica.log.start_offset)
+        place = (key, broker_id, replica.identity.directory_id)
+        self._durable[place] = max(self._durable.get(place, 0), replica.log.stable_end)
+
+    def _note_committed(self, key: PartitionKey, log: PartitionLog, role: Leading) -> None:
+        known = self._committed.get(key, _NOTHING)
+        generation, watermark = self._history.generation(key, role.core.leader_epoch), role.high_watermark
+        if generation < known.generation or (generation == known.generation and watermark < known.watermark):
+            return
+        epoch = _epoch_below(log, watermark)
+        if generation == known.generation and watermark == known.watermark:
+            is_same = epoch == known.epoch or epoch is None or known.epoch is None
+            require(is_same, "committed is committed", named(key), f"below {watermark}: epoch {epoch} and", known)
+        if epoch is not None or watermark == 0:
+            self._committed[key] = Committed(generation, watermark, epoch)
+
+    # -- what must be true
+
+    def _check_counted(self, key: PartitionKey, leader_id: int, role: Leading) -> None:
+        """Whoever is in the ISR as the leader knows it has had all that is committed, in the directory that counts."""
+        core, generation = role.core, self._history.generation(key, role.core.leader_epoch)
+        if generation < self._history.last_generation(key):
+            return
+        for broker_id in core.isr.committed:
+            directory_id = core.partition.directory_of(broker_id)
+            if broker_id == leader_id or directory_id is None:
+                continue
+            had = self._durable.get((key, broker_id, directory_id), 0)
+            require(
+                had >= core.high_watermark,
+                "who counts has what is committed",
+                f"{named(key)} of leader {leader_id}@{core.leader_epoch}: committed up to {core.high_watermark},",
+                f"but {broker_id} never had more than {had} in {str(directory_id)[:4]}",
+            )
+
+    def _check_in_sync(self) -> None:
+        for topic in self._cluster.image.topics.values():
+            for number, partition in topic.partitions.items():
+                key = (UUID(int=topic.topic_id.int), number)
+                committed = self._committed.get(key)
+                if committed is not None and committed.generation == self._history.last_generation(key):
+                    self._check_members(key, partition, committed)
+
+    def _check_members(self, key: PartitionKey, partition: Partition, committed: Committed) -> None:
+        for broker_id, directory_id in members_of(partition):
+            log = self._log_of(key, broker_id, directory_id)
+            if log is None:
+                continue
+            who = f"{named(key)} on {broker_id} of {list(partition.isr)}, epoch {partition.leader_epoch}:"
+            require(
+                log.stable_end >= committed.watermark,
+                "who may lead has what is committed",
+                f"{who} ends at {log.stable_end}, and {committed}",
+            )
+            epoch = _epoch_below(log, committed.watermark)
+            require(
+                epoch is None or epoch == committed.epoch,
+                "who may lead has what is committed",
+                f"{who} has a record of epoch {epoch} below {committed}",
+            )
+
+    def _log_of(self, key: PartitionKey, broker_id: BrokerId, directory_id: UUID) -> PartitionLog | None:
+        """None: it is not there to be looked at."""
+        for host in self._cluster.hosts:
+            if host.number == broker_id:
+                for other, replica in _replicas(host):
+                    if other == key and replica.identity.directory_id == directory_id:
+                        return replica.log
+        return None
+
+
+def members_of(partition: Partition) -> Sequence[tuple[BrokerId, UUID]]:
+    """Who may lead next, each with the directory that has the data."""
+    in_sync = [(one.broker_id, one.directory_id) for one in partition.replicas if one.broker_id in partition.isr]
+    return [*in_sync, *((one.broker_id, one.directory_id) for one in partition.elr)]
+
+
+def _replicas(host: SimulatedHost) -> Iterator[tuple[PartitionKey, Replica]]:
+    """Those that are open, sound and wanted."""
+    if host.node is not None and host.node.broker is not None:
+        for (topic_id, number), replica in host.node.broker.replicas._logs.replicas.items():
+            yield (UUID(int=topic_id.int), number), replica
+
+
+def _epoch_below(log: PartitionLog, watermark: int) -> int | None:
+    """Of the last record below it; None if there is none, or it is not known any more."""
+    if not log.start_offset < watermark <= log.end_offset:
+        return None
+    return log.epochs.epoch_at(watermark - 1)
