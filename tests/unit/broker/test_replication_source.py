@@ -387,6 +387,67 @@ async def test_frames_that_are_ready_together_travel_together() -> None:
         assert all(frame.end == 2 for frame in message.frames)
 
 
+# -- small messages
+
+
+UNHURRIED = SourceLimits(FeedingLimits(hold_ms=200))
+
+
+@asynccontextmanager
+async def followed_with_one_frame_sent(size_bytes: int) -> AsyncIterator[tuple[World, ByHand]]:
+    async with world(2, UNHURRIED) as one:
+        follower = await one.follow(subscribe(1), subscribe(2, partition=1))
+        await follower.until(lambda: sum(len(response.matched) for response in follower.responses) == 2)
+        one.partitions[0].append(b"x" * size_bytes)
+        await follower.until(lambda: bool(follower.frames(1)))
+        yield one, follower
+
+
+@virtual
+async def test_what_becomes_ready_behind_a_small_message_goes_together_when_that_is_acknowledged() -> None:
+    async with followed_with_one_frame_sent(KIB) as (one, follower):
+        for _ in range(3):
+            one.partitions[0].append(b"y" * KIB)
+            one.partitions[1].append(b"z" * KIB)
+            await asyncio.sleep(0.01)
+        assert [len(partition.reads) for partition in one.partitions] == [1, 0]
+        await follower.say(acknowledgements=[acknowledgement(1, 1)])
+        async with asyncio.timeout(0.05):
+            message = await follower.next()
+        assert sorted((frame.handle, frame.start, frame.end) for frame in message.frames) == [(1, 1, 4), (2, 0, 3)]
+
+
+@virtual
+async def test_an_acknowledgement_that_does_not_come_is_waited_for_no_longer_than_a_while() -> None:
+    async with followed_with_one_frame_sent(KIB) as (one, follower):
+        one.partitions[1].append(b"z")
+        await follower.say(acknowledgements=[acknowledgement(1, 0)])  # of what was before it
+        await asyncio.sleep(0.15)
+        assert one.partitions[1].reads == []
+        async with asyncio.timeout(0.1):
+            await follower.until(lambda: bool(follower.frames(2)))
+
+
+@virtual
+async def test_nothing_waits_behind_a_large_message() -> None:
+    async with followed_with_one_frame_sent(200 * KIB) as (one, follower):
+        one.partitions[1].append(b"z")
+        async with asyncio.timeout(0.05):
+            await follower.until(lambda: bool(follower.frames(2)))
+
+
+@virtual
+async def test_nothing_waits_for_who_has_unsubscribed() -> None:
+    async with followed_with_one_frame_sent(KIB) as (one, follower):
+        one.partitions[1].append(b"z")
+        await follower.say(unsubscribe=[1])
+        async with asyncio.timeout(0.05):
+            await follower.until(lambda: bool(follower.frames(2)))
+
+
+# -- the window
+
+
 @virtual
 async def test_no_more_is_sent_than_the_window_takes_and_what_was_too_much_is_owed() -> None:
     async with world() as one:
