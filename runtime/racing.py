@@ -15,3 +15,5 @@ async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
+        # Not left to the group's end: before Python 3.13, one that fails there leaves us marked as cancelled for good.
+        await asyncio.wait(tasks)
