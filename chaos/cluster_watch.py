@@ -54,11 +54,8 @@ class ClusterWatch:
         self._durable: dict[tuple[PartitionKey, int, UUID], int] = {}  # the most each replica ever had, by directory
 
     def look(self) -> None:
-        self._note_highest()
-        replicas = self._seen = self._all_replicas()
-        for host, key, replica in replicas:
-            self._note_durable(key, host.number, replica)
-        for host, key, replica in replicas:
+        self._note_all()
+        for host, key, replica in self._seen:
             if isinstance(replica.role, Leading):
                 check_leader(self._history, key, replica.role.core.leader_epoch, host.process)
                 self._note_committed(key, replica.log, replica.role)
@@ -73,14 +70,17 @@ class ClusterWatch:
         history = self._history
         if history.generation(key, leader_epoch) < history.last_generation(key):
             return
-        self._note_highest()
+        self._note_all()
         highest = self._highest[key]
         require(end <= highest, "only what is committed is told", named(key), what, f"is not below {highest}")
 
-    def _note_highest(self) -> None:
-        """Of those that were there a moment ago, too."""
-        for _, key, replica in (*self._seen, *self._all_replicas()):
+    def _note_all(self) -> None:
+        """What replicas have, and know; those that were there a moment ago, too."""
+        now = self._all_replicas()
+        for host, key, replica in (*self._seen, *now):
             self._highest[key] = max(self._highest.get(key, 0), replica.high_watermark)
+            self._note_durable(key, host.number, replica)
+        self._seen = now
 
     def _all_replicas(self) -> list[tuple[SimulatedHost, PartitionKey, Replica]]:
         return [(host, *found) for host in self._cluster.hosts for found in _replicas(host)]
