@@ -28,9 +28,10 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import Partition, TopicId
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.batch import decode_records, iterate_batches, validate_batch
+from lograft.storage.batch import decode_records, iterate_batches
 from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.log import PartitionLog
+from lograft.storage.verifying import check_batches
 
 _FIRST_START_MS = 20_000
 _RECOVERY_MS = 60_000
@@ -262,9 +263,9 @@ async def _read_log(log: PartitionLog) -> ReplicaLog:
     start_offset = offset = log.start_offset
     while offset < log.end_offset:
         batches = await log.read(offset, _READ_BYTES)
+        check_batches(batches.buffers, log.epochs)
         data = b"".join(batches.buffers)
         for position, header in iterate_batches(data):
-            validate_batch(data, position)
             records = decode_records(memoryview(data)[position : position + header.total_bytes])
             stored += [
                 Stored(record.offset, header.leader_epoch, record.value)
