@@ -137,6 +137,12 @@ class LeaderCore:
         return self.high_watermark >= self.epoch_start
 
     @property
+    def has_the_last_copy(self) -> bool:
+        """May nobody else lead? Then what is damaged here is not to be had elsewhere, and the rest is better than
+        nothing."""
+        return not self.partition.elr and self.partition.isr == (self.broker_id,)
+
+    @property
     def lag_time_max_ms(self) -> int:
         return self._history.span_ms
 

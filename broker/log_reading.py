@@ -1,4 +1,4 @@
-"""Reading a log on a disk that may not give back what it has."""
+"""Reading a log on a disk that may not give back what it has, or not as it was."""
 
 import errno
 from collections.abc import AsyncIterator
@@ -7,20 +7,35 @@ from typing import NoReturn
 
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
-from lograft.storage.errors import CorruptLog
+from lograft.storage.epochs import EpochCache
+from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.log import PartitionLog
 from lograft.storage.reader import Batches
+from lograft.storage.verifying import check_batches
 
 # The machine's trouble, not the disk's, and it may pass.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
+# Many small batches take a while; a few large ones less than a thread takes to begin.
+_CHECKED_ASIDE_BYTES = 64 * 1024
 
-async def read_log(log: PartitionLog, start: int, max_bytes: int, bound: int | None = None) -> Batches:
-    """As `PartitionLog.read`, and fails as what is done while `reading`."""
+
+async def read_log(
+    log: PartitionLog, start: int, max_bytes: int, bound: int | None = None, *, verify: bool = False
+) -> Batches:
+    """As `PartitionLog.read`, and fails as what is done while `reading`.
+
+    With `verify`, what comes from the disk and is damaged is `CorruptLog`: for who has others that can take over.
+    Without, readers find out themselves, and have the rest.
+    """
+    is_from_disk = log.tail.find(start) is None
     try:
-        return await log.read(start, max_bytes, bound)
+        found = await log.read(start, max_bytes, bound)
     except OSError as error:
         await _fail(log, error)
+    if verify and is_from_disk:
+        await _verify(log, start, found)
+    return found
 
 
 @asynccontextmanager
@@ -43,3 +58,13 @@ async def _fail(log: PartitionLog, error: OSError) -> NoReturn:
     if log.failure is not None:
         raise log.failure from error
     await log.disk.writer.fail(log.directory, error)
+
+
+async def _verify(log: PartitionLog, start: int, found: Batches) -> None:
+    try:
+        if found.size_bytes < _CHECKED_ASIDE_BYTES:
+            check_batches(found.buffers, log.epochs)
+        else:
+            await log.disk.blocking.run_blocking(check_batches, found.buffers, EpochCache(log.epochs))
+    except InvalidBatch as error:
+        raise CorruptLog(log.directory, None, f"read from offset {start} on: {error}") from error

@@ -7,7 +7,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
 from lograft.storage.errors import InvalidBatch, InvalidTimestamp
-from lograft.storage.header import MAX_TIMESTAMP, BatchHeader
+from lograft.storage.header import MAX_TIMESTAMP, BatchHeader, check_crc
 from lograft.storage.reader import Batches
 from lograft.storage.record import Record
 
@@ -39,6 +39,7 @@ def records_of(batches: Batches, start: int, *, max_records: int, max_bytes: int
     size = 0
     for batch, header in _batches_in(batches):
         try:
+            check_crc(batch, 0, header)  # who reads plain records cannot check it
             records = decode_records(batch)
         except InvalidBatch as error:
             if found:

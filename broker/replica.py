@@ -262,9 +262,11 @@ class Replica:
 
     async def read(self, offset: int, max_bytes: int) -> Batches:
         """Only a leader's watermark is served by: a follower's may be behind what its leader told."""
-        self._leading(None)
+        role = self._leading(None)
         try:
-            return await read_log(self.log, offset, max_bytes, self.high_watermark)
+            return await read_log(
+                self.log, offset, max_bytes, self.high_watermark, verify=not role.core.has_the_last_copy
+            )
         except CorruptLog as error:
             self.found_corrupt(error)
             raise

@@ -47,7 +47,8 @@ class ReplicaFeed:
         if start >= log.end_offset:
             return None
         try:
-            found = await read_log(log, start, max_bytes)
+            # A follower checks it, too; but it could not tell that the damage is here.
+            found = await read_log(log, start, max_bytes, verify=not self._leading.core.has_the_last_copy)
         except OffsetOutOfRange:
             # It gets the answer to that when it subscribes again: to start over, with all that belongs to it.
             self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {log.start_offset} by now: subscribe anew")

@@ -64,6 +64,13 @@ class EpochCache:
                 return entry.epoch
         return None
 
+    def allows(self, epoch: int, offset: int) -> bool:
+        """May a batch of `epoch` be at `offset`? Epochs that ended before the log's start are forgotten."""
+        known = self.epoch_at(offset)
+        if known is None and self._entries:
+            return epoch <= self._entries[0].epoch
+        return epoch == known
+
     def between(self, start: int, end: int) -> list[EpochEntry]:
         """The entries whose start lies in [start, end)."""
         return [entry for entry in self._entries if start <= entry.start_offset < end]

@@ -259,10 +259,8 @@ class _Recovery:
         if not summary.next_offset <= offset <= summary.base_offset + MAX_OFFSET_SPAN:
             reason = f"offset {offset} where {summary.next_offset} is next"
             raise CorruptLog(segment.path, summary.size_bytes, reason)
-        epoch, oldest = self.epochs.epoch_at(offset), next(iter(self.epochs), None)
-        if epoch is None and oldest is not None and header.leader_epoch <= oldest.epoch:
-            return  # it begins before the log's start, where epochs are forgotten
-        if header.leader_epoch != epoch:  # epochs are durable before their batches
+        if not self.epochs.allows(header.leader_epoch, offset):  # epochs are durable before their batches
+            epoch = self.epochs.epoch_at(offset)
             reason = f"leader epoch {header.leader_epoch} at offset {offset}, which is of epoch {epoch}"
             raise CorruptLog(segment.path, summary.size_bytes, reason)
 

@@ -45,6 +45,7 @@ PURE = [
     "storage/index.py", "storage/names.py", "storage/producer_state.py", "storage/retention_plan.py",
     "storage/sealed_file.py", "storage/tail.py", "storage/columns.py", "storage/rows.py", "storage/sections.py",
     "storage/batch_cleaner.py", "storage/compaction_plan.py", "storage/key_map.py", "storage/frames.py",
+    "storage/verifying.py",
     "proto/errors.py",
     "raft/bootstrap.py", "raft/bootstrap_codec.py", "raft/codec.py", "raft/configuration.py",
     "raft/configuration_history.py", "raft/core.py", "raft/election.py", "raft/entries.py", "raft/errors.py",

@@ -281,6 +281,17 @@ def spoilt() -> bytes:
 
 
 @virtual
+async def test_a_batch_that_is_not_as_it_was_written_is_not_served() -> None:
+    node = Node()
+    orders = node.lead()
+    rotten = bytearray(batch("a"))
+    rotten[-8] ^= 1
+    orders.append(bytes(rotten))
+    error = await refused(Client(node).read())
+    assert error.code == errors_pb2.CORRUPT_BATCH
+
+
+@virtual
 async def test_a_batch_that_its_producer_spoilt_is_told_of_with_the_way_past_it() -> None:
     node = Node()
     orders = node.lead()

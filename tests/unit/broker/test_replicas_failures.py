@@ -31,9 +31,10 @@ from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
-from lograft.storage.errors import CorruptLog
+from lograft.storage.errors import BadCrc, CorruptLog
 from lograft.storage.log import PartitionLog
 from lograft.storage.names import PartitionName
+from lograft.storage.verifying import check_batches
 
 ONE, TWO, THREE = ids(1, 2, 3)
 
@@ -50,20 +51,24 @@ async def led(
     return brokers, topic, leader
 
 
-def damage(broker: TestBroker, replica: Replica) -> None:
+LENGTH, OFFSET, EPOCH, PAYLOAD = 8, 7, 15, 100  # bytes of a batch; its CRC covers the last alone
+
+
+def damage(broker: TestBroker, replica: Replica, byte: int = LENGTH) -> None:
     """The first batch of the log is not what it was, and memory does not have it any more."""
     replica.log.tail.clear()
-    broker.machine.files.flip_bit(f"{replica.log.directory}/00000000000000000000.log", 8, 1)
+    broker.machine.files.flip_bit(f"{replica.log.directory}/00000000000000000000.log", byte, 1)
 
 
 # -- damaged logs
 
 
+@pytest.mark.parametrize("byte", [LENGTH, OFFSET, EPOCH, PAYLOAD])
 @virtual
-async def test_a_leader_that_finds_its_log_damaged_serves_no_more_and_another_leads() -> None:
+async def test_a_leader_that_finds_its_log_damaged_serves_no_more_and_another_leads(byte: int) -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
-    damage(brokers[ONE], leader)
+    damage(brokers[ONE], leader, byte)
     pending = append(leader)
     with pytest.raises(CorruptLog):
         await leader.read(0, 1000)
@@ -81,8 +86,9 @@ async def test_a_leader_that_finds_its_log_damaged_serves_no_more_and_another_le
     assert await offsets(again.log) == await offsets(successor.log)
 
 
+@pytest.mark.parametrize("byte", [LENGTH, OFFSET, EPOCH, PAYLOAD])
 @virtual
-async def test_damage_found_while_a_follower_is_fed_is_found_all_the_same() -> None:
+async def test_damage_found_while_a_follower_is_fed_is_found_all_the_same(byte: int) -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
     brokers[THREE].kill()
@@ -91,11 +97,23 @@ async def test_damage_found_while_a_follower_is_fed_is_found_all_the_same() -> N
     for name in brokers[THREE].machine.files.list_directory(f"{ROOT}/d0"):
         if "." in name:
             _remove_tree(brokers[THREE], f"{ROOT}/d0/{name}")
-    damage(brokers[ONE], leader)
+    damage(brokers[ONE], leader, byte)
     await brokers[THREE].start()
     await until(lambda: isinstance(leader.role, Failed))
     await brokers[TWO].leads(topic)
     await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+@virtual
+async def test_the_last_copy_is_served_as_it_is() -> None:
+    """Who reads finds out what is damaged, and has the rest."""
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata, count=1)
+    damage(brokers[ONE], leader, PAYLOAD)
+    batches = await leader.read(0, 1000)
+    with pytest.raises(BadCrc):
+        check_batches(batches.buffers, leader.log.epochs)
+    await append(leader).outcome()
 
 
 def _remove_tree(broker: TestBroker, path: str) -> None:
