@@ -9,7 +9,7 @@ import pytest
 from support.live_cluster import LiveCluster, live_cluster
 from support.server_processes import ServerProcess, start_all, until
 from support.steady_load import SteadyLoad
-from support.stored_logs import partition_directory, stored_log
+from support.stored_logs import partition_directory
 
 from lograft import Producer, errors
 from lograft.clients.admin_types import ElectionKind
@@ -40,16 +40,6 @@ def wipe(node: ServerProcess) -> None:
     shutil.rmtree(node.data_directory)
 
 
-def check_replicas_are_the_same(cluster: LiveCluster, topic: str) -> None:
-    """Record by record, on every disk."""
-    for partition in cluster.partitions(topic):
-        assert partition.is_in_sync
-        first, *others = [stored_log(cluster.node(each), topic, partition.number) for each in partition.replicas]
-        assert first.batches
-        for other in others:
-            assert other == first
-
-
 def test_a_broker_that_comes_late_is_given_a_partition(cluster: LiveCluster) -> None:
     cluster.create("moved", [[1, 2, 3], [2, 3, 1]], segment_bytes=SEGMENT_BYTES)
     late = cluster.node(4)
@@ -62,7 +52,7 @@ def test_a_broker_that_comes_late_is_given_a_partition(cluster: LiveCluster) -> 
         load.until_stored(ENOUGH)
     load.check()
     assert cluster.partitions("moved")[0].replicas == (4, 2, 3)
-    check_replicas_are_the_same(cluster, "moved")
+    cluster.check_replicas_agree("moved")
     until(lambda: partition_directory(cluster.node(1), "moved", 0) is None, "the old one's files are gone")
 
 
@@ -79,7 +69,7 @@ def test_a_replica_whose_files_are_gone_is_made_anew(cluster: LiveCluster) -> No
         start_all([victim])
         load.until_stored(ENOUGH)
     load.check()
-    check_replicas_are_the_same(cluster, "gone")
+    cluster.check_replicas_agree("gone")
 
 
 def test_a_node_whose_disk_is_wiped_comes_back(cluster: LiveCluster) -> None:
@@ -100,7 +90,7 @@ def test_a_node_whose_disk_is_wiped_comes_back(cluster: LiveCluster) -> None:
         until(victim.is_ready, "it votes")
         load.until_stored(ENOUGH)
     load.check()
-    check_replicas_are_the_same(cluster, "wiped")
+    cluster.check_replicas_agree("wiped")
     assert {node_id for node_id, disk in voting_disks(cluster).items() if disks[node_id] != disk} == {victim.node_id}
     print(f"a disk was wiped: writes paused for {load.longest_pause_ms} ms")
 
@@ -136,7 +126,7 @@ def test_who_lost_records_leads_nothing_of_which_another_has_more(
         cluster.until_in_sync(topic)
         load.until_stored(ENOUGH)
     load.check()
-    check_replicas_are_the_same(cluster, topic)
+    cluster.check_replicas_agree(topic)
 
 
 def has_noted(node: ServerProcess, topic: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.server_processes import ServerProcess, servers, start_all, until
+from support.stored_logs import stored_log
 
 from lograft import Admin
 from lograft.clients.admin_types import PartitionDescription
@@ -54,6 +55,18 @@ class LiveCluster:
 
     def until_in_sync(self, topic: str) -> None:
         until(lambda: all(one.is_in_sync for one in self.partitions(topic)), f"{topic} is in sync")
+
+    def check_replicas_agree(self, topic: str) -> None:
+        """Every replica comes to be in sync, and has the same on its disk, record by record. For when all that was sent
+        was stored."""
+        self.until_in_sync(topic)
+        for partition in self.partitions(topic):
+            first, *others = [stored_log(self.node(each), topic, partition.number) for each in partition.replicas]
+            assert first.batches
+            for broker_id, other in zip(partition.replicas[1:], others, strict=True):
+                whose = f"{topic}-{partition.number} of node {broker_id}, compared with that of {partition.replicas[0]}"
+                assert other.epochs == first.epochs, f"{whose}: {other.epochs} instead of {first.epochs}"
+                assert other.batches == first.batches, f"{whose}, has other batches"
 
 
 def bootstrap_of(nodes: Sequence[ServerProcess]) -> str:
