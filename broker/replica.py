@@ -315,7 +315,7 @@ class Replica:
 
     async def reconfigure(self, config: LogConfig) -> None:
         """From now on, or as soon as the log is free for it."""
-        if config != self.log.config and not isinstance(self.role, Failed):
+        if config != self.log.config:
             async with self.operations.exclusively():
                 if not isinstance(self.role, Failed):
                     await self.log.reconfigure(config)

@@ -179,10 +179,8 @@ class Leading:
                 self._propose_if_incomplete()
                 return feed
             case TruncateTo():
-                core.unsubscribed(subscription, now_ms)
                 return answer
             case Reset(start_offset=start_offset, epochs=epochs):
-                core.unsubscribed(subscription, now_ms)
                 return ResetTo(start_offset, epochs, await self._producers_at(start_offset))
 
     async def _producers_at(self, offset: int) -> bytes:

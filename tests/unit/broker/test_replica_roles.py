@@ -542,6 +542,41 @@ async def test_an_end_that_is_not_durable_yet_is_not_told() -> None:
 
 
 @virtual
+async def test_an_end_that_is_about_to_be_cut_is_not_told() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    await append(leader).outcome()
+    for follower in (TWO, THREE):
+        brokers[follower].sink.stop()
+    append(leader, 2)
+    await leader.log.wait_stable(3)
+    metadata.fence(1)
+    brokers[ONE].machine.speed.slowdown = 200
+    await until(lambda: leader.log.is_exclusive)
+    metadata.put(topic, next_leader(metadata.partition(topic), None, isr=()))
+    while not leader.operations.is_idle:
+        assert list(brokers[ONE].manager.log_ends()) == []
+        await asyncio.sleep(0.001)
+    assert len(list(brokers[ONE].manager.log_ends())) == 1
+
+
+@virtual
+async def test_the_end_of_a_log_in_another_directory_than_the_metadatas_is_not_told() -> None:
+    """It may be one that was only just begun there."""
+    metadata = Metadata()
+    peers: dict[BrokerId, TestBroker] = {}
+    broker = await TestBroker(1, metadata, peers, disks=2).start()
+    topic = metadata.create("orders", place(metadata, 1))
+    await broker.leads(topic)
+    await broker.stop()
+    broker.paths = broker.paths[1:]
+    await broker.start()
+    await broker.opened(topic)
+    assert metadata.partition(topic).leader is None
+    assert list(broker.manager.log_ends()) == []
+
+
+@virtual
 async def test_after_an_unclean_election_committed_records_are_cut_and_the_watermark_goes_back_first() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata, 2, min_insync_replicas="1")

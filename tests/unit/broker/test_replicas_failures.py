@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from uuid import UUID
@@ -27,7 +28,7 @@ from lograft.metadata.broker_states import unfence
 from lograft.metadata.elect_leaders import elect_unclean_leaders
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
+from lograft.metadata.partition import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
@@ -308,6 +309,35 @@ async def test_a_damaged_replica_that_was_let_in_again_is_reported_again() -> No
     assert leader.high_watermark == 20
 
 
+@virtual
+async def test_a_damaged_replica_that_is_to_lead_is_not_made_anew_for_that() -> None:
+    """It was let in again by what it had before, and then elected: what it is to lead with is on others."""
+    metadata = Metadata()
+    brokers, topic, _ = await led(metadata)
+    follower, view = brokers[THREE].replica(topic), brokers[THREE].view
+    before = metadata.partition(topic)
+    for follower_id in (ONE, TWO):
+        brokers[follower_id].view.hold()
+    view.hold()
+    follower.found_corrupt(CorruptLog(follower.log.directory, 0, "a test says so"))
+    await until(lambda: THREE not in metadata.partition(topic).isr)
+    now = metadata.partition(topic)
+    epoch, leader_epoch = PartitionEpoch(now.partition_epoch + 1), LeaderEpoch(now.leader_epoch + 1)
+    metadata.put(topic, replace(before, leader=THREE, leader_epoch=leader_epoch, partition_epoch=epoch))
+    reported = asyncio.Event()
+    view.report = reported.wait
+    view.release()
+    await until(lambda: len(view.reports) == 2)
+    await asyncio.sleep(5)
+    assert not brokers[THREE].has(topic)
+    assert _has_records(brokers[THREE], follower)
+    for follower_id in (ONE, TWO):
+        brokers[follower_id].view.release()
+    reported.set()
+    again = await brokers[THREE].follows(topic)
+    await until(lambda: again.log_end == 20 and metadata.partition(topic).isr == ids(1, 2, 3))
+
+
 # -- failed disks
 
 
@@ -367,6 +397,43 @@ async def test_a_log_that_was_being_opened_when_its_disk_failed_is_made_on_anoth
     opening.set()
     replica = await brokers[ONE].opened(other)
     assert replica.identity.directory_id == brokers[ONE].directories[1].identity
+
+
+@virtual
+async def test_nothing_is_begun_elsewhere_before_the_controller_knows_of_a_failed_disk() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, disks=2)
+    reported = asyncio.Event()
+    brokers[ONE].view.report = reported.wait
+    brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
+    append(leader)
+    await until(lambda: isinstance(leader.role, Failed))
+    metadata.configure(topic, "retention.ms", "-1")
+    await asyncio.sleep(5)
+    assert not brokers[ONE].has(topic)
+    assert metadata.partition(topic).leader == ONE
+    reported.set()
+    await brokers[ONE].follows(topic)
+
+
+@virtual
+async def test_a_disk_that_fails_before_anybody_has_the_log_it_opened_is_a_failed_disk() -> None:
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 2, disks=2)
+    directory = brokers[TWO].directories[0]
+    open_partition = directory.open_partition
+
+    async def and_fail(name: PartitionName, config: LogConfig) -> PartitionLog:
+        log = await open_partition(name, config)
+        with suppress(DiskFailed):
+            await directory.disk.writer.fail(directory.path, OSError(errno.EIO, "a test says so"))
+        return log
+
+    directory.open_partition = and_fail  # type: ignore[method-assign]
+    topic = metadata.create("orders", place(metadata, 1, 2))
+    replica = await brokers[TWO].follows(topic)
+    assert replica.identity.directory_id == brokers[TWO].directories[1].identity
+    await until(lambda: metadata.partition(topic).directory_of(TWO) == replica.identity.directory_id)
 
 
 @virtual
