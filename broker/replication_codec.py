@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from uuid import UUID
 
 from google.protobuf.message import DecodeError
@@ -14,6 +15,7 @@ from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Parti
 from lograft.proto import replication_pb2 as pb
 from lograft.storage.epochs import EpochEntry
 from lograft.storage.frames import Frame
+from lograft.storage.producer_state import ProducerState
 
 REPLICATE = "/lograft.internal.v1.Replication/Replicate"
 
@@ -110,10 +112,30 @@ def reset_message(handle: int, order: ResetTo) -> pb.ReplicaReset:
 
 
 def read_reset(message: pb.ReplicaReset) -> ResetTo:
-    return ResetTo(message.log_start, tuple(_read_epochs(message.epochs)), message.producers)
+    """All of it is checked: a log that starts over has nothing else to go by."""
+    start, epochs, producers = message.log_start, tuple(_read_epochs(message.epochs)), message.producers
+    is_rising = all(
+        one.epoch < next_.epoch and one.start_offset <= next_.start_offset for one, next_ in pairwise(epochs)
+    )
+    if start < 0 or not is_rising or any(entry.start_offset > start for entry in epochs):
+        raise ReplicationCodecError(f"a log that starts at {start} with the epochs {epochs}")
+    try:
+        ProducerState.decode(producers, now_ms=0)
+    except ValueError as error:
+        raise ReplicationCodecError(f"a log that starts with unknown producers: {error}") from None
+    return ResetTo(start, epochs, producers)
+
+
+def _may_start_at(start: int, epochs: Sequence[EpochEntry]) -> bool:
+    for before, after in pairwise(epochs):
+        if before.epoch >= after.epoch or before.start_offset > after.start_offset:
+            return False
+    return not epochs or epochs[-1].start_offset <= start
 
 
 def read_truncate(message: pb.ReplicaTruncate) -> TruncateTo:
+    if message.end_offset < 0:
+        raise ReplicationCodecError(f"a log whose epoch {message.epoch} ends at {message.end_offset}")
     return TruncateTo(message.epoch, message.end_offset)
 
 

@@ -1,5 +1,7 @@
 """What replicas say to each other: there and back."""
 
+import struct
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,6 +14,7 @@ from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_codec import (
     ReplicationCodecError,
     acknowledgement_message,
+    epoch_messages,
     read_acknowledgement,
     read_frame,
     read_request,
@@ -30,6 +33,7 @@ from lograft.storage.epochs import EpochEntry
 from lograft.storage.frames import Frame
 
 MIB = 1024 * 1024
+PRODUCER = struct.pack(">qhBiiqq", 7, 0, 1, 0, 4, 100, 104)
 offsets = st.integers(0, 2**63 - 1)
 epochs = st.integers(0, 2**31 - 1)
 handles = st.integers(1, 2**63)
@@ -81,10 +85,12 @@ def test_a_frame_arrives_as_it_was_sent(
     assert read_frame(frame) == Frame(start, end, b"".join(buffers), begun)
 
 
-@given(handles, offsets, entries, st.binary(max_size=50), epochs)
+@given(handles, offsets, st.none() | epochs, st.integers(0, 2), epochs)
 def test_answers_arrive_as_they_were_sent(
-    handle: int, offset: int, begun: list[EpochEntry], producers: bytes, epoch: int
+    handle: int, offset: int, last_epoch: int | None, producer_count: int, epoch: int
 ) -> None:
+    begun = [] if last_epoch is None else [EpochEntry(last_epoch, offset)]
+    producers = PRODUCER * producer_count
     outbox = ReplicationOutbox()
     outbox.matched(handle, offset, 3, 2)
     outbox.truncate(handle, TruncateTo(epoch, offset))
@@ -112,6 +118,29 @@ def test_a_message_is_not_larger_than_one_may_be() -> None:
     messages = [read_response(message) for message in outbox.take()]
     assert [[frame.handle for frame in message.frames] for message in messages] == [[0, 1], [2], [3, 4]]
     assert (outbox.size_bytes, outbox.frame_count, list(outbox.take())) == (0, 0, [])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"log_start": -1},
+        {"epochs": [EpochEntry(3, 5), EpochEntry(3, 5)]},
+        {"epochs": [EpochEntry(3, 5), EpochEntry(4, 4)]},
+        {"epochs": [EpochEntry(3, 6)]},
+        {"producers": PRODUCER[:-1]},
+    ],
+    ids=["start", "doubled", "falling", "later", "producers"],
+)
+def test_a_log_that_cannot_start_over_so_is_an_error(changes: dict[str, Any]) -> None:
+    fields = {"log_start": 5, "epochs": [EpochEntry(3, 5)], "producers": PRODUCER} | changes
+    message = pb.ReplicaReset(**{**fields, "epochs": epoch_messages(fields["epochs"])})
+    with pytest.raises(ReplicationCodecError):
+        read_reset(message)
+
+
+def test_a_log_is_not_cut_below_its_beginning() -> None:
+    with pytest.raises(ReplicationCodecError):
+        read_truncate(pb.ReplicaTruncate(handle=1, epoch=3, end_offset=-1))
 
 
 @given(st.binary(max_size=60))

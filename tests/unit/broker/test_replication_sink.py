@@ -9,6 +9,7 @@ import pytest
 from support.fake_controllers import until
 from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, DIRECTORY, FOLLOWER, TOPIC, FollowersPartition, led_by
+from support.virtual_log import make_batch
 
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_codec import REPLICATE
@@ -22,6 +23,8 @@ from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import Stream
 from lograft.runtime.rng import Rng
 from lograft.storage.epochs import EpochEntry
+from lograft.storage.header import parse_header
+from lograft.storage.producer_state import ProducerState
 
 WINDOW = 1_000_000
 
@@ -254,12 +257,14 @@ async def test_a_log_starts_over_as_told() -> None:
         followed.has_log(9, (1, 0))
         one.sink.follow(followed)
         handle = await one.handle_of()
+        known = ProducerState()
+        known.update(parse_header(make_batch(producer_id=7, producer_epoch=0, base_sequence=0)), now_ms=0)
         reset = pb.ReplicaReset(
-            handle=handle, log_start=50, epochs=[pb.ReplicaEpoch(epoch=6, start_offset=50)], producers=b"known"
+            handle=handle, log_start=50, epochs=[pb.ReplicaEpoch(epoch=6, start_offset=50)], producers=known.encode()
         )
         await one.leader.say(reset=[reset])
         await one.handle_of(count=2)
-        assert followed.orders == [ResetTo(50, (EpochEntry(6, 50),), b"known")]
+        assert followed.orders == [ResetTo(50, (EpochEntry(6, 50),), known.encode())]
         assert (one.leader.subscribes()[1].end_offset, one.leader.subscribes()[1].last_epoch) == (50, 6)
 
 
