@@ -16,7 +16,6 @@ from lograft.broker.failure_reports import FailureReports
 from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
-from lograft.broker.topic_log_config import tail_bytes_among
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerId, Partition
 from lograft.runtime.logging import get_logger
@@ -203,8 +202,7 @@ class HostedLogs:
         config = self._image.log_config_of(key)
         if config is self._configured.get(key):
             return False  # most of the time
-        # How much is kept in memory was decided when it was opened.
-        if replace(config, tail_bytes=replica.log_config.tail_bytes) != replica.log_config:
+        if config != replica.log_config:
             return True
         self._configured[key] = config
         return False
@@ -220,7 +218,7 @@ class HostedLogs:
             directory = self._directories.choose(name, assignment.partition.directory_of(self._image.broker_id))
             if directory is None:
                 return
-            config = replace(self._image.log_config_of(key), tail_bytes=tail_bytes_among(len(self._states) + 1))
+            config = self._image.log_config_of(key)
             directory.names[name] = None
             try:
                 directory.check_not_missing(name)
@@ -243,9 +241,8 @@ class HostedLogs:
         self.look_at(key)
 
     async def _reconfigure(self, key: PartitionKey, state: Open) -> None:
-        config = replace(self._image.log_config_of(key), tail_bytes=state.replica.log_config.tail_bytes)
         with self._noting_failure(state.directory):
-            await state.replica.reconfigure(config)
+            await state.replica.reconfigure(self._image.log_config_of(key))
             log.info("log_reconfigured", partition=str(state.name))
 
     async def _remove(self, key: PartitionKey, state: State) -> None:

@@ -12,8 +12,8 @@ _SMALLEST_TAIL_BYTES = 256 * 1024
 _ALL_TAILS_BYTES = 256 * 1024 * 1024
 
 
-def log_config_of(image: ClusterImage, topic_id: TopicId, tail_bytes: int = _LARGEST_TAIL_BYTES) -> LogConfig:
-    """The settings in force for the topic, which is there. `tail_bytes`: of the newest batches kept in memory."""
+def log_config_of(image: ClusterImage, topic_id: TopicId) -> LogConfig:
+    """The settings in force for the topic, which is there."""
     policies = _text(image, topic_id, "cleanup.policy").split(",")
     return LogConfig(
         segment_bytes=_whole(image, topic_id, "segment.bytes"),
@@ -32,7 +32,7 @@ def log_config_of(image: ClusterImage, topic_id: TopicId, tail_bytes: int = _LAR
         flush_mode=FlushMode(_text(image, topic_id, "flush.mode")),
         flush_messages=_unless_endless(_whole(image, topic_id, "flush.messages")),
         flush_ms=_unless_endless(_whole(image, topic_id, "flush.ms")),
-        tail_bytes=tail_bytes,
+        tail_bytes=_LARGEST_TAIL_BYTES,
     )
 
 

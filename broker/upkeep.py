@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
+from lograft.broker.topic_log_config import tail_bytes_among
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
 from lograft.runtime.writer import DiskFailed
@@ -20,8 +21,8 @@ log_events = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UpkeepTimes:
-    """How often. `tick_ms`: followers that lag are noticed. `flush_ms`: how exactly the topics' `flush.ms` is kept.
-    `checkpoint_ms`: what recovery need not read again is noted."""
+    """How often. `tick_ms`: followers that lag are noticed, and logs get their share of memory. `flush_ms`: how exactly
+    the topics' `flush.ms` is kept. `checkpoint_ms`: what recovery need not read again is noted."""
 
     tick_ms: int = 2000
     flush_ms: int = 500
@@ -77,8 +78,10 @@ class Upkeep:
 
     async def _tick(self) -> None:
         replicas = list(self._replicas())
+        tail_bytes = tail_bytes_among(len(replicas))
         for replica in replicas:
             replica.propose()
+            replica.log.keep_in_memory(tail_bytes)
         self._flushed = [replica for replica in replicas if replica.log.config.asks_for_flushes]
 
     async def _roll(self) -> None:

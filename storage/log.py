@@ -453,6 +453,12 @@ class PartitionLog:
         self.config = config
         self.tail.limit_bytes = config.tail_bytes
 
+    def keep_in_memory(self, tail_bytes: int) -> None:
+        """So many of the newest batches from now on, whatever the configuration says."""
+        if tail_bytes != self.tail.limit_bytes:
+            self.tail.limit_bytes = tail_bytes
+            self.tail.evict(self._durability.written_end)
+
     # -- told by the writer
 
     def on_progress(self, file: AppendFile) -> None:

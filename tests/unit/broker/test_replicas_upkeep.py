@@ -75,6 +75,23 @@ async def test_expired_segments_go_at_leader_and_follower_but_nothing_above_the_
 
 
 @virtual
+async def test_what_logs_keep_in_memory_is_bounded_for_all_of_them_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lograft.broker.topic_log_config._ALL_TAILS_BYTES", 8 << 20)
+    metadata = Metadata()
+    brokers, _, first = await led(metadata)
+    for _ in range(20):
+        await append(first, value=bytes(100_000)).outcome()
+    assert first.log.tail.find(0) is not None
+    topic = metadata.create("others", *(place(metadata, 1) for _ in range(7)))
+    others = [await brokers[ONE].leads(topic, number) for number in range(7)]
+    await until(lambda: all(one.log.tail.limit_bytes == 1 << 20 for one in (first, *others)))
+    assert first.log.tail.find(0) is None, "though nothing is appended there any more"
+    assert first.log.tail.find(19) is not None
+    metadata.carry_out(delete_topic(metadata.image, topic))
+    await until(lambda: first.log.tail.limit_bytes == 4 << 20)
+
+
+@virtual
 async def test_segments_expire_while_another_log_takes_long_to_be_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     async def without_end(log: PartitionLog, *arguments: int) -> None:
         if log.config.cleanup_compact:
