@@ -9,15 +9,16 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from lograft.broker.failure_reports import FailureReports
 from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
-from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
+from lograft.broker.replica_world import ReplicaIdentity, ReplicaWorld
+from lograft.broker.wanted_partitions import WantedPartitions
 from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.partition import Partition
 from lograft.runtime.logging import get_logger
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
@@ -61,29 +62,7 @@ class Lost:
 
 State: TypeAlias = Open | Corrupt | Lost
 
-
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
-
-
-class HostingImage(Protocol):
-    """What the image wants of this broker, as it is now."""
-
-    broker_id: BrokerId
-
-    def wanted(self, key: PartitionKey) -> Assignment | None:
-        """None: this broker has no replica, or may not act on the image."""
-        ...
-
-    def name_of(self, key: PartitionKey) -> PartitionName:
-        """Of a partition that is wanted."""
-        ...
-
-    def log_config_of(self, key: PartitionKey) -> LogConfig:
-        """Of a partition that is wanted."""
-        ...
-
-    @property
-    def may_act(self) -> bool: ...
 
 
 class HostedLogs:
@@ -91,7 +70,7 @@ class HostedLogs:
 
     def __init__(
         self,
-        image: HostingImage,
+        image: WantedPartitions,
         directories: LogDirectories,
         world: ReplicaWorld,
         spawn: Spawn,
@@ -270,6 +249,7 @@ class HostedLogs:
         with self._noting_failure(state.directory):
             await self._close(state)
         self._states.pop(key, None)
+        self._configured.pop(key, None)
 
     async def _close(self, state: State) -> None:
         replica = state.replica

@@ -48,6 +48,7 @@ class WantedPartitions:
         return broker is not None and broker.epoch == self._epoch
 
     def wanted(self, key: PartitionKey) -> Assignment | None:
+        """None: this broker has no replica, or may not act on the image."""
         image = self._image()
         partition = image.partition(*key)
         if partition is None or partition.directory_of(self.broker_id) is None or not self.may_act:
@@ -57,9 +58,11 @@ class WantedPartitions:
         )
 
     def name_of(self, key: PartitionKey) -> PartitionName:
+        """Of a partition that is wanted."""
         return PartitionName(self._image().topics[key[0]].name, key[1], key[0])
 
     def log_config_of(self, key: PartitionKey) -> LogConfig:
+        """Of a partition that is wanted."""
         topic_id = key[0]
         if topic_id not in self._configs:
             self._configs[topic_id] = log_config_of(self._image(), topic_id)
