@@ -15,10 +15,12 @@ from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_offset, epoch_given, not_readable
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.calling import invalid
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.request_checks import check_item_count
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.logging import get_logger
-from lograft.runtime.network import Handler, Stream
+from lograft.runtime.network import Handler, Stream, StreamError
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.reader import Batches
@@ -124,11 +126,18 @@ class _Conversation:
     def _read(self, data: bytes) -> pb.FetchRequest:
         try:
             request = pb.FetchRequest.FromString(data)
+            # All of it is done at once: more than that would hold up everybody else.
+            check_item_count(len(request.add) + len(request.remove) + len(request.seek), "partitions")
         except DecodeError as error:
-            log.info("fetch_refused", client_id=self._client_id, peer=self._stream.peer, reason=str(error))
-            raise invalid(f"not a FetchRequest: {error}") from None
+            raise self._unreadable(f"not a FetchRequest: {error}") from None
+        except ControllerError as error:
+            raise self._unreadable(error.message) from None
         self._client_id = self._client_id or request.client_id
         return request
+
+    def _unreadable(self, reason: str) -> StreamError:
+        log.info("fetch_refused", client_id=self._client_id, peer=self._stream.peer, reason=reason)
+        return invalid(reason)
 
     def _add(self, add: pb.FetchRequest.Add) -> None:
         try:

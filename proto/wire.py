@@ -13,6 +13,9 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 _MAX_VARINT_BYTES = 10
 
+MAX_FIELDS = 50_000
+"""More than any message of ours has. They are looked at one by one: millions would take longer than anybody waits."""
+
 
 class WireError(ValueError):
     """Bytes that are no message."""
@@ -69,12 +72,15 @@ def _fields_of(message: memoryview) -> Iterator[tuple[int, int, int, int, int]]:
 def cut_out(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
     """The message without its fields of bytes (or messages) that have this number, and their contents, in place.
 
-    `WireError` if it is malformed. A message is what its fields are, so the rest can be read by the generated code.
+    `WireError` if it is malformed, or has too many fields. A message is what its fields are, so the rest can be read by
+    the generated code.
     """
     kept: list[memoryview] = []
     contents: list[memoryview] = []
     kept_from = 0
-    for field, kind, begin, start, end in _fields_of(message):
+    for count, (field, kind, begin, start, end) in enumerate(_fields_of(message)):
+        if count == MAX_FIELDS:
+            raise WireError(f"more than {MAX_FIELDS} fields")
         if field == number and kind == _LENGTH_DELIMITED:
             kept.append(message[kept_from:begin])
             contents.append(message[start:end])

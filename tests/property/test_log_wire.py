@@ -10,7 +10,7 @@ from support.served_replicas import FakeReplica
 from lograft.broker.fetch_outbox import FetchOutbox
 from lograft.broker.produce_requests import UnreadableMessage, read_produce
 from lograft.proto import log_pb2 as pb
-from lograft.proto.wire import WireError, cut_out, field_head, message_field, varint
+from lograft.proto.wire import MAX_FIELDS, WireError, cut_out, field_head, message_field, varint
 from lograft.storage.reader import Batches
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -119,3 +119,10 @@ def test_a_message_field_is_cut_out_again(small: bytes, content: list[bytes]) ->
 def test_what_is_no_message_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         cut_out(memoryview(data), 2)
+
+
+def test_a_message_of_millions_of_fields_is_not_taken_apart() -> None:
+    fields = b"\xa0\x06\x05" * (MAX_FIELDS - 1)
+    assert cut_out(memoryview(fields + b"\x12\x01a"), 2) == (fields, [b"a"])
+    with pytest.raises(WireError, match="more than"):
+        cut_out(memoryview(fields + b"\x12\x01a\x12\x01b"), 2)

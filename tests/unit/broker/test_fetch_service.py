@@ -461,6 +461,28 @@ async def test_a_message_that_cannot_be_read_ends_the_stream_and_not_the_node() 
 # -- the stream
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"add": [pb.FetchRequest.Add(handle=1)] * 10_001},
+        {"remove": [1] * 10_001},
+        {"seek": [pb.FetchRequest.Seek(handle=1)] * 10_001},
+    ],
+)
+def test_a_message_about_too_many_partitions_ends_the_stream(fields: dict[str, Any]) -> None:
+    @virtual
+    async def run() -> None:
+        node = Node()
+        talk = await fetching(node)
+        await talk.say(pb.FetchRequest(**fields))
+        error = detail_in(await talk.fails())
+        assert error.code == errors_pb2.INVALID_REQUEST
+        assert "10001 partitions are too many" in error.message
+        assert not node.panics
+
+    run()
+
+
 @virtual
 async def test_something_is_said_every_half_second() -> None:
     node = Node()
