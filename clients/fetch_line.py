@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
@@ -23,6 +24,7 @@ log = get_logger(__name__)
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
+_MOST_AT_ONCE = 5000  # partitions in one request: brokers take no more than twice that
 
 _DATA = pb.FetchResponse.DATA_FIELD_NUMBER
 _BATCHES = pb.FetchResponse.Data.BATCHES_FIELD_NUMBER
@@ -160,11 +162,12 @@ class FetchLine:
         self._credit.stream_started()
         client_id = self._settings.client_id
         while True:
-            request = pb.FetchRequest(remove=self._to_remove, credit_bytes=self._credit.grant(), client_id=client_id)
-            self._to_remove.clear()
-            for subscription in self._to_add.values():
-                self._add(request, subscription)
-            self._to_add.clear()
+            request = pb.FetchRequest(
+                remove=self._to_remove[:_MOST_AT_ONCE], credit_bytes=self._credit.grant(), client_id=client_id
+            )
+            del self._to_remove[:_MOST_AT_ONCE]
+            for handle in list(islice(self._to_add, _MOST_AT_ONCE - len(request.remove))):
+                self._add(request, self._to_add.pop(handle))
             client_id = ""
             if request.ByteSize():
                 await stream.send(request.SerializeToString())

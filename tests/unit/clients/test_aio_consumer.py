@@ -9,7 +9,7 @@ import pytest
 from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
-from lograft.clients import errors
+from lograft.clients import errors, fetch_line
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.consumer_options import ConsumerKeywords
 from lograft.clients.methods import FETCH
@@ -415,6 +415,24 @@ async def test_a_seek_counts_even_while_the_beginning_is_being_looked_for() -> N
             await asyncio.sleep(delay_ms / 1000)
             await consumer.seek_to_end()
             assert await consumer.position(ORDERS_0) == 10
+
+
+@virtual
+async def test_many_partitions_are_asked_for_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_line, "_MOST_AT_ONCE", 4)
+    async with consuming((1,) * 10) as (cluster, consumer):
+        names = [TopicPartition("orders", number) for number in range(10)]
+        await consumer.assign(names)
+        for name in names:
+            await consumer.seek(name, 0)
+            store(cluster, name.partition, 0, 1)
+        assert len(await poll_values(consumer, 10)) == 10
+        await consumer.assign(names[:1])
+        store(cluster, 0, 1, 2)
+        assert await poll_values(consumer, 1) == [b"1"]
+        fetches = cluster.brokers[1].fetches
+        assert sum(len(request.remove) for request in fetches) == 9
+        assert max(len(request.add) + len(request.remove) for request in fetches) == 4
 
 
 # -- when things go wrong
