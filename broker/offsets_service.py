@@ -51,6 +51,7 @@ class OffsetsService:
             except SERVICE_ERRORS as error:
                 result.Clear()
                 result.error.CopyFrom(self._logs.detail(error))
+            await asyncio.sleep(0)  # a search takes a while even where it need not wait, and there may be thousands
 
     async def _answer(self, item: pb.ListOffsetsRequest.Item, result: pb.ListOffsetsResponse.Result) -> None:
         kind = _KINDS.get(item.kind)

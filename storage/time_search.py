@@ -1,5 +1,6 @@
 """Finding records by their timestamps."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -122,6 +123,7 @@ async def _batches(log: SearchableLog, start: int, bound: int) -> AsyncGenerator
                 if header.record_count > 0:
                     yield header, buffer[position : position + header.total_bytes]
         start = found.next_offset
+        await asyncio.sleep(0)  # what is in memory was read without waiting: now it is others' turn
 
 
 def _first_in(batch: Buffer, start: int, bound: int, matches: Callable[[int], bool]) -> FoundTime | None:

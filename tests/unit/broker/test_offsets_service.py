@@ -133,6 +133,25 @@ async def test_only_a_few_searches_go_on_at_once_and_all_are_answered() -> None:
 
 
 @virtual
+async def test_many_searches_that_need_not_wait_for_the_disk_let_others_have_their_turn() -> None:
+    node = Node()
+    orders = filled(node)
+    searches = 0
+    turns: list[int] = []  # after how many searches others had theirs
+
+    async def offsets(spec: OffsetSpec) -> FoundOffset:
+        nonlocal searches
+        searches += 1
+        if searches == 1:
+            asyncio.get_running_loop().call_soon(lambda: turns.append(searches))
+        return FoundOffset(7)
+
+    orders.offsets = offsets  # type: ignore[method-assign]
+    assert len(await ask(node, *[item(Kind.AT_TIME)] * 800)) == 800
+    assert turns[0] <= 10
+
+
+@virtual
 async def test_nothing_asked_is_nothing_answered_and_too_much_is_refused() -> None:
     node = Node()
     assert await ask(node) == []

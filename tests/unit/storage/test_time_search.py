@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from support.virtual_log import Machine, admitted, append, virtual
 
 from lograft.chaos.virtual_loop import run_virtual
+from lograft.storage import time_search
 from lograft.storage.batch import encode_batch
 from lograft.storage.compaction import compact
 from lograft.storage.config import LogConfig
 from lograft.storage.log import PartitionLog
+from lograft.storage.reader import Batches
 from lograft.storage.time_search import FoundTime
 
 CONFIG = LogConfig(tail_bytes=0, segment_bytes=500, index_interval_bytes=150)
@@ -63,6 +65,27 @@ def test_what_is_found_is_what_a_list_has(batches: list[list[int]], cut: float, 
         assert await log.greatest_timestamp(bound) == greatest(times, log.start_offset, bound)
 
     run_virtual(main)
+
+
+@virtual
+async def test_a_search_through_memory_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_search, "READ_BYTES", 1)
+    config = dataclasses.replace(CONFIG, tail_bytes=1_000_000, segment_bytes=1_000_000)
+    log = await filled(Machine(), [[number] for number in range(100)], config)
+    read = log.read
+    reads = 0
+    turns: list[int] = []
+
+    async def counted(start: int, max_bytes: int, bound: int | None = None) -> Batches:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            asyncio.get_running_loop().call_soon(lambda: turns.append(reads))
+        return await read(start, max_bytes, bound)
+
+    monkeypatch.setattr(log, "read", counted)
+    assert await log.greatest_timestamp(99) == FoundTime(98, 98)
+    assert (reads, turns) == (99, [1])
 
 
 @virtual
