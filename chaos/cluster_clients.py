@@ -2,7 +2,6 @@
 
 import asyncio
 from typing import Protocol
-from uuid import UUID
 
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
 from lograft.chaos.cluster_weather import ClusterWeather
@@ -75,4 +74,4 @@ class Client:
         if not topics:
             return None
         topic = self.rng.choice(topics)
-        return UUID(bytes=topic.topic_id.bytes), self.rng.randrange(len(topic.partitions))
+        return topic.topic_id, self.rng.randrange(len(topic.partitions))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Protocol
-from uuid import UUID
 
 from lograft.broker.replica import Replica
 from lograft.chaos.cluster_losses import Losses, LostDirectories, LostMemory, Rot
@@ -121,7 +120,7 @@ class DiskFaults:
         if not replicas:
             return
         (topic_id, number), replica = self._rng.choice(replicas)
-        key = (UUID(int=topic_id.int), number)
+        key = (topic_id, number)
         if not self._cluster.losses.may_damage(host.number, key):
             return
         places = self._places(host, replica)

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
-from uuid import UUID
 
 from lograft.chaos.cluster_checks import check_all
 from lograft.chaos.cluster_clients import Client
@@ -86,8 +85,11 @@ class Stage(Protocol):
     async def pass_ms(self, duration_ms: float) -> None: ...
 
 
-async def live_through(stage: Stage) -> ClusterRun:
-    """Faults, clients and operators for a while; then no faults, and the cluster must recover and work."""
+async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | None = None) -> ClusterRun:
+    """Faults, clients and operators for a while; then no faults, and the cluster must recover and work.
+
+    `trouble`: what happens meanwhile, instead of faults by chance.
+    """
     for host in stage.hosts:
         host.start()
     await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
@@ -96,8 +98,7 @@ async def live_through(stage: Stage) -> ClusterRun:
         tasks = [group.create_task(founder.run_first(), name="first")]
         await asyncio.wait(tasks)
         tasks = [group.create_task(client.run(), name=client.name) for client in stage.clients]
-        _trouble(stage, stage.now_us + stage.weather.duration_ms * 1000)
-        await stage.pass_ms(stage.weather.duration_ms)
+        await (trouble() if trouble is not None else _be_troubled(stage))
         stage.note("recovery")
         stage.nemesis.heal()
         for client in stage.clients:
@@ -108,6 +109,11 @@ async def live_through(stage: Stage) -> ClusterRun:
     await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _behind(stage), _RECOVERY_MS)
     check_all(stage.history, await _read_all_logs(stage))
     return _summary(stage)
+
+
+async def _be_troubled(stage: Stage) -> None:
+    _trouble(stage, stage.now_us + stage.weather.duration_ms * 1000)
+    await stage.pass_ms(stage.weather.duration_ms)
 
 
 def _trouble(stage: Stage, until_us: int) -> None:
@@ -244,7 +250,7 @@ async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
     partitions: dict[PartitionKey, FinalPartition] = {}
     rotten = {(rot.key, rot.host.number) for rot in stage.losses.rot()}
     for (topic_id, number), partition in partitions_of(stage.image):
-        key = (UUID(int=topic_id.int), number)
+        key = (topic_id, number)
         final = partitions[key] = FinalPartition(partition.leader_epoch, {})
         for broker_id in partition.isr:
             log = _log_of(stage, key, broker_id)

@@ -5,9 +5,9 @@ run = simulate_cluster(seed)        raises `InvariantBroken`, `NotLive`, or what
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
-from uuid import UUID
 
 from lograft.broker.config_values import Role
 from lograft.broker.node_config import NodeConfig
@@ -193,13 +193,13 @@ class SimulatedCluster:
             for line in _told(record, image):
                 self.note("metadata", index, line)
             if isinstance(record, TopicCreated) and self.weather.retention_bytes is not None:
-                self.history.limited_topics[UUID(int=record.topic_id.int)] = None
+                self.history.limited_topics[record.topic_id] = None
         self._note_unclean(image)
 
     def _note_unclean(self, image: ClusterImage) -> None:
         for (topic_id, number), partition in partitions_of(image):
             if partition.unclean_epoch is not None:
-                key = (UUID(int=topic_id.int), number)
+                key = (topic_id, number)
                 if self.history.elected_uncleanly(key, partition.unclean_epoch):
                     self.note("unclean_election", named(key), partition.unclean_epoch)
 
@@ -266,14 +266,17 @@ def simulate_cluster(
     weather: ClusterWeather | None = None,
     *,
     on_made: Callable[[SimulatedCluster], None] = lambda cluster: None,
+    story: Callable[[SimulatedCluster], Awaitable[None]] | None = None,
 ) -> ClusterRun:
-    """Run a cluster from `seed`. `on_made` gets to see it, for whoever wants to print a failure."""
+    """Run a cluster from `seed`. `on_made` gets to see it, for whoever wants to print a failure. `story`: what happens
+    to it, instead of faults by chance."""
 
     async def main() -> ClusterRun:
         cluster = SimulatedCluster(seed, weather)
         on_made(cluster)
         loop = asyncio.get_running_loop()
-        life = loop.create_task(live_through(cluster), name="run")
+        trouble = partial(story, cluster) if story is not None else None
+        life = loop.create_task(live_through(cluster, trouble), name="run")
         watch = loop.create_task(cluster.watch(), name="watch")
         futures: list[asyncio.Future[Any]] = [cluster.failure, watch, life]
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

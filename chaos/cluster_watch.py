@@ -4,7 +4,7 @@ What a leader holds to be committed is on every replica that may lead next: in t
 promises rest on, and broken it shows here long before a client is the worse for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -70,6 +70,8 @@ class ClusterWatch:
         history = self._history
         if history.generation(key, leader_epoch) < history.last_generation(key):
             return
+        if end <= self._highest.get(key, 0):
+            return
         self._note_all()
         highest = self._highest[key]
         require(end <= highest, "only what is committed is told", named(key), what, f"is not below {highest}")
@@ -124,18 +126,28 @@ class ClusterWatch:
             )
 
     def _check_in_sync(self) -> None:
-        for topic in self._cluster.image.topics.values():
+        logs = {(key, host.number, one.identity.directory_id): one.log for host, key, one in self._seen}
+        for topic_id, topic in self._cluster.image.topics.items():
             for number, partition in topic.partitions.items():
-                key = (UUID(int=topic.topic_id.int), number)
+                key = (topic_id, number)
                 committed = self._committed.get(key)
                 if committed is not None and committed.generation == self._history.last_generation(key):
-                    self._check_members(key, partition, committed)
+                    found = {
+                        broker_id: logs.get((key, broker_id, directory_id))
+                        for broker_id, directory_id in members_of(partition)
+                    }
+                    self._check_members(key, partition, found, committed)
 
-    def _check_members(self, key: PartitionKey, partition: Partition, committed: Committed) -> None:
-        for broker_id, directory_id in members_of(partition):
-            log = self._log_of(key, broker_id, directory_id)
+    def _check_members(
+        self,
+        key: PartitionKey,
+        partition: Partition,
+        logs: Mapping[BrokerId, PartitionLog | None],
+        committed: Committed,
+    ) -> None:
+        for broker_id, log in logs.items():
             if log is None:
-                continue
+                continue  # it is not there to be looked at
             who = f"{named(key)} on {broker_id} of {list(partition.isr)}, epoch {partition.leader_epoch}:"
             require(
                 log.stable_end >= committed.watermark,
@@ -149,15 +161,6 @@ class ClusterWatch:
                 f"{who} has a record of epoch {epoch} below {committed}",
             )
 
-    def _log_of(self, key: PartitionKey, broker_id: BrokerId, directory_id: UUID) -> PartitionLog | None:
-        """None: it is not there to be looked at."""
-        for host in self._cluster.hosts:
-            if host.number == broker_id:
-                for other, replica in _replicas(host):
-                    if other == key and replica.identity.directory_id == directory_id:
-                        return replica.log
-        return None
-
 
 def members_of(partition: Partition) -> Sequence[tuple[BrokerId, UUID]]:
     """Who may lead next, each with the directory that has the data."""
@@ -168,8 +171,7 @@ def members_of(partition: Partition) -> Sequence[tuple[BrokerId, UUID]]:
 def _replicas(host: SimulatedHost) -> Iterator[tuple[PartitionKey, Replica]]:
     """Those that are open, sound and wanted."""
     if host.node is not None and host.node.broker is not None:
-        for (topic_id, number), replica in host.node.broker.replicas._logs.replicas.items():
-            yield (UUID(int=topic_id.int), number), replica
+        yield from host.node.broker.replicas._logs.replicas.items()
 
 
 def _epoch_below(log: PartitionLog, watermark: int) -> int | None:
