@@ -77,13 +77,15 @@ State: TypeAlias = Settling | Unmatched | Cutting | Matched | Ended
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Say that the log ends so, durably. `last_epoch` None: it has none."""
+    """Say that the log ends so, durably. `last_epoch` None: it has none. `tombstones_removed_below`: what it has is
+    without those, and without what they deleted."""
 
     number: int
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     end_offset: int
     last_epoch: int | None
+    tombstones_removed_below: int = 0
 
 
 @dataclass(frozen=True, slots=True)

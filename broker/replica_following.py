@@ -97,7 +97,8 @@ class Following:
                 return
 
     def subscribe(self, number: int) -> Subscribe:
-        return self.core.subscribe(number)
+        removed_below = self._log.checkpointed.tombstones_removed_below
+        return replace(self.core.subscribe(number), tombstones_removed_below=removed_below)
 
     def unsubscribed(self, number: int) -> None:
         self.core.unsubscribed(number)

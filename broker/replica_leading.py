@@ -170,7 +170,10 @@ class Leading:
         earlier = self._feeds.get(subscriber.broker_id)
         if earlier is not None:
             self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed anew"))
-        answer = match(log, log.checkpointed.tombstones_removed_below, request.last_epoch, request.end_offset)
+        removed_below = log.checkpointed.tombstones_removed_below
+        if request.tombstones_removed_below >= removed_below:
+            removed_below = 0  # what those deleted is gone there, too
+        answer = match(log, removed_below, request.last_epoch, request.end_offset)
         match answer:
             case Matched():
                 feed = self._feeds[subscriber.broker_id] = ReplicaFeed(self, subscription, listener)

@@ -57,6 +57,7 @@ def subscribe_message(followed: Followed, request: Subscribe) -> pb.Subscribe:
         last_epoch=_NO_EPOCH if request.last_epoch is None else request.last_epoch,
         directory_id=followed.directory_id.bytes,
         partition_epoch=request.partition_epoch,
+        tombstones_removed_below=request.tombstones_removed_below,
     )
 
 
@@ -73,6 +74,7 @@ def read_subscribe(message: pb.Subscribe, broker_id: BrokerId, broker_epoch: Bro
             PartitionEpoch(message.partition_epoch),
             message.end_offset,
             None if message.last_epoch == _NO_EPOCH else message.last_epoch,
+            message.tombstones_removed_below,
         ),
     )
 

@@ -34,7 +34,7 @@ class ReplicaHello(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., leader_id: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
-    __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "end_offset", "last_epoch", "directory_id", "partition_epoch")
+    __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "end_offset", "last_epoch", "directory_id", "partition_epoch", "tombstones_removed_below")
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class Subscribe(_message.Message):
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOMBSTONES_REMOVED_BELOW_FIELD_NUMBER: _ClassVar[int]
     handle: int
     topic_id: bytes
     partition: int
@@ -51,7 +52,8 @@ class Subscribe(_message.Message):
     last_epoch: int
     directory_id: bytes
     partition_epoch: int
-    def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+    tombstones_removed_below: int
+    def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., partition_epoch: _Optional[int] = ..., tombstones_removed_below: _Optional[int] = ...) -> None: ...
 
 class ReplicaAcknowledgement(_message.Message):
     __slots__ = ("handle", "leader_epoch", "end_offset", "partition_epoch")

@@ -58,7 +58,6 @@ from lograft.storage.errors import DirectoryFailed, FrameMismatch
 from lograft.storage.frames import Frame
 
 TIMEOUT_MS = 5000
-_BYTES_AT_ONCE = 100_000
 
 
 async def until(condition: Callable[[], Any], what: str = "it", seconds: float = 30) -> None:
@@ -304,7 +303,7 @@ class Pump:
         try:
             while bell.error is None:
                 bell.news.clear()
-                frame = await feed.read(end, _BYTES_AT_ONCE)
+                frame = await feed.read(end, self._own.fed_bytes)
                 await asyncio.sleep(0.001)
                 await self._is_running.wait()
                 if frame is not None:
@@ -348,6 +347,7 @@ class TestBroker:
         self.machine = Machine(seed=broker_id if seed is None else seed)
         self.paths = [f"{ROOT}/d{number}" for number in range(disks)]
         self.times = UpkeepTimes()
+        self.fed_bytes = 100_000  # with one frame, at most
         self.boots = 0
         self._incarnations = count(broker_id << 32)
         self._rng = Rng(broker_id)

@@ -110,3 +110,35 @@ async def test_who_copied_a_log_without_its_tombstones_knows_that_they_are_missi
     third = await brokers[THREE].follows(topic)
     await until(lambda: third.log_end == successor.log_end)
     assert await table(third) == await table(successor) == {b"kept": b"1"}
+
+
+@virtual
+async def test_who_has_begun_to_copy_such_a_log_goes_on_where_it_was() -> None:
+    """Else a copy that takes longer than its streams last would begin over and over again."""
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, TWO, THREE)
+    for number in range(30):
+        await write(leader, b"kept-%d" % number, b"1")
+    await write(leader, b"deleted", b"1")
+    await write(leader, b"deleted", None)
+    await clean(leader)
+    removed_below = leader.log.checkpointed.tombstones_removed_below
+    broker, interruptions = brokers[TWO], 0
+    broker.fed_bytes = 500
+    broker.sink.start()
+    follower = await broker.follows(topic)
+    while follower.log_end < leader.log_end:
+        end = follower.log_end
+        await until(lambda: follower.log_end > end)  # noqa: B023
+        if follower.log_end < removed_below:
+            broker.sink.stop()
+            await follower.log.wait_stable(follower.log_end)
+            broker.kill()
+            metadata.fence(2)
+            await broker.start()
+            follower = await broker.follows(topic)
+            interruptions += 1
+    assert interruptions > 1
+    assert "ResetTo" not in broker.sink.log
+    assert follower.log.checkpointed.tombstones_removed_below == removed_below
+    assert await table(follower) == await table(leader)

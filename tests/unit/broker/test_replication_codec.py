@@ -48,7 +48,7 @@ class _Followed:
 
 
 subscriptions = st.builds(
-    Subscribe, handles, epochs.map(LeaderEpoch), epochs.map(PartitionEpoch), offsets, st.none() | epochs
+    Subscribe, handles, epochs.map(LeaderEpoch), epochs.map(PartitionEpoch), offsets, st.none() | epochs, offsets
 )
 
 
