@@ -179,7 +179,7 @@ def arrive(partition: FetchedPartition, credit: FetchCredit, offsets: list[int],
         base_offset=base,
     )
     credit.received(len(batch))
-    partition.arrived(batch, next_offset, None, credit)
+    partition.arrived(batch, next_offset, None, credit, leader_epoch=1)
 
 
 def offsets_of(records: list[Record]) -> list[int]:
