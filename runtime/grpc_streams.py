@@ -16,8 +16,9 @@ _END_OF_FILE_CONFIRMATION_SECONDS = 0.02
 _STATUS_OF_CODE = {code: Status(code.value[0]) for code in StatusCode if code is not StatusCode.OK}
 _CODE_OF_STATUS = {status: code for code, status in _STATUS_OF_CODE.items()}
 
-# What grpc.aio raises for an operation on a call that is over; the call's status says why.
-_OVER_ERRORS = (aio.InternalError, aio.UsageError, aio.AbortError, asyncio.InvalidStateError)
+# What grpc.aio raises for an operation on a call that is over; the call's status says why. All that it has: the one for
+# a server that was stopped meanwhile has no public name.
+_OVER_ERRORS = (aio.BaseError, asyncio.InvalidStateError)
 
 
 def _error_of(code: StatusCode, message: str | None, trailing_metadata: Any) -> StreamError:
@@ -248,8 +249,12 @@ class HandlerStream:
         """Send the caller `error`. Raises gRPC's AbortError, which is to be let through."""
         trailing_metadata = ((ERROR_DETAIL_KEY, error.detail),) if error.detail else ()
         message = error.message[:_MESSAGE_MAX_CHARACTERS]
-        with contextlib.suppress(aio.InternalError, aio.UsageError):
+        try:
             await self._context.abort(_CODE_OF_STATUS[error.status], message, trailing_metadata)
+        except aio.AbortError:
+            raise
+        except aio.BaseError:
+            pass  # there is nobody to be told
 
     async def _confirm_end_of_file(self) -> None:
         """Tell the caller's half-close from its death: gRPC reports both as the end of file, the latter before it

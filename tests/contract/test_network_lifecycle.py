@@ -272,6 +272,33 @@ async def test_stop_waits_for_handlers_to_clean_up(world: "World") -> None:
     await world.expect_error(receiving, Status.UNAVAILABLE)
 
 
+async def test_a_handler_that_talks_on_after_the_server_stopped_is_told_so(world: "World") -> None:
+    started, talks_on = asyncio.Event(), asyncio.Event()
+    told: list[Status] = []
+
+    async def talk_on(stream: Stream) -> None:
+        await stream.receive()
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await talks_on.wait()
+            for talk in (stream.receive, lambda: stream.send(b"x")):
+                with pytest.raises(StreamError) as caught:
+                    await talk()
+                told.append(caught.value.status)
+
+    server = await world.serve({METHOD: talk_on})
+    stream = (await world.connect(server.address)).open(METHOD)
+    await stream.send(b"x")
+    await started.wait()
+    stopping = asyncio.ensure_future(server.stop())
+    await world.expect_error(stream.receive(), Status.UNAVAILABLE)
+    talks_on.set()
+    await stopping
+    assert told == [Status.CANCELLED] * 2
+
+
 async def test_an_address_in_use_is_named_with_the_cause(world: "World") -> None:
     server = await world.serve({METHOD: echo})
     with pytest.raises(AddressInUse, match="Address already in use") as caught:
