@@ -78,6 +78,25 @@ def test_a_node_is_paused_past_its_session(cluster: LiveCluster, part: str) -> N
     print(f"the {part} was paused: writes paused for {load.longest_pause_ms} ms")
 
 
+def test_most_nodes_are_paused(cluster: LiveCluster) -> None:
+    """Nothing is stored, nobody is deposed; then all of them find each other again, and their clients them."""
+    cast = Cast(cluster, "most-paused")
+    victims = [cluster.node(cast.leader), cluster.node(cast.follower)]
+    witness = cluster.node(cast.controller)
+    with SteadyLoad(cluster.bootstrap, "most-paused", partitions=2) as load:
+        load.until_stored(ENOUGH)
+        lost_before = witness.events.count("raft_peer_lost")
+        for victim in victims:
+            victim.send(signal.SIGSTOP)
+        until(lambda: witness.events.count("raft_peer_lost") == lost_before + 2, "they are given up for lost")
+        for victim in victims:
+            victim.send(signal.SIGCONT)
+        load.until_stored(ENOUGH)
+    load.check()
+    cluster.check_replicas_agree("most-paused")
+    print(f"most nodes were paused: writes paused for {load.longest_pause_ms} ms")
+
+
 def test_nodes_are_restarted_one_after_the_other(cluster: LiveCluster) -> None:
     """Leaders move before a node stops, so that not one error reaches whoever writes."""
     cluster.create("rolling", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
