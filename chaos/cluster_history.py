@@ -100,13 +100,11 @@ class ClusterHistory:
 
     # -- generations
 
-    def elected_uncleanly(self, key: PartitionKey, leader_epoch: int) -> bool:
-        """A leader epoch began with an unclean election. Whether that is news."""
+    def elected_uncleanly(self, key: PartitionKey, leader_epoch: int) -> None:
+        """A leader epoch began with an unclean election. It may be told more than once."""
         epochs = self._unclean.setdefault(key, [])
-        if epochs and epochs[-1] >= leader_epoch:
-            return False
-        epochs.append(leader_epoch)
-        return True
+        if not epochs or epochs[-1] < leader_epoch:
+            epochs.append(leader_epoch)
 
     def generation(self, key: PartitionKey, leader_epoch: int) -> int:
         """That the leader of an epoch belongs to."""

@@ -15,6 +15,7 @@ from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_operator import Operator
 from lograft.chaos.cluster_readers import ReadRecorder
 from lograft.chaos.cluster_senders import SendRecorder
+from lograft.chaos.cluster_sights import Sights
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_run import NotLive
@@ -51,6 +52,7 @@ class ClusterRun:
     read: int
     told: int
     epochs: int
+    sights: Counter[str]
     wishes: Counter[str]
 
 
@@ -63,6 +65,7 @@ class Stage(Protocol):
     clients: list[Client]
     operators: list[Operator]
     losses: Losses
+    sights: Sights
     rng: Rng
 
     @property
@@ -298,5 +301,6 @@ def _summary(stage: Stage) -> ClusterRun:
         read=len(history.reads),
         told=len(history.told),
         epochs=len(history.leaders),
+        sights=Counter({**stage.sights.counts, "logs trimmed": len(history.starts)}),
         wishes=wishes,
     )

@@ -11,7 +11,6 @@ from typing import Any
 
 from lograft.broker.config_values import Role
 from lograft.broker.node_config import NodeConfig
-from lograft.chaos.cluster_checks import named
 from lograft.chaos.cluster_clients import Client
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
 from lograft.chaos.cluster_losses import Losses
@@ -21,6 +20,7 @@ from lograft.chaos.cluster_operator import Operator
 from lograft.chaos.cluster_readers import AskingClient, ReadingClient
 from lograft.chaos.cluster_run import ClusterRun, live_through, partitions_of
 from lograft.chaos.cluster_senders import AppendingClient, SendingClient
+from lograft.chaos.cluster_sights import Sights
 from lograft.chaos.cluster_watch import ClusterWatch
 from lograft.chaos.cluster_weather import ClusterWeather, draw_cluster_weather
 from lograft.chaos.metadata_simulation import _told, first_cause
@@ -31,7 +31,7 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.records import Record, TopicCreated
+from lograft.metadata.records import PartitionChanged, Record, TopicCreated
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
@@ -61,6 +61,7 @@ class SimulatedCluster:
         self.hosts = [SimulatedHost(config, self.weather.upkeep, self, rng.fork()) for config in self._configs()]
         self.losses = Losses(self)
         self._watch = ClusterWatch(self)
+        self.sights = Sights(self)
         self._client_rng = rng.fork()
         self.nemesis = ClusterNemesis(self, rng.fork())
         self.operators, self.clients = self._make_clients(rng.fork())
@@ -171,6 +172,7 @@ class SimulatedCluster:
             for host in self.hosts:
                 self._listen_to(host)
             self._note_unclean(self.image)
+            self.sights.look()
             self._watch.look()
 
     def _listen_to(self, host: SimulatedHost) -> None:
@@ -194,14 +196,14 @@ class SimulatedCluster:
                 self.note("metadata", index, line)
             if isinstance(record, TopicCreated) and self.weather.retention_bytes is not None:
                 self.history.limited_topics[record.topic_id] = None
+            if isinstance(record, PartitionChanged):
+                self.sights.changed((record.topic_id, record.number), record.partition)
         self._note_unclean(image)
 
     def _note_unclean(self, image: ClusterImage) -> None:
-        for (topic_id, number), partition in partitions_of(image):
+        for key, partition in partitions_of(image):
             if partition.unclean_epoch is not None:
-                key = (topic_id, number)
-                if self.history.elected_uncleanly(key, partition.unclean_epoch):
-                    self.note("unclean_election", named(key), partition.unclean_epoch)
+                self.history.elected_uncleanly(key, partition.unclean_epoch)
 
     # -- what the nemesis does
 

@@ -19,17 +19,13 @@ def described(run: ClusterRun) -> str:
     )
 
 
-def counted(run: ClusterRun) -> dict[str, int]:
+def counted(run: ClusterRun) -> dict[str, dict[str, int]]:
+    records = {"sent": run.sent, "acknowledged": run.acknowledged, "failed": run.failed, "unknown": run.unknown}
     return {
-        "sent": run.sent,
-        "acknowledged": run.acknowledged,
-        "failed_sends": run.failed,
-        "unknown_sends": run.unknown,
-        "read": run.read,
-        "told": run.told,
-        "epochs": run.epochs,
+        "clients": {**records, "read": run.read, "watermarks told": run.told},
+        "met": {**run.sights, "leader epochs": run.epochs},
     }
 
 
 if __name__ == "__main__":
-    sys.exit(Simulation(simulate_cluster, described, counted).main(__doc__))
+    sys.exit(Simulation(simulate_cluster, described, counted, "sim-cluster").main(__doc__))

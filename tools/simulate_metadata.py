@@ -19,14 +19,16 @@ def described(run: MetadataRun) -> str:
     )
 
 
-def counted(run: MetadataRun) -> dict[str, int]:
+def counted(run: MetadataRun) -> dict[str, dict[str, int]]:
     return {
-        "operations": run.operations,
-        "acknowledged": run.acknowledged,
-        "unclean_elections": run.unclean_elections,
-        "given_up": run.given_up,
+        "met": {
+            "operations": run.operations,
+            "acknowledged": run.acknowledged,
+            "unclean elections": run.unclean_elections,
+            "given up": run.given_up,
+        }
     }
 
 
 if __name__ == "__main__":
-    sys.exit(Simulation(simulate_metadata, described, counted).main(__doc__))
+    sys.exit(Simulation(simulate_metadata, described, counted, "sim-metadata").main(__doc__))

@@ -1,0 +1,74 @@
+"""What a simulated run has met, counted: so that one can see what was tested, and what never came up."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Protocol
+
+from lograft.broker.hosted_logs import Corrupt, Lost
+from lograft.broker.replica import Replica
+from lograft.chaos.cluster_checks import named
+from lograft.chaos.cluster_history import PartitionKey
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.raft_schedule import Detail
+from lograft.metadata.partition import Partition
+
+
+class Cluster(Protocol):
+    hosts: list[SimulatedHost]
+
+    def note(self, event: str, *details: Detail) -> None: ...
+
+
+class Sights:
+    """`counts`: by name. What people want to read of in a story is noted there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.counts: Counter[str] = Counter()
+        self._cluster = cluster
+        self._partitions: dict[PartitionKey, Partition] = {}
+        self._cuts: dict[Replica, int] = {}
+        self._broken: dict[tuple[str, PartitionKey], None] = {}
+
+    def changed(self, key: PartitionKey, after: Partition) -> None:
+        """A partition, in the metadata."""
+        before = self._partitions.get(key)
+        self._partitions[key] = after
+        if before is None:
+            return
+        if after.leader != before.leader:
+            self.counts["elections" if after.leader is not None else "leaderless"] += 1
+        if after.unclean_epoch != before.unclean_epoch:
+            self.counts["unclean elections"] += 1
+            self._cluster.note("unclean_election", named(key), after.unclean_epoch)
+        elif after.leader is not None and before.is_eligible(after.leader):
+            self.counts["eligible elected"] += 1
+        self.counts["joined the isr"] += len([one for one in after.isr if one not in before.isr])
+        self.counts["left the isr"] += len([one for one in before.isr if one not in after.isr])
+        self.counts["replicas moved"] += len([one for one in after.replica_ids if one not in before.replica_ids])
+
+    def look(self) -> None:
+        for host in self._cluster.hosts:
+            for _, replica in _replicas(host):
+                cuts = replica.log.generation
+                self.counts["logs cut or reset"] += cuts - self._cuts.get(replica, 0)
+                self._cuts[replica] = cuts
+            for key, state in _broken(host):
+                place = (host.process, key)
+                if place not in self._broken:
+                    self._broken[place] = None
+                    self._cluster.note(state, host.process, named(key))
+
+
+def _replicas(host: SimulatedHost) -> list[tuple[PartitionKey, Replica]]:
+    if host.node is None or host.node.broker is None:
+        return []
+    return list(host.node.broker.replicas._logs.replicas.items())
+
+
+def _broken(host: SimulatedHost) -> Iterator[tuple[PartitionKey, str]]:
+    if host.node is not None and host.node.broker is not None:
+        for key, state in host.node.broker.replicas._logs._states.items():
+            if isinstance(state, Corrupt):
+                yield key, "found_corrupt"
+            elif isinstance(state, Lost):
+                yield key, "directory_failed"
