@@ -117,10 +117,12 @@ class HostedLogs:
             return
         state = self._states.get(key)
         if isinstance(state, Open):
-            assignment = self._image.wanted(key)
+            replica, assignment = state.replica, self._image.wanted(key)
             if assignment is None:
                 self.replicas.pop(key, None)
-            state.replica.take(assignment)
+            elif not replica.has_failed:  # nor is it about to be closed
+                self.replicas[key] = replica
+            replica.take(assignment)
         elif isinstance(state, Corrupt) and state.is_reported:
             self._report_again_if_it_counts(key, state)
         if key not in self._tended and self._next_step(key) is not None:

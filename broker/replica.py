@@ -105,6 +105,11 @@ class Replica:
     def log_end(self) -> int:
         return self.log.end_offset
 
+    @property
+    def has_failed(self) -> bool:
+        """Nothing is said or served from here any more."""
+        return isinstance(self.role, Failed)
+
     def end_report(self) -> ReplicaEnd | None:
         """Where the log ends, once that is settled: what an unclean election is decided by."""
         log = self.log

@@ -273,6 +273,24 @@ async def test_a_partition_that_moves_away_and_back_starts_empty() -> None:
     assert brokers[THREE].replica(topic).log_end == 3
 
 
+@virtual
+async def test_a_partition_that_comes_back_before_its_log_went_is_served_as_before() -> None:
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 3)
+    topic = metadata.create("orders", place(metadata, 1, 2, 3))
+    leader = await brokers[ONE].leads(topic)
+    await append(leader, 3).outcome()
+    before, former = metadata.partition(topic), brokers[THREE].replica(topic)
+    epoch = PartitionEpoch(before.partition_epoch + 1)
+    metadata.put(topic, replace(before, replicas=before.replicas[:2], isr=ids(1, 2), partition_epoch=epoch))
+    assert not brokers[THREE].has(topic)
+    back = PartitionEpoch(metadata.partition(topic).partition_epoch + 1)
+    metadata.put(topic, replace(before, isr=ids(1, 2), partition_epoch=back))
+    assert brokers[THREE].replica(topic) is former
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert brokers[THREE].replica(topic) is former
+
+
 @pytest.mark.parametrize("delay_ms", [1, 10, 50, 200, 500])
 @virtual
 async def test_a_partition_that_comes_back_while_its_log_is_closed_starts_empty_too(delay_ms: int) -> None:
@@ -288,6 +306,7 @@ async def test_a_partition_that_comes_back_while_its_log_is_closed_starts_empty_
     await asyncio.sleep(delay_ms / 1000)
     back = PartitionEpoch(metadata.partition(topic).partition_epoch + 1)
     metadata.put(topic, replace(before, isr=ids(1, 2), partition_epoch=back))
+    assert not brokers[THREE].has(topic)
     await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
     assert brokers[THREE].replica(topic) is not former
     assert brokers[THREE].replica(topic).log_end == 3
