@@ -21,6 +21,7 @@ from lograft.runtime.http_server import HttpServer, Page
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import AddressInUse, PanicHandler
 from lograft.runtime.world import Runtime
+from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
 from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 
@@ -162,10 +163,13 @@ class Node:
             await asyncio.wait([tasks[self.controller]])
 
     async def _close_directories(self, broker: BrokerPart) -> None:
-        """In good order, so that the next life need not look for damage."""
+        """In good order, so that the next life need not look for damage; one that fails at that is looked at then."""
         while self._directories:
             directory = self._directories.pop()
-            await directory.close(broker.clean_epoch_of(directory))
+            try:
+                await directory.close(broker.clean_epoch_of(directory))
+            except DiskFailed as error:
+                log.error("directory_not_left_clean", path=directory.path, reason=str(error))
 
     async def _release(self) -> None:
         """Give back whatever is held still, each thing though another may fail."""

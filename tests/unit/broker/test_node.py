@@ -317,6 +317,23 @@ async def test_an_orderly_stop_is_told_to_the_cluster_and_leaves_a_marker() -> N
 
 
 @virtual
+async def test_a_disk_that_fails_at_the_last_moment_does_not_keep_a_node_from_stopping() -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        await world.create_topic("orders")
+        await world.until_ready()
+        first.files.fail_writes(f"/data/{MARKER_FILE}")
+        await first.stop()
+        assert first.marker is None
+        assert first.files.exists(f"/more/{MARKER_FILE}")
+        with pytest.raises(ConnectFailed):
+            await world.health("n1:9093")
+        first.files.fail_writes(None)
+        first.start()
+        await world.until_ready()
+
+
+@virtual
 async def test_the_last_node_stops_without_a_quorum_to_agree() -> None:
     world = World(*map(config_of, CONTROLLERS))
     for host in world.hosts:
