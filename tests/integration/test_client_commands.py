@@ -1,9 +1,6 @@
 """Commands and clients against a cluster of three real nodes: what a person types, and what a program does."""
 
-import contextlib
 import json
-import os
-import socket
 import subprocess
 import sys
 import threading
@@ -12,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import variables
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors
 from lograft.clients.admin_types import ConfigKind, ElectionKind, NewTopic
 
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 DEADLINE_SECONDS = 120
 
 
@@ -61,21 +58,10 @@ class Cluster:
         self.done("dev", *arguments, "--data-dir", str(self.directory))
 
 
-def _free_port() -> int:
-    """The first of thirty that nobody has."""
-    for base in range(17_000 + _worker % 8 * 600 + os.getpid() * 40 % 600, 32_000, 40):
-        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
-            for port in range(base, base + 30):
-                probe = probes.enter_context(contextlib.closing(socket.socket()))
-                probe.bind(("127.0.0.1", port))
-            return base
-    raise AssertionError("no ports")
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The nodes are gone in the end, whatever became of the tests."""
-    made = Cluster(tmp_path_factory.mktemp("cluster") / "nodes", _free_port())
+    made = Cluster(tmp_path_factory.mktemp("cluster") / "nodes", free_port(PORTS_OF_DEV))
     try:
         made.dev("up", "--detach", "--port", str(made.port))
         yield made

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import socket
@@ -13,29 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.node_processes import free_address
+from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import DEADLINE_SECONDS, lograft, until, variables
 
 from lograft.clients.dev_cluster import find_cluster
 from lograft.runtime.processes import wait_until
-
-# Ports for these tests alone: thirty in a row are needed.
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-
-
-def free_port() -> int:
-    """The first of thirty that nobody has."""
-    for base in range(12_000 + _worker % 8 * 600 + os.getpid() * 40 % 600, 32_000, 40):
-        with contextlib.ExitStack() as probes:
-            try:
-                for port in range(base, base + 30):
-                    probe = probes.enter_context(contextlib.closing(socket.socket()))
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return base
-    raise AssertionError("no ports")
 
 
 class Dev:
@@ -43,7 +24,7 @@ class Dev:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = free_port()
+        self.port = free_port(PORTS_OF_DEV)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return lograft("dev", *arguments, "--data-dir", str(self.directory), timeout_seconds=2 * DEADLINE_SECONDS)
@@ -218,7 +199,7 @@ def heed_interrupts() -> None:
 
 def test_logs_can_be_followed(dev: Dev) -> None:
     (dev.directory / "node-1").mkdir(parents=True)
-    layout = {"format": "lograft-dev-1", "cluster_id": "x", "nodes": 1, "port": int(free_address().rpartition(":")[2])}
+    layout = {"format": "lograft-dev-1", "cluster_id": "x", "nodes": 1, "port": free_port()}
     (dev.directory / "cluster.json").write_text(json.dumps(layout))
     assert "node 1 has logged nothing yet" in dev.refused("logs", "1")
     output = dev.directory / "node-1" / "output.txt"

@@ -9,7 +9,8 @@ from typing import TypeVar
 from uuid import UUID, uuid4
 
 from google.protobuf.message import Message
-from support.node_processes import NodeProcess, free_address
+from support.free_ports import free_address
+from support.node_processes import NodeProcess
 
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_session import Wanted

@@ -1,28 +1,11 @@
 """A node of a cluster as a real process on this machine."""
 
-import contextlib
-import itertools
-import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
-
-# Below the ephemeral ports, so that no outgoing connection takes one; apart from where other tests look.
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_ports = itertools.count(os.getpid() * 61)
-
-
-def free_address() -> str:
-    for number in _ports:
-        port = 5_000 + _worker % 8 * 800 + number % 800
-        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return f"127.0.0.1:{port}"
-    raise AssertionError
 
 
 class NodeProcess:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from support.node_processes import NodeProcess, free_address
+from support.free_ports import free_address
+from support.node_processes import NodeProcess
 
 from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from support.node_processes import free_address
+from support.free_ports import free_address
 
 from lograft.runtime.http_get import get_page
 from lograft.runtime.processes import wait_until

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.node_processes import free_address
+from support.free_ports import free_address
 
 from lograft.runtime import grpc_network
 from lograft.runtime.cancellation import keep_cancellation

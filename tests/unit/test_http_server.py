@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.node_processes import free_address
+from support.free_ports import free_address
 
 from lograft.runtime import machine
 from lograft.runtime.http_get import Answer, get_page

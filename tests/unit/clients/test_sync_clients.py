@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.fake_log_service import FakeCluster
-from support.node_processes import free_address
+from support.free_ports import free_address
 
 import lograft
 from lograft import Consumer, Producer, TopicPartition, errors
