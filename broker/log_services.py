@@ -9,6 +9,7 @@ from lograft.broker.producer_id_service import ProducerIdService
 from lograft.broker.range_service import RangeService
 from lograft.broker.records_service import RecordsService
 from lograft.broker.replica_ports import ServedReplicas
+from lograft.broker.replicas_service import ReplicasService
 from lograft.broker.served_logs import ServedLogs
 from lograft.metadata.membership import ClusterMembership
 from lograft.runtime.network import Handler
@@ -30,5 +31,6 @@ def log_handlers(
         **RangeService(logs).handlers(),
         **RecordsService(runtime, logs).handlers(),
         **OffsetsService(logs).handlers(),
+        **ReplicasService(logs).handlers(),
         **ProducerIdService(membership.allocate_producer_ids).handlers(),
     }

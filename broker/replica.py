@@ -18,7 +18,7 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_feed import ReplicaFeed
 from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
-from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec
+from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
 from lograft.broker.replication_ports import FeedListener, ResetTo
 from lograft.metadata.broker_session import ReplicaEnd
@@ -109,6 +109,19 @@ class Replica:
     def has_failed(self) -> bool:
         """Nothing is said or served from here any more."""
         return isinstance(self.role, Failed)
+
+    def facts(self) -> ReplicaFacts:
+        is_leader = isinstance(self.role, Leading)
+        return ReplicaFacts(
+            *self.identity.key,
+            is_leader=is_leader,
+            leader_epoch=self.leader_epoch,
+            log_start=self.log.start_offset,
+            log_end=self.log.end_offset,
+            high_watermark=self.high_watermark if self.watermark_is_known or not is_leader else None,
+            size_bytes=self.log.segments.size_bytes,
+            directory_id=self.identity.directory_id,
+        )
 
     def end_report(self) -> ReplicaEnd | None:
         """Where the log ends, once that is settled: what an unclean election is decided by."""

@@ -4,10 +4,11 @@ Whatever a replica refuses or reports is a `ReplicaError`, or one of storage's e
 what each of them means to a client.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+from uuid import UUID
 
 from lograft.metadata.partition import TopicId
 from lograft.storage.admission import Admitted
@@ -139,8 +140,27 @@ class ServedReplica(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """What this broker has of one partition. `high_watermark` None: a new leader that does not know it yet."""
+
+    topic_id: TopicId
+    number: int
+    is_leader: bool
+    leader_epoch: int
+    log_start: int
+    log_end: int
+    high_watermark: int | None
+    size_bytes: int
+    directory_id: UUID
+
+
 class ServedReplicas(Protocol):
     """All partitions of this broker."""
+
+    def facts(self) -> Iterator[ReplicaFacts]:
+        """Of all that are open."""
+        ...
 
     def get(self, topic_id: TopicId, number: int) -> ServedReplica:
         """Raises if there is no such partition, or it has no replica here."""

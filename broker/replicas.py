@@ -19,6 +19,7 @@ from lograft.broker.isr_requests import IsrRequests
 from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_ports import ReplicaFacts
 from lograft.broker.replica_world import ReplicaWorld
 from lograft.broker.replication_ports import ReplicationSink
 from lograft.broker.stray_logs import settle_strays
@@ -129,6 +130,9 @@ class ReplicaManager(MachineListener):
         if replica is None:
             raise self._why_not(topic_id, number)
         return replica
+
+    def facts(self) -> Iterator[ReplicaFacts]:
+        return (replica.facts() for replica in list(self._logs.replicas.values()))
 
     def _why_not(self, topic_id: TopicId, number: int) -> ReplicaError:
         image, own = self._cluster.image, self._wanted.broker_id

@@ -1,11 +1,11 @@
 """The partitions that a client's request is about: found by topic and number, and errors told as clients are told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from uuid import UUID
 
 from lograft.broker.replica_errors import ReplicaError
-from lograft.broker.replica_ports import ServedReplica, ServedReplicas
+from lograft.broker.replica_ports import ReplicaFacts, ServedReplica, ServedReplicas
 from lograft.broker.service_errors import NotReadable, detail_of, stream_error_of
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import TopicId
@@ -45,6 +45,14 @@ class ServedLogs:
                 f"topic {name!r} was created anew, and has the id {topic.topic_id} now: ask for its id again",
             )
         return self._replicas.get(topic.topic_id, number)
+
+    def facts(self, names: Collection[str]) -> Iterator[tuple[str, ReplicaFacts]]:
+        """Of this broker's replicas of these topics, or of all; with the topics' names."""
+        topics = self._image().topics
+        for facts in self._replicas.facts():
+            topic = topics.get(facts.topic_id)
+            if topic is not None and (not names or topic.name in names):
+                yield topic.name, facts
 
     def detail(self, error: Exception) -> ErrorDetail:
         """As it goes into an answer; `error` is one of SERVICE_ERRORS."""

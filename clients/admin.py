@@ -13,17 +13,15 @@ from lograft.clients.admin_types import (
     Election,
     ElectionKind,
     NewTopic,
-    PartitionDescription,
-    PartitionOffsets,
     QuorumDescription,
     QuorumMember,
     Reassignment,
+    ReplicaDescription,
     TopicDescription,
 )
 from lograft.clients.aio_admin import DEFAULT_TIMEOUT_MS
 from lograft.clients.errors import LograftError
 from lograft.clients.sync_client import SyncClient
-from lograft.clients.topic_partition import TopicPartition
 
 __all__ = ["Admin"]
 
@@ -63,9 +61,12 @@ class Admin(SyncClient):
     def describe_topic(self, name: str) -> TopicDescription:
         return self._wait(self._inner.describe_topic(name))
 
-    def partition_offsets(self, partitions: Iterable[PartitionDescription]) -> dict[TopicPartition, PartitionOffsets]:
-        """Where each partition starts and ends, as far as its leader answers in a few seconds."""
-        return self._wait(self._inner.partition_offsets(partitions))
+    def describe_replicas(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> list[ReplicaDescription]:
+        """What brokers have of the partitions of these topics, or of all. Brokers that do not answer in a few seconds
+        are left out."""
+        return self._wait(self._inner.describe_replicas(topics, include_internal=include_internal))
 
     # -- topics
 

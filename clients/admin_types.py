@@ -83,11 +83,19 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionOffsets:
-    """The first offset there is, and where it ends for readers. None: whoever leads it could not be asked."""
+class ReplicaDescription:
+    """What a broker has of a partition: [start, end), of which readers can have what is below the high watermark. A
+    follower hears of that a little later than it moves; None: a new leader, which does not know it yet."""
 
-    start: int | None
-    end: int | None
+    partition: TopicPartition
+    broker: int
+    is_leader: bool
+    leader_epoch: int
+    start: int
+    end: int
+    high_watermark: int | None
+    size_bytes: int
+    directory: UUID
 
 
 # -- topics

@@ -1,7 +1,6 @@
 """The admin client, for asyncio."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -19,22 +18,21 @@ from lograft.clients.admin_types import (
     Election,
     ElectionKind,
     NewTopic,
-    PartitionDescription,
-    PartitionOffsets,
     QuorumDescription,
     QuorumMember,
     Reassignment,
+    ReplicaDescription,
     TopicDescription,
 )
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.errors import ClientClosed, LograftError, error_of
-from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
 from lograft.clients.option_checks import check_integer
-from lograft.clients.topic_partition import TopicPartition, check_topic
+from lograft.clients.replica_lookup import find_replicas
+from lograft.clients.topic_partition import check_topic
 from lograft.proto import admin_pb2 as pb
-from lograft.proto import cluster_pb2, log_pb2
+from lograft.proto import cluster_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.retrying import Backoff
@@ -46,7 +44,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 # For the controllers to confirm that an answer is the latest; then what a broker knows has to do.
 _CONFIRM_MS = 3000
 # For leaders to say where their partitions start and end.
-_OFFSETS_MS = 3000
+_REPLICAS_MS = 3000
 _ATTEMPT_MS = 10_000
 _MAX_TIMEOUT_MS = 2**53
 _MAX_SERVER_TIMEOUT_MS = 300_000  # brokers take no longer one
@@ -136,31 +134,17 @@ class Admin:
     async def describe_topic(self, name: str) -> TopicDescription:
         return (await self.describe_cluster([name])).topics[0]
 
-    async def partition_offsets(
-        self, partitions: Iterable[PartitionDescription]
-    ) -> dict[TopicPartition, PartitionOffsets]:
-        """Where each partition starts and ends, as far as its leader answers in a few seconds."""
+    async def describe_replicas(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> list[ReplicaDescription]:
+        """What brokers have of the partitions of these topics, or of all: in the order of the partitions. Brokers that
+        do not answer in a few seconds are left out."""
         cluster = self._open()
-        described = list(partitions)
-        names = {each.topic for each in described}
+        described = await self.describe_cluster(topics, include_internal=include_internal)
+        names = [topic.name for topic in described.topics]
         cluster.view.take_description(await self._describe(names, include_internal=True), names)
-        lookup = OffsetLookup(cluster)
-        starts, ends = OffsetAnswers(), OffsetAnswers()
-
-        async def ask(kind: log_pb2.ListOffsetsRequest.Kind, answers: OffsetAnswers) -> None:
-            questions = {}
-            for each in described:
-                topic = cluster.view.topic(each.topic)
-                if topic is not None:
-                    questions[each.name] = OffsetQuestion(topic.id, kind)
-            await lookup.ask(questions, answers)
-
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_OFFSETS_MS / 1000):
-                await asyncio.gather(ask(EARLIEST, starts), ask(LATEST, ends))
-        return {
-            each.name: PartitionOffsets(starts.found.get(each.name), ends.found.get(each.name)) for each in described
-        }
+        hosts = {one: None for topic in described.topics for each in topic.partitions for one in each.replicas}
+        return await find_replicas(cluster, hosts, names, _REPLICAS_MS)
 
     async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
         """The latest there is, or what a broker knows if no controller can be asked."""

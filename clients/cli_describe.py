@@ -13,7 +13,7 @@ from lograft.clients.cli_nouns import Noun, check_names, parse_nouns
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, cell_text, write_document, write_table
 from lograft.clients.cli_resources import (
-    partition_resource,
+    partition_resources,
     quorum_resource,
     topic_resource,
 )
@@ -57,8 +57,7 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
             case Noun.PARTITION:
                 cluster = await admin.describe_cluster(names)
                 described = [partition for topic in cluster.topics for partition in topic.partitions]
-                offsets = await admin.partition_offsets(described)
-                return [partition_resource(partition, offsets) for partition in described]
+                return partition_resources(described, await admin.describe_replicas(names))
             case Noun.BROKER:
                 return [await _with_config(admin, each) for each in await _brokers(admin, names)]
             case Noun.QUORUM:
@@ -67,11 +66,10 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
 
 async def _topic(admin: Admin, name: str) -> Resource:
     topic = await admin.describe_topic(name)
-    offsets = await admin.partition_offsets(topic.partitions)
+    partitions = partition_resources(topic.partitions, await admin.describe_replicas([name]))
     described = topic_resource(topic)
     described["status"]["partitions"] = [
-        partition_resource(partition, offsets)["status"] | {"partition": partition.number}
-        for partition in topic.partitions
+        each["status"] | {"partition": each["metadata"]["partition"]} for each in partitions
     ]
     described["status"]["config"] = _config(await admin.describe_config(ConfigKind.TOPIC, name))
     return described

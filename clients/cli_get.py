@@ -17,6 +17,7 @@ from lograft.clients.cli_resources import (
     TOPIC_COLUMNS,
     broker_resource,
     partition_resource,
+    partition_resources,
     quorum_resource,
     topic_resource,
 )
@@ -74,9 +75,10 @@ async def _look(settings: Settings, noun: Noun, names: list[str], *, include_int
 async def partitions(admin: Admin, settings: Settings, topics: list[str], *, include_internal: bool) -> list[Resource]:
     cluster = await admin.describe_cluster(topics, include_internal=include_internal)
     described = [partition for topic in cluster.topics for partition in topic.partitions]
-    # A table shows no offsets, and asking for them takes a round to every leader.
-    offsets = await admin.partition_offsets(described) if settings.output not in ("table", "name") else None
-    return [partition_resource(partition, offsets) for partition in described]
+    # A table shows no offsets, and asking for them takes a round to every broker.
+    if settings.output in ("table", "name"):
+        return [partition_resource(partition) for partition in described]
+    return partition_resources(described, await admin.describe_replicas(topics, include_internal=include_internal))
 
 
 def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:

@@ -1,19 +1,18 @@
 """What a cluster consists of, as resources: `apiVersion, kind, metadata, spec, status`. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from lograft.clients.admin_types import (
     BrokerDescription,
     ClusterDescription,
     PartitionDescription,
-    PartitionOffsets,
     QuorumDescription,
     QuorumMember,
+    ReplicaDescription,
     TopicDescription,
 )
 from lograft.clients.cli_output import Column, Resource, resource
-from lograft.clients.topic_partition import TopicPartition
 
 
 def _status(name: str) -> Any:
@@ -66,11 +65,16 @@ TOPIC_COLUMNS = (
 # -- partitions
 
 
-def partition_resource(
-    partition: PartitionDescription, offsets: Mapping[TopicPartition, PartitionOffsets] | None = None
-) -> Resource:
-    """`offsets` None: nobody asked for them."""
-    known = (offsets or {}).get(partition.name, PartitionOffsets(None, None))
+def partition_resources(
+    partitions: Iterable[PartitionDescription], replicas: Iterable[ReplicaDescription]
+) -> list[Resource]:
+    """With offsets and sizes as their leaders have them, as far as these are among `replicas`."""
+    led = {replica.partition: replica for replica in replicas if replica.is_leader}
+    return [partition_resource(partition, led.get(partition.name)) for partition in partitions]
+
+
+def partition_resource(partition: PartitionDescription, led: ReplicaDescription | None = None) -> Resource:
+    """`led`: what its leader has of it, if that was asked for and told."""
     return resource(
         "Partition",
         {"name": f"{partition.topic}-{partition.number}", "topic": partition.topic, "partition": partition.number},
@@ -83,11 +87,10 @@ def partition_resource(
             "adding": list(partition.adding),
             "removing": list(partition.removing),
             "uncleanEpoch": partition.unclean_epoch,
-            "startOffset": known.start,
-            # What readers can have ends at the high watermark; brokers do not tell where their own logs end.
-            "endOffset": known.end,
-            "highWatermark": known.end,
-            "bytes": None,
+            "startOffset": led.start if led is not None else None,
+            "endOffset": led.end if led is not None else None,
+            "highWatermark": led.high_watermark if led is not None else None,
+            "bytes": led.size_bytes if led is not None else None,
         },
     )
 
@@ -101,7 +104,9 @@ PARTITION_COLUMNS = (
     Column("ISR", _status("isr")),
     Column("ELR", _status("elr"), is_wide=True),
     Column("START", _status("startOffset"), is_number=True, is_wide=True),
+    Column("WATERMARK", _status("highWatermark"), is_number=True, is_wide=True),
     Column("END", _status("endOffset"), is_number=True, is_wide=True),
+    Column("BYTES", _status("bytes"), is_number=True, is_wide=True),
 )
 
 

@@ -5,6 +5,7 @@ _LOG = "/lograft.v1.Log/"
 PRODUCE = _LOG + "Produce"
 FETCH = _LOG + "Fetch"
 LIST_OFFSETS = _LOG + "ListOffsets"
+DESCRIBE_REPLICAS = _LOG + "DescribeReplicas"
 INIT_PRODUCER = _LOG + "InitProducer"
 
 _CLUSTER = "/lograft.v1.Cluster/"

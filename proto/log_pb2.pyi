@@ -298,6 +298,41 @@ class ListOffsetsResponse(_message.Message):
     results: _containers.RepeatedCompositeFieldContainer[ListOffsetsResponse.Result]
     def __init__(self, results: _Optional[_Iterable[_Union[ListOffsetsResponse.Result, _Mapping]]] = ...) -> None: ...
 
+class DescribeReplicasRequest(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DescribeReplicasResponse(_message.Message):
+    __slots__ = ("replicas",)
+    class Replica(_message.Message):
+        __slots__ = ("topic", "topic_id", "partition", "is_leader", "leader_epoch", "log_start", "log_end", "high_watermark", "size_bytes", "directory_id")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        IS_LEADER_FIELD_NUMBER: _ClassVar[int]
+        LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        LOG_START_FIELD_NUMBER: _ClassVar[int]
+        LOG_END_FIELD_NUMBER: _ClassVar[int]
+        HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+        SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        topic_id: bytes
+        partition: int
+        is_leader: bool
+        leader_epoch: int
+        log_start: int
+        log_end: int
+        high_watermark: int
+        size_bytes: int
+        directory_id: bytes
+        def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., is_leader: _Optional[bool] = ..., leader_epoch: _Optional[int] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., high_watermark: _Optional[int] = ..., size_bytes: _Optional[int] = ..., directory_id: _Optional[bytes] = ...) -> None: ...
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedCompositeFieldContainer[DescribeReplicasResponse.Replica]
+    def __init__(self, replicas: _Optional[_Iterable[_Union[DescribeReplicasResponse.Replica, _Mapping]]] = ...) -> None: ...
+
 class InitProducerRequest(_message.Message):
     __slots__ = ("client_id",)
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]

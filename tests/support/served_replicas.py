@@ -7,12 +7,13 @@ orders.commit()
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from uuid import UUID
 
 from support.metadata_images import topic_id
 
 from lograft.broker.replica_errors import ReplicaError
-from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec
+from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
 from lograft.metadata.partition import TopicId
 from lograft.proto import errors_pb2
 from lograft.storage.admission import Admitted
@@ -21,6 +22,7 @@ from lograft.storage.config import LogConfig
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.reader import Batches
 
+DIRECTORY = UUID(int=77)
 NOW_MS = 1_767_225_600_000  # when the virtual calendar starts
 
 
@@ -103,6 +105,19 @@ class FakeReplica:
         self.has_room = asyncio.Event()
         self.has_room.set()
         self.found = FoundOffset(None)
+
+    def facts(self, topic_id: TopicId, number: int) -> ReplicaFacts:
+        return ReplicaFacts(
+            topic_id,
+            number,
+            is_leader=self.refusal is None,
+            leader_epoch=self.leader_epoch,
+            log_start=self.log_start,
+            log_end=self.log_end,
+            high_watermark=self.high_watermark if self.watermark_is_known else None,
+            size_bytes=sum(len(content) for _, _, content in self.stored),
+            directory_id=DIRECTORY,
+        )
 
     # -- what a test does
 
@@ -210,6 +225,10 @@ class FakeReplicas:
     def add(self, topic: int, number: int, config: LogConfig | None = None) -> FakeReplica:
         replica = self._replicas[topic_id(topic), number] = FakeReplica(config)
         return replica
+
+    def facts(self) -> Iterator[ReplicaFacts]:
+        for (topic, number), replica in self._replicas.items():
+            yield replica.facts(topic, number)
 
     def get(self, topic_id: TopicId, number: int) -> FakeReplica:
         replica = self._replicas.get((topic_id, number))

@@ -16,9 +16,9 @@ from lograft.clients.admin_types import (
     BrokerState,
     ClusterDescription,
     PartitionDescription,
-    PartitionOffsets,
     QuorumDescription,
     QuorumMember,
+    ReplicaDescription,
     TopicDescription,
 )
 from lograft.clients.cli import cli
@@ -38,7 +38,6 @@ from lograft.clients.cli_resources import (
     topic_resource,
 )
 from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, parse_duration, parse_moment
-from lograft.clients.topic_partition import TopicPartition
 from lograft.storage.batch import Record
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01
@@ -168,11 +167,11 @@ def test_documents_are_resources_or_lists_of_them() -> None:
 
 def test_a_partition_says_all_that_is_promised_and_null_for_what_cannot_be_had() -> None:
     offline = replace(PARTITION, leader=None, isr=())
-    offsets = {TopicPartition("orders", 0): PartitionOffsets(5, 10)}
-    assert partition_resource(PARTITION, offsets)["metadata"] == {"name": "orders-0", "topic": "orders", "partition": 0}
-    status = partition_resource(PARTITION, offsets)["status"]
+    led = ReplicaDescription(PARTITION.name, 1, True, 3, 5, 12, 10, 4096, UUID(int=7))
+    assert partition_resource(PARTITION, led)["metadata"] == {"name": "orders-0", "topic": "orders", "partition": 0}
+    status = partition_resource(PARTITION, led)["status"]
     promised = ("leader", "leaderEpoch", "replicas", "isr", "startOffset", "endOffset", "highWatermark", "bytes")
-    assert [status[name] for name in promised] == [1, 3, [1, 2, 3], [1, 2, 3], 5, 10, 10, None]
+    assert [status[name] for name in promised] == [1, 3, [1, 2, 3], [1, 2, 3], 5, 12, 10, 4096]
     status = partition_resource(offline)["status"]
     assert [status[name] for name in promised] == [None, 3, [1, 2, 3], [], None, None, None, None]
     out = io.StringIO()
