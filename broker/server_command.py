@@ -19,6 +19,9 @@ EXIT_REFUSED = 1
 EXIT_PANIC = 3
 EXIT_BY_SIGNAL = 128
 
+# A file for each partition, and up to a thousand of older segments for each data directory; and connections.
+ENOUGH_FILES = 20_000
+
 
 class Refused(click.ClickException):
     exit_code = EXIT_REFUSED
@@ -89,7 +92,10 @@ def _run(config: NodeConfig) -> int:
     for name, meant in find_stray_variables(os.environ):
         log.warning("variable_ignored", variable=name, remedy=f"{meant} is what lograft knows")
     keep_freed_memory()
-    raise_descriptor_limit()
+    limit = raise_descriptor_limit()
+    if limit < ENOUGH_FILES:
+        remedy = f"let it open {ENOUGH_FILES} or more: `ulimit -Hn`, or LimitNOFILE= in a unit of systemd"
+        log.warning("few_files_may_be_open", limit=limit, remedy=remedy)
     return asyncio.run(_serve(config))
 
 

@@ -54,6 +54,12 @@ def test_three_nodes_are_killed_restarted_and_stopped(tmp_path: Path) -> None:
         assert all(node.is_ready() for node in nodes[:2])
 
 
+def test_too_few_files_are_warned_of(node: ServerProcess) -> None:
+    node.start("bash", "-c", 'ulimit -n 900; exec "$0" "$@"')
+    until(node.is_ready, "it is ready all the same")
+    assert "few_files_may_be_open" in node.events
+
+
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     """Without a quorum, a node in orderly shutdown waits for two seconds; nobody has to."""
     with servers(tmp_path, 3) as nodes:

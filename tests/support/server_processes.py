@@ -72,10 +72,11 @@ class ServerProcess:
         path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in self.config.items()))
         return ["server", "--config", str(path)]
 
-    def start(self) -> None:
+    def start(self, *before: str) -> None:
+        """`before`: a command that runs another one, which is the node."""
         with (self.directory / "output").open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lograft", *self.arguments], stdin=subprocess.DEVNULL, stdout=output,
+                [*before, sys.executable, "-m", "lograft", *self.arguments], stdin=subprocess.DEVNULL, stdout=output,
                 stderr=output, env=variables(),
             )  # fmt: skip
 
