@@ -384,6 +384,20 @@ async def test_leadership_lost_while_a_batch_is_converted_is_noticed() -> None:
     assert orders.values == []
 
 
+@virtual
+async def test_a_leader_epoch_that_ends_while_a_batch_is_converted_is_noticed() -> None:
+    node = Node()
+    orders = node.lead(0, zstd_topic())
+    talk = await producing(node)
+    orders.has_room.clear()
+    await talk.say(request(item(1, batch(size=500_000), leader_epoch=orders.leader_epoch)))
+    await settle()
+    orders.leader_epoch += 1
+    orders.has_room.set()
+    assert (await talk.hear()).results[0].error.code == errors_pb2.FENCED_LEADER_EPOCH
+    assert orders.values == []
+
+
 @pytest.mark.parametrize(
     ("content", "config", "is_quick"),
     [

@@ -90,6 +90,26 @@ async def test_an_answer_waits_until_the_records_are_safe_unless_none_is_wanted(
 
 
 @virtual
+async def test_a_disk_that_is_behind_is_waited_for_and_an_epoch_that_ends_meanwhile_is_noticed() -> None:
+    node = Node()
+    orders = node.lead()
+    client = Client(node)
+    orders.has_room.clear()
+    appending = asyncio.ensure_future(client.append(record("a")))
+    await settle()
+    assert orders.values == []
+    orders.has_room.set()
+    assert (await appending).base_offset == 0
+    orders.has_room.clear()
+    appending = asyncio.ensure_future(client.append(record("b"), leader_epoch=orders.leader_epoch))
+    await settle()
+    orders.leader_epoch += 1
+    orders.has_room.set()
+    assert (await refused(appending)).code == errors_pb2.FENCED_LEADER_EPOCH
+    assert orders.values == [b"a"]
+
+
+@virtual
 async def test_records_are_stored_as_the_topic_wants_them() -> None:
     node = Node()
     orders = node.lead(config=LogConfig(compression=Compression.ZSTD, append_time=True))
