@@ -128,13 +128,6 @@ def read_reset(message: pb.ReplicaReset) -> ResetTo:
     return ResetTo(start, epochs, producers)
 
 
-def _may_start_at(start: int, epochs: Sequence[EpochEntry]) -> bool:
-    for before, after in pairwise(epochs):
-        if before.epoch >= after.epoch or before.start_offset > after.start_offset:
-            return False
-    return not epochs or epochs[-1].start_offset <= start
-
-
 def read_truncate(message: pb.ReplicaTruncate) -> TruncateTo:
     if message.end_offset < 0:
         raise ReplicationCodecError(f"a log whose epoch {message.epoch} ends at {message.end_offset}")

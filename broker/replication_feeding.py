@@ -19,7 +19,7 @@ from lograft.broker.replication_outbox import ReplicationOutbox
 from lograft.broker.replication_ports import Feed, OutgoingFrame, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.runtime.clock import Clock
+from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.network import Stream
 
 _MEBIBYTE = 1024 * 1024
@@ -270,7 +270,7 @@ class Feeding:
 
     def _next_ms(self) -> int:
         """When something is to be sent, though there is nothing but watermarks."""
-        next_ms = self._sent_ms + self._limits.alive_every_ms
+        next_ms = self._sent_ms + until_beat_ms(self._sent_ms, self._limits.alive_every_ms)
         if self._untold:
             next_ms = min(next_ms, self._untold_since_ms + self._limits.watermark_delay_ms)
         return next_ms

@@ -24,6 +24,7 @@ from lograft.broker.replication_ports import Followed, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorCode
+from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.logging import Logger
 from lograft.runtime.network import Stream
 from lograft.runtime.retrying import Backoff
@@ -173,16 +174,17 @@ class FollowingStream:
     async def speak(self) -> None:
         """Say whatever there is to say, and now and then something all the same; until the stream is over."""
         clock, alive_every_ms = self._runtime.clock, self._limits.alive_every_ms
-        said_ms = clock.monotonic_ms()
+        next_ms = clock.monotonic_ms() + alive_every_ms
         while True:
             self._news.clear()
             message = self._compose()
-            if message or clock.monotonic_ms() - said_ms >= alive_every_ms:
+            if message or clock.monotonic_ms() >= next_ms:
                 await self._stream.send(message)
                 said_ms = clock.monotonic_ms()
+                next_ms = said_ms + until_beat_ms(said_ms, alive_every_ms)
                 continue
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout((said_ms + alive_every_ms - clock.monotonic_ms()) / 1000):
+                async with asyncio.timeout((next_ms - clock.monotonic_ms()) / 1000):
                     await self._news.wait()
 
     def _compose(self) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
 from lograft.broker.topic_log_config import tail_bytes_among
-from lograft.runtime.clock import Clock
+from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.compaction import CompactionFailed, compact
@@ -71,7 +71,7 @@ class Upkeep:
 
     async def _repeat(self, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await self._clock.sleep_ms(period_ms)
+            await self._clock.sleep_ms(until_beat_ms(self._clock.monotonic_ms(), period_ms))
             await work()
 
     # -- what is done

@@ -15,6 +15,7 @@ from lograft.metadata.log_ends import LogEnds
 from lograft.metadata.reassignment import complete_due
 from lograft.metadata.sessions import Process, Sessions
 from lograft.raft.observers import NodeObserver
+from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.racing import until_first
 from lograft.runtime.world import Runtime
@@ -104,7 +105,7 @@ class ControllerTimers(NodeObserver):
 
     def _next_look_ms(self) -> int:
         now_ms = self._clock.monotonic_ms()
-        tick_ms = now_ms + self._timing.tick_ms
+        tick_ms = now_ms + until_beat_ms(now_ms, self._timing.tick_ms)
         deadline_ms = self._sessions.next_deadline_ms(self._live()) if self._controller.is_active else None
         return min(tick_ms, deadline_ms) if deadline_ms is not None and deadline_ms > now_ms else tick_ms
 
@@ -134,14 +135,16 @@ class ControllerTimers(NodeObserver):
     # -- chores
 
     async def _do_every(self, chore: Chore) -> None:
-        wait_ms = chore.every_ms
+        has_more = False
         while True:
-            await self._clock.sleep_ms(wait_ms)
+            every_ms = until_beat_ms(self._clock.monotonic_ms(), chore.every_ms)
+            await self._clock.sleep_ms(chore.next_ms if has_more else every_ms)
             try:
-                wait_ms = chore.next_ms if await self._do(chore) else chore.every_ms
+                has_more = await self._do(chore)
             except ControllerError as error:
                 log.warning("controller_chore_failed", chore=chore.name, reason=error.message)
-                wait_ms = self._timing.retry_ms
+                await self._clock.sleep_ms(self._timing.retry_ms)
+                has_more = True
 
     async def _do(self, chore: Chore) -> bool:
         """Was there something to do? Looked at first: that there is nothing need not be confirmed by a quorum."""

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from lograft.metadata.methods import HEARTBEAT
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
 from lograft.runtime.racing import until_first
@@ -91,8 +92,9 @@ class Heartbeats:
                 self._is_urgent.clear()
                 heartbeat = self._compose(is_to_active=self._is_to_active)
                 await stream.send(heartbeat.SerializeToString())
+                wait_ms = until_beat_ms(self._runtime.clock.monotonic_ms(), self._times.interval_ms)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._times.interval_ms / 1000):
+                    async with asyncio.timeout(wait_ms / 1000):
                         await self._is_urgent.wait()
         except StreamError as error:
             self._complaints.complain(error.status.name.lower(), error.message)

@@ -24,7 +24,7 @@ from lograft.proto.controller_pb2 import (
     MetadataSnapshotPart,
 )
 from lograft.proto.metadata_pb2 import MetadataOperation
-from lograft.runtime.clock import Clock
+from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.world import Runtime
 
@@ -82,7 +82,7 @@ class Publishing(MachineListener):
             news = self._news
             if not await self._send_next(follower):
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout((self._limits.silence_ms - follower.silence_ms) / 1000):
+                    async with asyncio.timeout(follower.until_silent_ms(self._limits.silence_ms) / 1000):
                         await news.wait()
 
     async def _admit(self, stream: Stream) -> int:
@@ -152,10 +152,9 @@ class _Follower:
         self._clock = clock
         self._sent_ms = clock.monotonic_ms()
 
-    @property
-    def silence_ms(self) -> int:
-        """Since something was sent."""
-        return self._clock.monotonic_ms() - self._sent_ms
+    def until_silent_ms(self, silence_ms: int) -> int:
+        """Until it is time to say something, if there is nothing to say before."""
+        return self._sent_ms + until_beat_ms(self._sent_ms, silence_ms) - self._clock.monotonic_ms()
 
     async def send_part(self, index: int, data: bytes) -> None:
         part = MetadataSnapshotPart(index=index, data=data)
@@ -173,7 +172,7 @@ class _Follower:
         await self._send(FollowResponse(applied_index=index, alive=Alive()).SerializeToString())
 
     async def break_silence(self, silence_ms: int, index: int) -> None:
-        if self.silence_ms >= silence_ms:
+        if self.until_silent_ms(silence_ms) <= 0:
             await self.send_alive(index)
 
     async def _send(self, message: bytes) -> None:

@@ -20,6 +20,7 @@ from lograft.raft.messages import (
 )
 from lograft.raft.progress import Probe, Progress, ReceiveSnapshot
 from lograft.raft.roles import Candidate, Leader, PendingRead, Transfer
+from lograft.runtime.clock import until_beat_ms
 
 if TYPE_CHECKING:
     from lograft.raft.core import RaftCore
@@ -115,7 +116,7 @@ def tick(core: RaftCore, role: Leader) -> None:
         core.become_follower(core.term)
         return
     # Not put off by rounds in between, for reads: what is above must be looked at in time.
-    role.heartbeat_due_ms = core.now_ms + core.timing.heartbeat_ms
+    role.heartbeat_due_ms = core.now_ms + until_beat_ms(core.now_ms, core.timing.heartbeat_ms)
     _begin_round(core, role)
 
 
