@@ -44,7 +44,7 @@ from lograft.runtime.rng import Rng
 class RaftTiming:
     """Milliseconds."""
 
-    heartbeat_ms: int = 100
+    heartbeat_ms: int = 150
     election_min_ms: int = 500
     election_max_ms: int = 1000
     # After a broken connection to the leader, stand soon; but not all at once, and not for ever.

@@ -35,7 +35,7 @@ _COMMON_OPTIONS = (
 )
 # A peer that lost power, or a firewall its memory, sends no goodbye: without pings a connection to nowhere would be
 # taken for a live one until TCP gives up, many minutes later.
-_PING_INTERVAL_MS = 1000
+_PING_INTERVAL_MS = 2000
 _PING_TIMEOUT_MS = 2000
 # A server's stream to a caller that is gone holds nothing that anybody waits for.
 _SERVER_PING_INTERVAL_MS = 10_000

@@ -6,6 +6,7 @@ from lograft.runtime.patience import PatientTimer
 SILENCE_LIMIT_MS = 1500
 """Whoever has a stream open says something every 500 ms."""
 
+_BEAT_MS = 500
 _STALL_MS = 100
 
 
@@ -32,4 +33,7 @@ class Silence:
             deadline_ms, now_ms = self._heard_ms + self.limit_ms, self._clock.monotonic_ms()
             if timer.is_due(deadline_ms, now_ms):
                 return
-            await self._clock.sleep_ms(timer.wake_ms(deadline_ms) - now_ms)
+            wake_ms = timer.wake_ms(deadline_ms)
+            # While something is heard every so often, the looks in between are on the beat, with all else.
+            beat_ms = wake_ms - wake_ms % _BEAT_MS
+            await self._clock.sleep_ms((beat_ms if beat_ms > now_ms else wake_ms) - now_ms)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.raft_nodes import Cluster, led, running, virtual
 
-from lograft.raft.core import RaftLimits
+from lograft.raft.core import RaftLimits, RaftTiming
 from lograft.raft.entries import Command
 from lograft.raft.errors import (
     NodeStopped,
@@ -38,7 +38,8 @@ async def test_an_idle_cluster_sends_heartbeats_and_saves_nothing() -> None:
         assert [host.store.saves for host in cluster.living] == saves
         kinds = {type(envelope.message) for host in cluster.living for envelope in host.transport.sent}
         assert kinds == {Heartbeat, HeartbeatResponse}
-        assert 2 * 95 <= len(leader.transport.sent) <= 2 * 101
+        beats = 10_000 // RaftTiming().heartbeat_ms
+        assert 2 * (beats - 5) <= len(leader.transport.sent) <= 2 * (beats + 1)
         assert (await cluster.leader()) is leader
 
 
@@ -74,7 +75,8 @@ async def test_a_clock_that_runs_fast_is_the_one_that_counts() -> None:
         host.transport.sent.clear()
         await asyncio.sleep(1)
         beats = [envelope for envelope in host.transport.sent if isinstance(envelope.message, Heartbeat)]
-        assert 2 * 85 <= len(beats) <= 2 * 101
+        expected = 10_000 // RaftTiming().heartbeat_ms
+        assert 2 * (expected - 15) <= len(beats) <= 2 * (expected + 1)
 
 
 @virtual

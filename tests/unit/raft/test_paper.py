@@ -122,7 +122,7 @@ def test_the_story_of_an_election_and_a_command() -> None:
     cluster.elect(1)
     cluster.propose(1, b"x")
     cluster.settle()
-    cluster.pass_time(50)
+    cluster.pass_time(10)
     assert cluster.story() == "\n".join(
         [
             "  1000 1 is pre-candidate of term 0",
