@@ -41,6 +41,7 @@ class NodeCluster:
         self.schedule = Schedule()
         self._loop = asyncio.get_running_loop()
         self._group = group
+        self.is_over = False
         self._rng = rng.fork()
         self.is_streamed = rng.random() < 0.5 if is_streamed is None else is_streamed
         self.node_ids = list(range(1, self.weather.voters + self.weather.spares + 1))
@@ -75,7 +76,8 @@ class NodeCluster:
         raise error
 
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
-        self._loop.call_later(delay_ms / 1000, action)
+        """Unless the run is over by then: what is done in a world that is being cleared away would hide why."""
+        self._loop.call_later(delay_ms / 1000, lambda: None if self.is_over else action())
 
     # -- what the nemesis does
 
@@ -203,7 +205,10 @@ def simulate_nodes(
         async with asyncio.TaskGroup() as group:
             cluster = NodeCluster(seed, group, weather=weather, is_streamed=is_streamed)
             on_made(cluster)
-            run = await cluster.run()
+            try:
+                run = await cluster.run()
+            finally:
+                cluster.is_over = True
             cluster.stop()
         return run
 

@@ -12,9 +12,9 @@ import pytest
 from lograft.chaos.cluster_simulation import simulate_cluster
 from lograft.runtime.rng import system_rng
 
-REPLAYED_SEED = 3
-FRESH_SEEDS = 25
-SECONDS = 60
+REPLAYED_SEED = 4
+FRESH_SEEDS = 60
+SECONDS = 75
 
 # Found by the simulator; each failed before its cause was mended.
 REGRESSIONS: list[tuple[int, str]] = [
@@ -41,7 +41,7 @@ def test_seeds_that_once_failed_do_not_any_more(seed: int, cause: str) -> None:
 
 def test_the_simulator_meets_what_it_is_for() -> None:
     met: Counter[str] = Counter()
-    for seed in range(100, 104):
+    for seed in range(109, 113):
         run = simulate_cluster(seed)
         met.update(run.schedule.counts)
         met.update({wish.split()[0]: count for wish, count in run.wishes.items() if wish.endswith(" ok")})

@@ -289,7 +289,7 @@ CASES: Mapping[str, tuple[Break, MetadataWeather, int, str]] = {
     "corrupt": (leave_the_corrupt_where_it_is, RESTLESS_BROKERS, 2, "NotLive"),
     "keep_plans": (keep_plans_after_the_office, RESTLESS_CONTROLLERS, 5, "AssertionError"),
     "ids": (give_each_attempt_an_id_of_its_own, RESTLESS_BROKERS, 2, "acknowledged is committed"),
-    "read_what_is_here": (read_what_is_here, RESTLESS_CONTROLLERS, 10, "seen"),
+    "read_what_is_here": (read_what_is_here, RESTLESS_CONTROLLERS, 20, "seen"),
     "skip_a_change": (skip_a_change, RESTLESS_CONTROLLERS, 2, "NotLive"),
     "forget_what_was_deleted": (forget_what_was_deleted, RESTLESS_CONTROLLERS, 2, "the same image at the same index"),
 }
