@@ -14,7 +14,7 @@ from lograft.storage.record import Columns
 
 
 class StoredLog(NamedTuple):
-    """Batch by batch, with every record of each, and the leader epochs."""
+    """Batch by batch, with every record of each, and the leader epochs that have any."""
 
     batches: list[tuple[BatchHeader, Columns | None]]
     epochs: tuple[tuple[Cell, ...], ...]
@@ -36,7 +36,10 @@ def stored_log(node: ServerProcess, topic: str, partition: int) -> StoredLog:
         epochs = dump_file(file, EPOCHS_FILE)
     assert isinstance(epochs, Document)
     assert epochs.problems == ()
-    return StoredLog(batches, tuple(epochs.rows))
+    # A follower hears of an epoch with its first record: one without may be known to its leader alone.
+    end = batches[-1][0].next_offset if batches else 0
+    starts = {start: (epoch, start) for epoch, start in epochs.rows if isinstance(start, int) and start < end}
+    return StoredLog(batches, tuple(starts.values()))
 
 
 def _batches(path: Path) -> list[tuple[BatchHeader, Columns | None]]:
