@@ -161,12 +161,18 @@ def _purge(files: Files, parent: str, oldest_ms: int) -> None:
 
 
 def _is_removed(name: str) -> bool:
-    return PartitionName.parse(name.partition(_REMOVED)[0]) is not None and _REMOVED in name
+    return _renamed_ms(name, _REMOVED) is not None
 
 
 def _was_put_aside_before(name: str, oldest_ms: int) -> bool:
-    original, _, at_ms = name.rpartition(_STRAY)
-    return PartitionName.parse(original) is not None and at_ms.isdecimal() and int(at_ms) < oldest_ms
+    at_ms = _renamed_ms(name, _STRAY)
+    return at_ms is not None and at_ms < oldest_ms
+
+
+def _renamed_ms(name: str, suffix: str) -> int | None:
+    """When a log was renamed so; None: it was not. A topic may be called like that: its logs' names end in an id."""
+    original, _, at_ms = name.rpartition(suffix)
+    return int(at_ms) if PartitionName.parse(original) is not None and at_ms.isdecimal() else None
 
 
 def _remove_all(files: Files, paths: Sequence[str]) -> None:

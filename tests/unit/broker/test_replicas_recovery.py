@@ -359,6 +359,20 @@ async def test_what_was_left_half_removed_goes_at_the_next_start() -> None:
     assert half not in names_in(broker)
 
 
+@virtual
+async def test_a_topic_that_is_called_like_something_removed_is_left_alone() -> None:
+    metadata = Metadata()
+    broker = (await start_brokers(metadata, 1))[ONE]
+    old = PartitionName("old", 0, UUID(int=5))
+    topics = [metadata.create(f"{old}-{kind}.1", place(metadata, 1)) for kind in ("removed", "stray")]
+    for topic in topics:
+        await append(await broker.leads(topic), 3).outcome()
+    await broker.stop()
+    await broker.start()
+    for topic in topics:
+        assert (await broker.leads(topic)).log_end == 3
+
+
 # -- directories
 
 
