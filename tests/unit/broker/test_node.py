@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
+from uuid import UUID
 
 import pytest
 from google.protobuf.message import Message
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from support.raft_nodes import virtual
 
+from lograft.broker.broker_part import _clean_epoch
 from lograft.broker.config_values import Role
 from lograft.broker.log_methods import APPEND
 from lograft.broker.node import Machine, Node, NodeRefused
@@ -43,6 +45,7 @@ from lograft.runtime.network import ConnectFailed
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import FAILED_FILE, MARKER_FILE
+from lograft.storage.names import PartitionName
 
 R = TypeVar("R", bound=Message)
 
@@ -513,6 +516,37 @@ async def test_controllers_refuse_what_they_cannot_do_yet_instead_of_failing() -
     with pytest.raises(ControllerError, match="no controller could tell"):
         await world.describe("n1:9092")
     await host.kill()
+
+
+@pytest.mark.parametrize(
+    ("directories", "epoch"),
+    [
+        ([(7, 1)], 7),
+        ([(7, 1), (7, 2)], 7),
+        ([(None, 1)], None),
+        ([(7, 1), (None, 1)], None),
+        ([(None, 1), (7, 1)], None),
+        ([(7, 1), (6, 1)], None),  # it was away when the other was closed
+        ([(7, 1), (None, 0)], 7),  # nothing was there to be left in disorder
+        ([(None, 0)], None),
+    ],
+)
+@virtual
+async def test_the_last_life_was_clean_if_it_left_every_directory_so(
+    directories: list[tuple[int | None, int]], epoch: int | None
+) -> None:
+    assert await _clean_epoch([Left(*each) for each in directories]) == epoch  # type: ignore[misc]
+
+
+class Left:
+    """A directory with so many partitions, as it was left."""
+
+    def __init__(self, clean_epoch: int | None, partitions: int) -> None:
+        self.clean_epoch = clean_epoch
+        self._partitions = partitions
+
+    async def partitions(self) -> list[PartitionName]:
+        return [PartitionName("orders", number, UUID(int=1)) for number in range(self._partitions)]
 
 
 # -- disks that failed

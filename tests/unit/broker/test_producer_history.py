@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from support.virtual_log import Machine, produce, virtual
+from support.virtual_log import Machine, hand_driven, produce, virtual
 
 from lograft.broker.producer_history import producers_at
 from lograft.storage.compaction import compact
@@ -44,6 +44,19 @@ async def test_what_is_appended_meanwhile_does_not_count() -> None:
         produce(log, 2 * number, 2)
         await asyncio.sleep(0.005)
     assert await finding == known[39]
+
+
+@virtual
+async def test_what_is_on_its_way_to_the_disk_is_waited_for() -> None:
+    log, worker = await hand_driven(Machine(), CONFIG)
+    produce(log, 0, 2)
+    before = log.producers.encode()
+    produce(log, 2, 2)
+    finding = asyncio.ensure_future(producers_at(log, 2))
+    await asyncio.sleep(1)
+    assert not finding.done()
+    worker.step()
+    assert await finding == before
 
 
 @pytest.mark.parametrize("delay_ms", range(0, 60, 3))
