@@ -102,6 +102,23 @@ async def test_the_watermark_is_noted_before_the_broker_stops() -> None:
 
 
 @virtual
+async def test_the_watermark_of_a_log_that_cannot_be_opened_is_kept() -> None:
+    metadata = Metadata()
+    broker, topic = await alone(metadata, 2)
+    for number in (0, 1):
+        await append(broker.replica(topic, number), 3).outcome()
+    path = f"{broker.replica(topic, 1).log.directory}/checkpoint"
+    await broker.stop()
+    broker.machine.files.flip_bit(path, 3, 1)
+    await broker.start()
+    await append(await broker.leads(topic, 0)).outcome()
+    await asyncio.sleep(6)
+    assert not broker.has(topic, 1)
+    noted = await broker.directories[0].read_high_watermarks()
+    assert {name.partition: watermark for name, watermark in noted.items()} == {0: 4, 1: 3}
+
+
+@virtual
 async def test_a_watermark_beyond_what_a_crash_left_is_not_believed_nor_kept() -> None:
     for seed in range(20):
         metadata = Metadata()
