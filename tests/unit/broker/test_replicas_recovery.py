@@ -432,6 +432,27 @@ async def test_a_replica_whose_directory_is_gone_is_made_anew_elsewhere_and_join
     assert lost in metadata.image.brokers[THREE].directories
 
 
+@virtual
+async def test_a_replica_that_was_begun_elsewhere_is_gone_on_with() -> None:
+    """The metadata name the directory that is away until the replica is in sync again."""
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 2, disks=3)
+    topic = metadata.create("orders", place(metadata, 1, 2))
+    await append(await brokers[ONE].leads(topic), 3).outcome()
+    broker = brokers[TWO]
+    await broker.stop()
+    broker.paths = broker.paths[1:]
+    await broker.start(is_ready=False)
+    begun = await broker.follows(topic)
+    await until(lambda: begun.log.stable_end == 3)
+    directory_id = begun.identity.directory_id
+    assert metadata.partition(topic).directory_of(TWO) not in (directory_id, None)
+    await broker.stop()
+    await broker.start(is_ready=False)
+    again = await broker.opened(topic)
+    assert (again.identity.directory_id, again.log_end) == (directory_id, 3)
+
+
 # -- stopping
 
 
