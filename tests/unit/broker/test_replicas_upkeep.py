@@ -14,6 +14,7 @@ from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.partition import BrokerId, TopicId
+from lograft.storage.errors import CorruptLog
 from lograft.storage.log import PartitionLog
 from lograft.storage.retention import apply_retention
 
@@ -106,6 +107,25 @@ async def test_segments_expire_while_another_log_takes_long_to_be_compacted(monk
     for _ in range(30):
         await append(leader).outcome()
     await until(lambda: leader.log_start > 0, seconds=130)
+
+
+@virtual
+async def test_damage_that_is_met_is_reported_and_the_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[PartitionLog] = []
+
+    async def meet_damage(log: PartitionLog, *arguments: int) -> int:
+        looked_at.append(log)
+        if log is leader.log:
+            raise CorruptLog(log.directory, 0, "a test says so")
+        return 0
+
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    other = await brokers[ONE].leads(metadata.create("other", place(metadata, 1)))
+    monkeypatch.setattr("lograft.broker.upkeep.apply_retention", meet_damage)
+    await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])], seconds=130)
+    assert leader.has_failed
+    await until(lambda: looked_at[-1] is other.log)
 
 
 @virtual
