@@ -9,7 +9,7 @@ from typing import Self, Unpack
 
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
-from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions
 from lograft.clients.errors import InvalidArgument, NotAssigned, OffsetOutOfRange
 from lograft.clients.fetch_line import FetchSettings
@@ -58,7 +58,8 @@ class Consumer:
             return
         options = self._options
         self._runtime = open_runtime(self._given_runtime)
-        self._cluster = ClusterClient(self._runtime, self._bootstrap)
+        times = ClusterTimes(first_contact_ms=options.first_contact_ms)
+        self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
         settings = FetchSettings(options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id)
         self._fetcher = Fetcher(self._cluster, settings, options.reset)
         self._lookup = OffsetLookup(self._cluster)

@@ -8,7 +8,7 @@ from typing import Self, Unpack
 from lograft.clients.accumulator import Accumulator, AccumulatorLimits
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
-from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.cluster_view import TopicView
 from lograft.clients.delivery import Delivery
 from lograft.clients.errors import BatchTooLarge, BufferFull, ClientClosed, InvalidArgument, LograftError, TimedOut
@@ -60,7 +60,8 @@ class Producer:
             return
         options = self._options
         self._runtime = open_runtime(self._given_runtime)
-        self._cluster = ClusterClient(self._runtime, self._bootstrap)
+        times = ClusterTimes(first_contact_ms=options.first_contact_ms)
+        self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
         queue = QueueLimits(linger_ms=options.linger_ms, delivery_timeout_ms=options.delivery_timeout_ms)
         limits = AccumulatorLimits(options.batch_bytes, options.buffer_bytes, queue)
         self._accumulator = Accumulator(limits, is_idempotent=options.wire_acks != pb.ACKS_NONE)

@@ -13,6 +13,9 @@ import click
 
 PROGRAM = "lograft"
 
+EXIT_INTERRUPTED = 130
+"""As shells have it, of what is ended by Ctrl+C in the ordinary course of things."""
+
 
 class CommandError(click.ClickException):
     """A command that cannot be done: one line says why, one what can be done about it. Exit code 1."""
@@ -105,6 +108,9 @@ class LazyGroup(click.Group):
             is_reader_gone = isinstance(error, OSError) and error.errno == errno.EPIPE
             if is_reader_gone or ctx.params.get("debug"):
                 raise
+            if isinstance(error, OSError) and error.strerror:
+                where = f"{error.filename}: " if error.filename else ""
+                raise CommandError(f"{where}{error.strerror}", "mend that, and try again") from error
             cause = f"unexpected {type(error).__name__}: {error}"
             raise CommandError(cause, "run `lograft --debug ...` for the traceback, and report it") from error
 

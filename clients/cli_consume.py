@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from lograft.clients.cli import CommandError
+from lograft.clients.cli import EXIT_INTERRUPTED, CommandError
 from lograft.clients.cli_options import Settings, showing_command
 from lograft.clients.cli_records import RecordWriter, make_writer
 from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, parse_moment
@@ -16,7 +16,6 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 _POLL_SECONDS = 1.0
-_EXIT_INTERRUPTED = 130
 
 
 def read_moment(ctx: click.Context, param: click.Parameter, value: str | None) -> Earliest | Latest | Moment | None:
@@ -46,7 +45,10 @@ def _range(text: str) -> OffsetRange:
     partition, start = int(match[1]), int(match[2])
     if match[3] is None:
         return OffsetRange(partition, start, start + 1)
-    return OffsetRange(partition, start, int(match[4]) if match[4] is not None else None)
+    end = int(match[4]) if match[4] is not None else None
+    if end is not None and end < start:
+        raise click.BadParameter(f"{text!r} ends before it starts: give PARTITION:START-END, such as 0:100-200")
+    return OffsetRange(partition, start, end)
 
 
 @click.command("consume")
@@ -101,12 +103,17 @@ def consume(
     if settings.output == "json" and form is not None:
         raise click.UsageError("-o and -f exclude one another")
     writer = make_writer(sys.stdout, form, is_json=settings.output == "json")
-    with Consumer(settings.bootstrap, auto_offset_reset="none", request_timeout_ms=settings.timeout_ms) as consumer:
+    with Consumer(
+        settings.bootstrap,
+        auto_offset_reset="none",
+        request_timeout_ms=settings.timeout_ms,
+        first_contact_ms=settings.first_contact_ms,
+    ) as consumer:
         plan = make_plan(consumer, topic, start, end, ranges, partitions, exits=exits)
         try:
             read(consumer, plan, writer, max_records)
         except KeyboardInterrupt:
-            ctx.exit(_EXIT_INTERRUPTED)
+            ctx.exit(EXIT_INTERRUPTED)
 
 
 # -- where to begin and to end

@@ -9,11 +9,13 @@ from lograft.clients.cli_nouns import Noun, parse_nouns
 from lograft.clients.cli_options import Settings, cluster_command, open_admin, run_async
 from lograft.clients.errors import LograftError
 
+_COUNT = click.IntRange(1, 2**31 - 1)
+
 
 @click.command("create")
 @click.argument("words", metavar="topic NAME...", nargs=-1, required=True)
-@click.option("--partitions", type=click.IntRange(min=1), help="How many.  [default: 1, or as the cluster is set]")
-@click.option("--replicas", type=click.IntRange(min=1), help="Of each partition.  [default: min(3, brokers)]")
+@click.option("--partitions", type=_COUNT, help="How many.  [default: 1, or as the cluster is set]")
+@click.option("--replicas", type=_COUNT, help="Of each partition.  [default: min(3, brokers)]")
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A setting of the topic; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Check all, create nothing.")
 @cluster_command

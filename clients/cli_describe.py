@@ -8,16 +8,13 @@ import click
 
 from lograft.clients.admin_types import ConfigEntry, ConfigKind
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli_get import brokers
+from lograft.clients.cli_get import brokers, named_partitions
 from lograft.clients.cli_nouns import Noun, check_names, parse_nouns
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, cell_text, write_document, write_table
-from lograft.clients.cli_resources import (
-    partition_resources,
-    quorum_resource,
-    topic_resource,
-)
+from lograft.clients.cli_resources import partition_resources, quorum_resource, replica_status, topic_resource
 
+_ABBREVIATIONS = ("id", "isr", "elr")
 _NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.QUORUM)
 
 
@@ -29,6 +26,7 @@ def describe(settings: Settings, words: Sequence[str]) -> None:
 
     \b
     lograft describe topic orders
+    lograft describe partition orders-0
     lograft describe broker 1
     lograft describe quorum
     """
@@ -55,9 +53,7 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
             case Noun.TOPIC:
                 return [await _topic(admin, name) for name in names]
             case Noun.PARTITION:
-                cluster = await admin.describe_cluster(names)
-                described = [partition for topic in cluster.topics for partition in topic.partitions]
-                return partition_resources(described, await admin.describe_replicas(names))
+                return await _partitions(admin, names)
             case Noun.BROKER:
                 return [await _with_config(admin, each) for each in await _brokers(admin, names)]
             case Noun.QUORUM:
@@ -73,6 +69,17 @@ async def _topic(admin: Admin, name: str) -> Resource:
     ]
     described["status"]["config"] = _config(await admin.describe_config(ConfigKind.TOPIC, name))
     return described
+
+
+async def _partitions(admin: Admin, names: list[str]) -> list[Resource]:
+    """With what each broker has of them."""
+    described = await named_partitions(admin, names, include_internal=True)
+    topics = list(dict.fromkeys(partition.topic for partition in described))
+    replicas = await admin.describe_replicas(topics, include_internal=True)
+    told = partition_resources(described, replicas)
+    for partition, each in zip(described, told, strict=True):
+        each["status"]["logs"] = [replica_status(known) for known in replicas if known.partition == partition.name]
+    return told
 
 
 async def _brokers(admin: Admin, names: list[str]) -> list[Resource]:
@@ -126,6 +133,8 @@ def _is_number(rows: Sequence[Resource], name: str) -> bool:
 
 
 def _title(name: str) -> str:
+    if name in _ABBREVIATIONS:
+        return name.upper()
     words = _words(name)
     return words[0].upper() + words[1:]
 

@@ -1,11 +1,12 @@
 """`lograft get NOUN [NAME...]`: what there is, in a line each."""
 
+import re
 import sys
 from collections.abc import Sequence
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription
+from lograft.clients.admin_types import ClusterDescription, PartitionDescription
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli_nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
@@ -21,8 +22,9 @@ from lograft.clients.cli_resources import (
     quorum_resource,
     topic_resource,
 )
-from lograft.clients.errors import UnknownBroker
+from lograft.clients.errors import UnknownBroker, UnknownPartition
 
+_PARTITION = re.compile(r"(.+)-([0-9]{1,9})", flags=re.ASCII)
 _NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.QUORUM)
 _COLUMNS: dict[Noun, Sequence[Column]] = {
     Noun.TOPIC: TOPIC_COLUMNS,
@@ -43,6 +45,7 @@ def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
     lograft get topics              all topics
     lograft get topic orders        one, or several, by name
     lograft get partitions orders   the partitions of a topic, or of all
+    lograft get partition orders-0  one of them
     lograft get brokers -o wide     more of each
     lograft get quorum -o json      for a program
 
@@ -54,8 +57,13 @@ def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
     if not resources and settings.output in ("table", "wide"):
         click.echo(f"There are no {noun.value}s.", err=True)
         return
-    is_one = noun is Noun.QUORUM or (len(names) == 1 and noun is not Noun.PARTITION)
+    is_one = noun is Noun.QUORUM or (len(names) == len(resources) == 1 and is_single(noun, names[0], resources[0]))
     write_resources(sys.stdout, resources, _COLUMNS[noun], settings, is_one=is_one)
+
+
+def is_single(noun: Noun, name: str, found: Resource) -> bool:
+    """Whether it was asked for itself: a topic of one partition is a list of them all the same."""
+    return noun is not Noun.PARTITION or name != found["metadata"]["topic"]
 
 
 async def _look(settings: Settings, noun: Noun, names: list[str], *, include_internal: bool) -> list[Resource]:
@@ -72,13 +80,33 @@ async def _look(settings: Settings, noun: Noun, names: list[str], *, include_int
                 return [quorum_resource(await admin.describe_quorum())]
 
 
-async def partitions(admin: Admin, settings: Settings, topics: list[str], *, include_internal: bool) -> list[Resource]:
-    cluster = await admin.describe_cluster(topics, include_internal=include_internal)
-    described = [partition for topic in cluster.topics for partition in topic.partitions]
+async def partitions(admin: Admin, settings: Settings, names: list[str], *, include_internal: bool) -> list[Resource]:
+    described = await named_partitions(admin, names, include_internal=include_internal)
     # A table shows no offsets, and asking for them takes a round to every broker.
     if settings.output in ("table", "name"):
         return [partition_resource(partition) for partition in described]
+    topics = list(dict.fromkeys(partition.topic for partition in described)) if names else []
     return partition_resources(described, await admin.describe_replicas(topics, include_internal=include_internal))
+
+
+async def named_partitions(admin: Admin, names: list[str], *, include_internal: bool) -> list[PartitionDescription]:
+    """Those of the topics that are named, or of all; and single ones, as `orders-0`."""
+    topics = set(await admin.list_topics(include_internal=True)) if any(map(_PARTITION.fullmatch, names)) else set()
+    wanted: dict[str, list[int] | None] = {}  # numbers by topic; None: all
+    for name in names:
+        match = _PARTITION.fullmatch(name) if name not in topics else None
+        topic, number = (name, None) if match is None else (match[1], int(match[2]))
+        before = wanted.get(topic, [])
+        wanted[topic] = None if number is None or before is None else [*before, number]
+    cluster = await admin.describe_cluster(wanted, include_internal=include_internal)
+    chosen: list[PartitionDescription] = []
+    for described in cluster.topics:
+        numbers = wanted.get(described.name)
+        for number in numbers or ():
+            if number >= len(described.partitions):
+                raise UnknownPartition(f"topic {described.name!r} has no partition {number}")
+        chosen += [each for each in described.partitions if numbers is None or each.number in numbers]
+    return chosen
 
 
 def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:

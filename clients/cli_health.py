@@ -97,10 +97,11 @@ def quorum_problems(quorum: QuorumDescription | None, committed: int | None, tro
 
 
 def summarize(cluster: ClusterDescription, quorum: QuorumDescription | None) -> str:
-    partitions = sum(len(topic.partitions) for topic in cluster.topics)
-    voters = len(quorum.voters) if quorum is not None else 0
-    leader = quorum.leader_id if quorum is not None else None
-    return (
-        f"healthy: {len(cluster.brokers)} brokers, {len(cluster.topics)} topics, {partitions} partitions, "
-        f"{voters} voters led by {leader}"
-    )
+    counts = {
+        "broker": len(cluster.brokers),
+        "topic": len(cluster.topics),
+        "partition": sum(len(topic.partitions) for topic in cluster.topics),
+        "voter": len(quorum.voters) if quorum is not None else 0,
+    }
+    told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
+    return f"healthy: {told} led by {quorum.leader_id if quorum is not None else None}"

@@ -20,6 +20,7 @@ _NAMES = {
     Noun.BROKER: ("broker", "brokers", "b"),
     Noun.QUORUM: ("quorum",),
 }
+_MAX_ID = 2**31 - 1
 _BY_NAME = {name: noun for noun, names in _NAMES.items() for name in names}
 
 
@@ -51,12 +52,14 @@ def _noun(word: str, allowed: Sequence[Noun]) -> Noun:
 
 
 def check_names(noun: Noun, names: Sequence[str]) -> None:
-    """Brokers are named by their ids."""
+    """Brokers are named by their ids, and the quorum is the only one."""
+    if noun is Noun.QUORUM and names:
+        raise click.UsageError(f"there is only one quorum: leave {names[0]!r} out")
     for name in names if noun is Noun.BROKER else ():
         parse_id(name)
 
 
 def parse_id(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit()) or int(text) > _MAX_ID:
         raise click.UsageError(f"{text!r} is not the id of a broker: give a number")
     return int(text)

@@ -22,6 +22,7 @@ DEFAULT_TIMEOUT = "30s"
 
 # Whoever has no cluster running should not wait long to hear it; whoever knows better says --timeout.
 _FIRST_CONTACT_MS = 5000
+_LONGEST_MS = 10 * 86_400_000
 _FLAGS = ("bootstrap", "timeout", "output", "no_headers")
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
@@ -34,7 +35,7 @@ def read_duration(text: str) -> int:
         raise click.BadParameter(str(error)) from None
     if duration_ms <= 0:
         raise click.BadParameter(f"{text!r} is no time at all: give {DEFAULT_TIMEOUT} or the like")
-    return duration_ms
+    return min(duration_ms, _LONGEST_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ _REMEDIES = {
     "NOT_ENOUGH_BROKERS": "ask for fewer --replicas, or start more brokers; `lograft get brokers` shows who is there",
     "UNKNOWN_BROKER": "`lograft get brokers` shows who is there",
     "INVALID_ARGUMENT": "`--help` says what can be given",
+    "OFFSET_OUT_OF_RANGE": "`lograft get partitions TOPIC -o wide` shows which offsets there are",
+    "CORRUPT_BATCH": "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`",
 }
 
 

@@ -7,10 +7,11 @@ from typing import BinaryIO
 
 import click
 
-from lograft.clients.cli import CommandError
+from lograft.clients.cli import EXIT_INTERRUPTED, CommandError
 from lograft.clients.cli_options import Settings, cluster_command
-from lograft.clients.errors import LograftError
+from lograft.clients.errors import LograftError, UnknownPartition
 from lograft.clients.producer import Delivery, Producer
+from lograft.clients.producer_options import MAX_DELIVERY_TIMEOUT_MS
 
 _PROGRESS_EVERY = 1000
 
@@ -48,7 +49,12 @@ def produce(
     """
     if key is not None and key_field is not None:
         raise click.UsageError("--key and --key-field exclude one another")
+    if settings.timeout_ms > MAX_DELIVERY_TIMEOUT_MS:
+        raise click.UsageError("--timeout is at most 1h here: a broker forgets what it has not to store twice")
+    if sys.stdin is None:
+        raise CommandError("there is no standard input", "give it some: `lograft produce TOPIC < FILE`")
     pairs = parse_headers(headers)
+    given_key = as_given(key) if key is not None else None
     tally = Tally(is_shown=sys.stderr.isatty() and not sys.stdin.isatty())
     with Producer(
         settings.bootstrap,
@@ -57,17 +63,35 @@ def produce(
         linger_ms=linger_ms,
         max_block_ms=settings.timeout_ms,
         delivery_timeout_ms=settings.timeout_ms,
+        first_contact_ms=settings.first_contact_ms,
     ) as producer:
-        producer.partitions_for(topic)  # a topic that is not there is told before anything is read
-        for number, line in enumerate(lines(sys.stdin.buffer), start=1):
-            if tally.failure is not None:
-                break
-            record_key = key_of(line, key_field, number) if key_field is not None else key
-            encoded_key = record_key.encode() if record_key is not None else None
-            delivery = producer.send(topic, line, key=encoded_key, partition=partition, headers=pairs)
-            delivery.add_done_callback(tally.settled)
+        check_partition(producer, topic, partition)
+        is_interrupted = False
+        try:
+            for number, line in enumerate(lines(sys.stdin.buffer), start=1):
+                if tally.failure is not None:
+                    break
+                record_key = given_key if key_field is None else key_of(line, key_field, number)
+                delivery = producer.send(topic, line, key=record_key, partition=partition, headers=pairs)
+                delivery.add_done_callback(tally.settled)
+        except KeyboardInterrupt:
+            is_interrupted = True  # what was read is stored, unless somebody insists
         producer.flush()
     tally.finish(topic)
+    if is_interrupted:
+        click.get_current_context().exit(EXIT_INTERRUPTED)
+
+
+def check_partition(producer: Producer, topic: str, partition: int | None) -> None:
+    """A place that is not there is told before anything is read."""
+    count = producer.partitions_for(topic)
+    if partition is not None and partition >= count:
+        raise UnknownPartition(f"topic {topic!r} has no partition {partition}: it has 0 to {count - 1}")
+
+
+def as_given(text: str) -> bytes:
+    """The bytes that an argument was given as, text or not."""
+    return text.encode(errors="surrogateescape")
 
 
 def lines(file: BinaryIO) -> Iterator[bytes]:
@@ -76,7 +100,7 @@ def lines(file: BinaryIO) -> Iterator[bytes]:
         yield line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
 
 
-def key_of(line: bytes, field: str, number: int) -> str | None:
+def key_of(line: bytes, field: str, number: int) -> bytes | None:
     """A string as it is, anything else as JSON; None if there is no such field, or it is null."""
     try:
         content = json.loads(line)
@@ -85,7 +109,10 @@ def key_of(line: bytes, field: str, number: int) -> str | None:
     if not isinstance(content, dict):
         raise CommandError(f"line {number} is not a JSON object", "give objects, or leave --key-field out")
     value = content.get(field)
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return text.encode(errors="surrogatepass")  # JSON can have halves of a character
 
 
 def parse_headers(texts: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -94,7 +121,7 @@ def parse_headers(texts: Sequence[str]) -> list[tuple[str, bytes]]:
         name, separator, value = text.partition("=")
         if not separator:
             raise click.UsageError(f"{text!r} is not NAME=VALUE")
-        pairs.append((name, value.encode()))
+        pairs.append((name, as_given(value)))
     return pairs
 
 

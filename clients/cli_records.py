@@ -85,7 +85,7 @@ def parse_format(form: str) -> "list[Callable[[Record], bytes]]":
                 raise click.UsageError(f"{piece!r} in the format means nothing: there are {' '.join(_FIELDS)}")
             parts.append(field)
         else:
-            parts.append(_literal(_ESCAPES.get(piece, piece).encode()))
+            parts.append(_literal(_ESCAPES.get(piece, piece).encode(errors="surrogateescape")))
     return parts
 
 

@@ -110,6 +110,19 @@ PARTITION_COLUMNS = (
 )
 
 
+def replica_status(replica: ReplicaDescription) -> Resource:
+    """One broker's copy, as a row of the partition's."""
+    return {
+        "broker": replica.broker,
+        "role": "leader" if replica.is_leader else "follower",
+        "startOffset": replica.start,
+        "endOffset": replica.end,
+        "highWatermark": replica.high_watermark,
+        "bytes": replica.size_bytes,
+        "directoryId": str(replica.directory),
+    }
+
+
 # -- brokers
 
 

@@ -40,7 +40,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
-    """A time without an offset is meant in UTC."""
+    """A time without an offset is meant in UTC. No record is of a time before 1970."""
     text = text.strip()
     if text == "earliest":
         return Earliest()
@@ -51,7 +51,7 @@ def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
     if _EPOCH_MS.fullmatch(text):
         return Moment(int(text))
     if text.startswith("-") and _DURATION.fullmatch(text[1:]):
-        return Moment(now_ms - parse_duration(text[1:]))
+        return Moment(max(0, now_ms - parse_duration(text[1:])))
     # Python takes bare digits and week dates, too; those are rather a slip than a time.
     if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         try:
@@ -60,11 +60,14 @@ def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
             pass
         else:
             aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-            return Moment(round(aware.timestamp() * 1000))
+            return Moment(max(0, round(aware.timestamp() * 1000)))
     raise BadTime(f"{text!r} is not a time: give {MOMENTS}")
 
 
 def iso_time(epoch_ms: int) -> str:
-    """ISO 8601 in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    """ISO 8601 in UTC, to the millisecond; of a time that no calendar has, its milliseconds."""
+    try:
+        moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(epoch_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -19,6 +19,7 @@ class ConsumerKeywords(TypedDict, total=False):
     fetch_partition_bytes: int
     request_timeout_ms: int
     client_id: str
+    first_contact_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class ConsumerOptions:
     """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, or
     `none`, which is an error. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is fetched
     ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for whatever
-    asks a broker and is not told how long it may take."""
+    asks a broker and is not told how long it may take. `first_contact_ms`: how long to look for any broker at all;
+    None: for as long as that."""
 
     auto_offset_reset: str = "latest"
     max_poll_records: int = 500
@@ -34,6 +36,7 @@ class ConsumerOptions:
     fetch_partition_bytes: int = 1024 * 1024
     request_timeout_ms: int = 30_000
     client_id: str = "lograft-python"
+    first_contact_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.auto_offset_reset not in _RESETS:
@@ -41,6 +44,8 @@ class ConsumerOptions:
         for name in ("max_poll_records", "fetch_buffer_bytes", "fetch_partition_bytes", "request_timeout_ms"):
             check_integer(name, getattr(self, name), 1)
         check_client_id(self.client_id)
+        if self.first_contact_ms is not None:
+            check_integer("first_contact_ms", self.first_contact_ms, 1)
 
     @property
     def reset(self) -> Anchor | None:

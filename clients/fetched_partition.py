@@ -32,6 +32,10 @@ class _Chunk:
     leader_epoch: int
 
 
+class _Damaged(Exception):
+    """Records that cannot be read. The message says why, and if it can how to go on."""
+
+
 class FetchedPartition:
     """`position`: of the next record that `take` gives; None while that is not known, and `anchor` says how to find it
     out. `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
@@ -156,9 +160,9 @@ class FetchedPartition:
         try:
             for batch_records in self._decode(chunk.batches, self.position):
                 records += batch_records
-        except InvalidBatch as error:
+        except _Damaged as damaged:
             after = records[-1].offset + 1 if records else self.position
-            self.failure = CorruptBatch(f"{self.name.topic}-{self.name.partition} from offset {after} on: {error}")
+            self.failure = CorruptBatch(f"{self.name.topic}-{self.name.partition} from offset {after} on: {damaged}")
             self.drop()
         if records:
             self._records, self._handed_out, self._after_records = records, 0, after
@@ -169,12 +173,18 @@ class FetchedPartition:
     def _decode(self, batches: Bytes, position: int) -> Iterator[list[Record]]:
         """The records from `position` on, a batch at a time. Control batches are not for users."""
         view = memoryview(batches)
-        for start, header in iterate_batches(batches):
-            if header.next_offset <= position or header.is_control:
-                continue
-            validate_batch(batches, start)
-            batch = view[start : start + header.total_bytes]
-            records = decode_records(batch, topic=self.name.topic, partition=self.name.partition)
-            if header.base_offset < position:
-                records = [record for record in records if record.offset >= position]
-            yield records
+        way_out = ""
+        try:
+            for start, header in iterate_batches(batches):
+                if header.next_offset <= position or header.is_control:
+                    continue
+                way_out = f"; seek to {header.next_offset} to pass over it"
+                validate_batch(batches, start)
+                batch = view[start : start + header.total_bytes]
+                records = decode_records(batch, topic=self.name.topic, partition=self.name.partition)
+                if header.base_offset < position:
+                    records = [record for record in records if record.offset >= position]
+                yield records
+                way_out = ""
+        except InvalidBatch as error:
+            raise _Damaged(f"{error}{way_out}") from error

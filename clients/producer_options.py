@@ -34,6 +34,7 @@ class ProducerKeywords(TypedDict, total=False):
     max_block_ms: int
     request_timeout_ms: int
     client_id: str
+    first_contact_ms: int | None
     partitioner: Partitioner | None
 
 
@@ -44,7 +45,8 @@ class ProducerOptions:
     `batch_bytes`: when it is full. `buffer_bytes`: for all records that are not acknowledged; when that is full, `send`
     blocks for up to `max_block_ms`, as it does while nothing is known of the topic. `delivery_timeout_ms`: after that a
     record that is not acknowledged has failed. `request_timeout_ms`: how long a broker waits for replicas at a time.
-    `partitioner`: (topic, key, value, number of partitions) to a partition."""
+    `first_contact_ms`: how long to look for any broker at all; None: for as long as a call may take. `partitioner`:
+    (topic, key, value, number of partitions) to a partition."""
 
     acks: str | int = "all"
     compression: str | None = None
@@ -55,6 +57,7 @@ class ProducerOptions:
     max_block_ms: int = 60_000
     request_timeout_ms: int = 30_000
     client_id: str = "lograft-python"
+    first_contact_ms: int | None = None
     partitioner: Partitioner | None = None
 
     def __post_init__(self) -> None:
@@ -72,6 +75,8 @@ class ProducerOptions:
         check_duration("linger_ms", self.linger_ms)
         check_duration("max_block_ms", self.max_block_ms)
         check_client_id(self.client_id)
+        if self.first_contact_ms is not None:
+            check_integer("first_contact_ms", self.first_contact_ms, 1)
         if self.partitioner is not None and not callable(self.partitioner):
             raise InvalidArgument(f"partitioner is {self.partitioner!r}: give a function")
 

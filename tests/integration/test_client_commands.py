@@ -1,6 +1,8 @@
 """Commands and clients against a cluster of three real nodes: what a person types, and what a program does."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -103,6 +105,53 @@ def test_records_in_and_out_of_pipes(cluster: Cluster) -> None:
     assert "nonsense" in cluster.refused("produce", "nonsense", data=b"x\n")
     assert "nonsense" in cluster.refused("consume", "nonsense", "--exit")
     assert "no partition 4" in cluster.refused("consume", "pipes", "--offsets", "4:0-1")
+    assert "no partition 4" in cluster.refused("produce", "pipes", "--partition", "4", data=b"x\n")
+    assert "starts at 0, its end is 1000" in cluster.refused("consume", "pipes", "--offsets", "0:2000")
+
+
+def test_arguments_are_bytes_and_need_not_be_text(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "bytes")
+    given = [os.fsdecode(each) for each in (b"k\xff", b"h=\xfe", b"%k|%h|%v\xfd")]
+    cluster.done("produce", "bytes", "--key", given[0], "--header", given[1], data=b"\xfc\n")
+    assert cluster.run("consume", "bytes", "--exit", "-f", given[2]).stdout == b"k\xff|h=\xfe|\xfc\xfd"
+
+
+def test_interrupting_produce_stores_what_was_read(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "interrupted")
+    command = [sys.executable, "-m", "lograft", "produce", "interrupted", "--linger", "60000"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=variables(LOGRAFT_BOOTSTRAP=cluster.bootstrap),
+    ) as process:
+        assert process.stdin is not None
+        # More than what is read ahead, so that some is sent while the rest is waited for.
+        process.stdin.write(b"%d\n" % 0 * 100_000)
+        process.stdin.flush()
+        with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([("interrupted", 0)])
+            assert consumer.poll(timeout=30)
+        process.send_signal(signal.SIGINT)
+        message = process.communicate(timeout=DEADLINE_SECONDS)[1].decode()
+    assert process.returncode == 130, message
+    stored = int(message.split()[0])
+    assert message == f"{stored} records stored in interrupted\n"
+    assert cluster.json("get", "partitions", "interrupted")["items"][0]["status"]["highWatermark"] == stored
+
+
+def test_a_disk_that_is_full_is_told_in_a_line(cluster: Cluster) -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "lograft", "get", "brokers", "--bootstrap", cluster.bootstrap],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            env=variables(),
+            timeout=DEADLINE_SECONDS,
+        )
+    assert result.returncode == 1
+    assert b"Error: No space left on device\nRemedy: " in result.stderr
 
 
 def test_a_reader_that_leaves_early_leaves_no_traceback(cluster: Cluster) -> None:
@@ -122,7 +171,16 @@ def test_what_the_cluster_consists_of(cluster: Cluster) -> None:
     assert (partitions["kind"], len(partitions["items"])) == ("List", 3)
     status = partitions["items"][1]["status"]
     assert (status["startOffset"], status["endOffset"], status["highWatermark"]) == (0, 2, 2)
-    assert status["bytes"] > 64  # one batch
+    (segment,) = (cluster.directory / f"node-{status['leader']}/data").glob("shape-1.*/*.log")
+    assert status["bytes"] == segment.stat().st_size > 0
+    assert cluster.json("get", "partition", "shape-1") == partitions["items"][1]
+    assert cluster.json("get", "p", "shape-2", "shape-0")["kind"] == "List"
+    assert "no partition 7" in cluster.refused("get", "p/shape-7")
+    (described,) = [json.loads(cluster.done("describe", "partition", "shape-1", "-o", "json"))]
+    assert [(log["broker"], log["endOffset"], log["bytes"]) for log in described["status"]["logs"]] == [
+        (number, 2, status["bytes"]) for number in (1, 2, 3)
+    ]
+    assert [log["role"] for log in described["status"]["logs"]].count("leader") == 1
     assert sorted(status["isr"]) == sorted(status["replicas"]) == [1, 2, 3]
     brokers = cluster.json("get", "brokers")["items"]
     assert [broker["status"]["state"] for broker in brokers] == ["active"] * 3
@@ -174,6 +232,12 @@ def test_all_that_an_administrator_does(cluster: Cluster) -> None:
         assert admin.list_reassignments() == []
         quorum = admin.describe_quorum()
         assert len(quorum.voters) == 3
+        replicas = admin.describe_replicas(["admin"])
+        assert [(each.partition, each.broker) for each in replicas] == [
+            (("admin", number), broker) for number in range(3) for broker in (1, 2, 3)
+        ]
+        with pytest.raises(errors.UnknownTopic):
+            admin.describe_replicas(["nonsense"])
         with pytest.raises(errors.BrokerInUse):
             admin.unregister_broker(1)
         assert admin.delete_topics(["admin", "nonsense"])[0] == "admin"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from lograft.clients import cli_options
 from lograft.clients.admin_types import (
     BrokerDescription,
     BrokerState,
@@ -37,7 +38,7 @@ from lograft.clients.cli_resources import (
     quorum_resource,
     topic_resource,
 )
-from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, parse_duration, parse_moment
+from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, iso_time, parse_duration, parse_moment
 from lograft.storage.batch import Record
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01
@@ -73,6 +74,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("latest", Latest()),
         ("now", Moment(NOW_MS)),
         ("-10m", Moment(NOW_MS - 600_000)),
+        ("-999999999999d", Moment(0)),
+        ("0001-01-01T00:00+14:00", Moment(0)),
         ("1767225600000", Moment(NOW_MS)),
         ("2026-01-01T00:00Z", Moment(NOW_MS)),
         ("2026-01-01", Moment(NOW_MS)),
@@ -87,6 +90,11 @@ def test_moments(text: str, expected: Earliest | Latest | Moment) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(BadTime, match="earliest, latest, now"):
         parse_moment(text, NOW_MS)
+
+
+def test_a_time_that_no_calendar_has_is_told_in_milliseconds() -> None:
+    assert iso_time(NOW_MS + 5) == "2026-01-01T00:00:00.005Z"
+    assert iso_time(2**62) == str(2**62)
 
 
 # -- nouns
@@ -259,6 +267,7 @@ class Pipe(io.TextIOWrapper):
         (r"%t/%p@%o %k=%v %T %h %%\n", b"orders/2@7 k=v\xff 2026-01-01T00:00:00.000Z a=1,b= %\n"),
         (r"%o\t%k", b"7\tk"),
         (r"a\\n", b"a\\n"),
+        ("\udcff%k", b"\xffk"),
     ],
 )
 def test_records_are_written_as_the_format_says_bytes_as_they_are(form: str | None, expected: bytes) -> None:
@@ -311,9 +320,16 @@ def test_a_line_is_a_record_whatever_ends_it() -> None:
 
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [(b'{"id": "x"}', "x"), (b'{"id": 5}', "5"), (b'{"id": [1, 2]}', "[1,2]"), (b'{"id": null}', None), (b"{}", None)],
+    [
+        (b'{"id": "x"}', b"x"),
+        (b'{"id": 5}', b"5"),
+        (b'{"id": [1, 2]}', b"[1,2]"),
+        (b'{"id": "\\ud800"}', b"\xed\xa0\x80"),
+        (b'{"id": null}', None),
+        (b"{}", None),
+    ],
 )
-def test_keys_out_of_json(line: bytes, expected: str | None) -> None:
+def test_keys_out_of_json(line: bytes, expected: bytes | None) -> None:
     assert key_of(line, "id", 1) == expected
 
 
@@ -341,6 +357,13 @@ def test_a_line_without_fields_is_named(line: bytes) -> None:
         (["describe", "topic"], "which?"),
         (["get", "broker", "one"], "give a number"),
         (["describe", "b/x"], "give a number"),
+        (["get", "quorum", "mine"], "only one quorum"),
+        (["describe", "quorum", "mine"], "only one quorum"),
+        (["create", "topic", "a", "--partitions", "99999999999"], "99999999999"),
+        (["create", "topic", "a", "--replicas", "99999999999"], "99999999999"),
+        (["delete", "broker", "99999999999", "--yes"], "not the id of a broker"),
+        (["produce", "t", "--timeout", "2h"], "at most 1h"),
+        (["consume", "t", "--offsets", "0:5-2"], "ends before it starts"),
         (["delete", "topic"], "which?"),
         (["produce", "t", "--key", "a", "--key-field", "b"], "exclude"),
         (["produce", "t", "--header", "a"], "NAME=VALUE"),
@@ -356,6 +379,24 @@ def test_wrong_usage_is_told_before_any_cluster_is_asked(arguments: list[str], c
     result = CliRunner().invoke(cli, ["--bootstrap", "127.0.0.1:1", *arguments])
     assert result.exit_code == 2, result.stderr
     assert complaint in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["get", "topics"], ["produce", "t"], ["consume", "t", "--exit"], ["health"]])
+def test_a_cluster_that_nobody_ever_saw_is_not_looked_for_long(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_options, "_FIRST_CONTACT_MS", 200)
+    result = CliRunner().invoke(cli, ["--bootstrap", "127.0.0.1:1", *arguments])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: no broker answered within 200 ms (127.0.0.1:1: ")
+    assert "Remedy: start a cluster" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["get", "topic"], ["create", "topic"], ["produce"], ["consume", "--exit"]])
+def test_a_name_that_is_no_text_is_refused(arguments: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*arguments, "\udcff", "--bootstrap", "127.0.0.1:1", "--timeout", "200ms"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(r"Error: the topic is '\udcff': give its name")
 
 
 def test_a_bad_address_is_told_with_a_remedy() -> None:
