@@ -12,8 +12,11 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId
 from lograft.runtime.rng import Rng
 from lograft.storage.batch import iterate_batches
+from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.names import LOG_SUFFIX, parse_numbered
+
+_DERIVED = "derived"  # what is made anew when it is wrong: nothing is lost with it
 
 
 class Cluster(Protocol):
@@ -38,6 +41,7 @@ class DiskFaults:
     def faults(self) -> dict[str, Callable[[], None]]:
         return {
             "slow_disk": self._slow_disk,
+            "forget_tails": self._forget_tails,
             "fill_disk": self._fill_disk,
             "fail_writes": self._fail_writes,
             "wipe": self._wipe,
@@ -59,6 +63,12 @@ class DiskFaults:
 
     def _slow_disk(self) -> None:
         self._rng.choice(self._cluster.hosts).speed.slowdown = self._rng.choice([1.0, 10.0, 100.0])
+
+    def _forget_tails(self) -> None:
+        """All that a broker has is to be read from its disk."""
+        if (host := self._any_broker_up()) is not None:
+            self._cluster.note("forget_tails", host.process)
+            host.forget_tails()
 
     def _fill_disk(self) -> None:
         """Until the next start: by then somebody has made room."""
@@ -124,28 +134,36 @@ class DiskFaults:
         if not self._cluster.losses.may_damage(host.number, key):
             return
         places = self._places(host, replica)
-        if places:
-            path, size_bytes = self._rng.choice(places)
+        kinds = [kind for kind in places if places[kind]]
+        if kinds:
+            kind = self._rng.choice(kinds)
+            path, size_bytes = self._rng.choice(places[kind])
             byte, bit = self._rng.randrange(size_bytes), self._rng.randrange(8)
             host.files.flip_bit(path, byte, bit)
             self._cluster.note("rot", host.process, path, byte, bit)
             rotten = host.files.byte_at(path, byte)
             assert rotten is not None
-            self._cluster.losses.add(Rot(host, key, path, byte, bit, rotten))
+            if kind != _DERIVED:
+                self._cluster.losses.add(Rot(host, key, path, byte, bit, rotten))
+            if self._rng.random() < 0.6:
+                self._end(host, "kill")  # while it is so: much of it is written anew every now and then
 
-    def _places(self, host: SimulatedHost, replica: Replica) -> list[tuple[str, int]]:
-        """Files, and how much of each is known to be on the disk.
+    def _places(self, host: SimulatedHost, replica: Replica) -> dict[str, list[tuple[str, int]]]:
+        """Files, and how much of each is known to be on the disk, by what they are for.
 
         What is above a log's recovery point cannot be told from a write that a crash has torn, and is cut like one.
         That is no loss while others have it; but they may all be away when this one comes back: it is left alone.
         """
-        places = []
+        places: dict[str, list[tuple[str, int]]] = {"batches": [], "truth": [], _DERIVED: []}
         for path, content in host.files.contents(f"{replica.log.directory}/"):
-            numbered = parse_numbered(path.rpartition("/")[2])
-            is_log = numbered is not None and numbered[1] == LOG_SUFFIX
-            size_bytes = _vouched_for_bytes(content, replica.log.recovery_point) if is_log else len(content)
+            name = path.rpartition("/")[2]
+            numbered = parse_numbered(name)
+            if numbered is not None and numbered[1] == LOG_SUFFIX:
+                kind, size_bytes = "batches", _vouched_for_bytes(content, replica.log.recovery_point)
+            else:
+                kind, size_bytes = "truth" if name in (CHECKPOINT_FILE, EPOCHS_FILE) else _DERIVED, len(content)
             if size_bytes:
-                places.append((path, size_bytes))
+                places[kind].append((path, size_bytes))
         return places
 
 

@@ -6,6 +6,7 @@ An unclean election ends what was promised until then, and begins a new *generat
 of one generation say holds until the next begins.
 """
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,6 +98,11 @@ class ClusterHistory:
         self.limited_topics: dict[UUID, None] = {}  # whose old records may be deleted
         self.starts: dict[PartitionKey, int] = {}  # the greatest log start that any replica had; 0 if there is none
         self._unclean: dict[PartitionKey, list[int]] = {}
+
+    def digest(self) -> str:
+        """Equal digests: clients did the same, and were told the same, in the same order."""
+        sends = [(send.value, send.outcome.value, send.offset, send.leader_epoch) for send in self.sends.values()]
+        return hashlib.sha256(repr((sends, self.reads, self.told)).encode()).hexdigest()
 
     # -- generations
 

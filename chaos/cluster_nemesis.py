@@ -1,6 +1,6 @@
 """What goes wrong in a simulated cluster: anything that it promises to survive. Here: processes and machines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from lograft.chaos.cluster_disk_faults import DiskFaults
@@ -10,11 +10,11 @@ from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import Partition
+from lograft.metadata.partition import BrokerId, Partition, TopicId
 from lograft.runtime.rng import Rng
 
-_STRANDING_LOOKS = 60
-_STRANDING_LOOK_MS = 100
+_STRANDING_LOOKS = 500
+_STRANDING_LOOK_MS = 10
 
 
 class Cluster(Protocol):
@@ -181,53 +181,37 @@ class ClusterNemesis:
 
         self._cluster.call_later_ms(delay_ms, act)
 
-    # -- the last that is in sync goes, and others come back before it
+    # -- the last that is in sync goes, and others are back before it
 
     def _strand(self) -> None:
+        """The others start anew, which has them leave every ISR; before they are back in, the leader is gone."""
         found = [
-            partition
-            for topic in self._cluster.image.topics.values()
-            for partition in topic.partitions.values()
+            (key, partition.leader)
+            for key, partition in _partitions(self._cluster.image)
             if partition.leader is not None and len(partition.isr) > 1
         ]
         if not found:
             return
-        leader = self._rng.choice(found).leader
-        followers = [host for host in self._up() if host.is_broker and host.number != leader]
+        key, leader = self._rng.choice(found)
         self._cluster.note("strand", leader)
-        for host in followers:
-            host.kill()
-        self._strand_when_alone(leader, followers, _STRANDING_LOOKS)
+        for host in self._up():
+            if host.is_broker and host.number != leader:
+                host.kill()
+                self._plan_start(host, delay_ms=10)
+        self._strand_when_alone(key, leader, _STRANDING_LOOKS)
 
-    def _strand_when_alone(self, leader: int | None, followers: list[SimulatedHost], looks: int) -> None:
-        """A while after it is the last in sync it is killed, and the others are started."""
-        alone = any(
-            partition.isr == (leader,)
-            for topic in self._cluster.image.topics.values()
-            for partition in topic.partitions.values()
-        )
-        if looks and not alone:
-            # Controllers are to see who has gone.
-            self._start_controllers(followers)
-            self._plan(_STRANDING_LOOK_MS, lambda: self._strand_when_alone(leader, followers, looks - 1))
+    def _strand_when_alone(self, key: tuple[TopicId, int], leader: BrokerId, looks: int) -> None:
+        partition = self._cluster.image.partition(*key)
+        if partition is None or partition.leader != leader or not looks:
             return
-        self._plan(self._rng.choice([10, 300, 1000]), lambda: self._swap(leader, followers))
-
-    def _start_controllers(self, hosts: list[SimulatedHost]) -> None:
-        """A quorum of controllers, if they are brokers too: they are back, but not in sync yet."""
-        for host in hosts:
-            if host.config.is_controller and not host.is_up and self._rng.random() < 0.1:
-                host.start()
-
-    def _swap(self, leader: int | None, followers: list[SimulatedHost]) -> None:
+        if partition.isr != (leader,):
+            self._plan(_STRANDING_LOOK_MS, lambda: self._strand_when_alone(key, leader, looks - 1))
+            return
         for host in self._up():
             if host.number == leader:
                 self._cluster.note("kill", host.process)
                 host.kill()
-                self._plan_start(host, delay_ms=self._rng.choice([2000, 4000, 8000]))
-        for host in followers:
-            if not host.is_up:
-                host.start()
+                self._plan_start(host, delay_ms=self._rng.choice([1500, 4000, 8000]))
 
     # -- machines
 
@@ -285,7 +269,12 @@ class ClusterNemesis:
 
 def any_leader(image: ClusterImage, hosts: list[SimulatedHost], rng: Rng) -> SimulatedHost | None:
     """One of the hosts that leads a partition, as the metadata has it."""
-    partitions: list[Partition] = [one for topic in image.topics.values() for one in topic.partitions.values()]
-    leaders = {partition.leader: None for partition in partitions}
+    leaders = {partition.leader: None for _, partition in _partitions(image)}
     found = [host for host in hosts if host.number in leaders]
     return rng.choice(found) if found else None
+
+
+def _partitions(image: ClusterImage) -> Iterator[tuple[tuple[TopicId, int], Partition]]:
+    for topic_id, topic in image.topics.items():
+        for number, partition in topic.partitions.items():
+            yield (topic_id, number), partition

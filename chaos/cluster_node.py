@@ -221,6 +221,12 @@ class SimulatedHost:
         if not self.files.crashed:
             self.files.points.restart()
 
+    def forget_tails(self) -> None:
+        """What brokers keep in memory of the end of each log: from now on that is to be read from the disk."""
+        if self.node is not None and self.node.broker is not None:
+            for replica in self.node.broker.replicas._logs.replicas.values():
+                replica.log.tail.clear()
+
     def fail_sync(self, directory: str) -> None:
         """The next one there fails: what was to be synced is lost, though it can be read. The disk is replaced."""
         self.files.fail_next_sync(f"{directory}/")

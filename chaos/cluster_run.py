@@ -108,6 +108,8 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
             client.stop()
         await _ended(stage, tasks)
     await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
+    for host in stage.hosts:
+        host.forget_tails()
     await _expect_work(stage)
     await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _behind(stage), _RECOVERY_MS)
     check_all(stage.history, await _read_all_logs(stage))
@@ -287,6 +289,7 @@ async def _read_log(log: PartitionLog) -> ReplicaLog:
 
 def _summary(stage: Stage) -> ClusterRun:
     history = stage.history
+    stage.note("history", history.digest())
     outcomes = Counter(send.outcome for send in history.sends.values())
     wishes: Counter[str] = Counter()
     for operator in stage.operators:

@@ -58,7 +58,7 @@ class ClusterWeather:
 PROCESS_FAULTS = (
     "kill", "kill", "kill_leader", "kill_leader", "kill_all", "stop", "start", "start", "pause", "pause_leader", "cut",
     "cut", "isolate_leader", "isolate_leader", "cut_from_controllers", "slow_link", "slow_disk", "break_streams",
-    "transfer", "heal", "heal", "heal", "change_clock", "strand",
+    "transfer", "heal", "heal", "heal", "change_clock", "strand", "forget_tails", "forget_tails",
 )  # fmt: skip
 # Machines die, or their disks are full, and have all they had when they are back.
 MACHINE_FAULTS = (
@@ -105,6 +105,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         flush_mode="os" if rng.random() < 0.2 else "fsync",
         segment_bytes=rng.choice([1_024, 4_096, 1 << 30]),
         retention_bytes=rng.choice([2_048, 16_384]) if rng.random() < 0.2 else None,
+        min_isr=1 if is_unclean and not has_losses and rng.random() < 0.7 else None,
         least_min_isr=2 if has_losses else 1,
         unclean_probability=0.7 if is_unclean else 0.0,
     )

@@ -8,12 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.cluster_chaos import DAMAGED_DISKS, FAILING_DISKS, SHORT_MEMORY, TRUSTED_MEMORY, UNCLEAN
 
+from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import simulate_cluster
+from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.runtime.rng import system_rng
 
 REPLAYED_SEED = 4
-FRESH_SEEDS = 60
 SECONDS = 75
 
 # Found by the simulator; each failed before its cause was mended.
@@ -23,15 +25,20 @@ REGRESSIONS: list[tuple[int, str]] = [
 
 
 def test_fresh_seeds_keep_every_promise() -> None:
-    """So many seeds, or as many as the time allows. A failing one is printed: it replays exactly."""
-    first = system_rng().randrange(1, 2**31)
+    """As many as the time allows, or the one in LOGRAFT_SEED. A failing one is named: it replays exactly."""
+    given = os.environ.get("LOGRAFT_SEED")
+    seed = int(given) if given is not None else system_rng().randrange(1, 2**31)
     end = time.monotonic() + SECONDS
-    seed = first
-    while seed < first + FRESH_SEEDS and time.monotonic() < end:
-        print(f"make sim-cluster SEED={seed}")
-        simulate_cluster(seed)
+    print(f"seeds from {seed} on")
+    while True:
+        try:
+            simulate_cluster(seed)
+        except Exception as error:
+            error.add_note(f"make sim-cluster SEED={seed}")
+            raise
+        if given is not None or time.monotonic() > end:
+            return
         seed += 1
-    print(f"{seed - first} seeds from {first}")
 
 
 @pytest.mark.parametrize(("seed", "cause"), REGRESSIONS)
@@ -39,42 +46,65 @@ def test_seeds_that_once_failed_do_not_any_more(seed: int, cause: str) -> None:
     simulate_cluster(seed)
 
 
-def test_the_simulator_meets_what_it_is_for() -> None:
+def met_in(run: ClusterRun) -> Counter[str]:
+    granted = {wish.split()[0]: count for wish, count in run.wishes.items() if wish.endswith(" ok")}
+    clients = {"acknowledged": run.acknowledged, "unknown": run.unknown, "read": run.read, "told": run.told}
+    return Counter(clients) + Counter(granted) + run.schedule.counts + run.sights
+
+
+@pytest.mark.parametrize(("weather", "expected"), [
+    (None, (
+        "kill", "power", "stop", "start", "exit", "cut", "heal", "break", "pause", "metadata", "whole", "create",
+        "acknowledged", "unknown", "read", "told", "elections", "joined the isr", "left the isr", "logs cut or reset",
+    )),
+    (UNCLEAN, ("unclean elections", "strand", "logs cut or reset", "acknowledged")),
+    (DAMAGED_DISKS, ("rot", "found_corrupt", "acknowledged")),
+    (FAILING_DISKS, ("fill_disk", "fail_writes", "fail_sync", "wipe", "directory_failed", "acknowledged")),
+    (TRUSTED_MEMORY, ("power", "crashed", "acknowledged")),
+    (SHORT_MEMORY, ("logs trimmed", "elections", "acknowledged")),
+])  # fmt: skip
+def test_the_simulator_meets_what_it_is_for(weather: ClusterWeather | None, expected: tuple[str, ...]) -> None:
+    """In a few runs; of those that take long no more than it takes."""
     met: Counter[str] = Counter()
-    for seed in range(109, 113):
-        run = simulate_cluster(seed)
-        met.update(run.schedule.counts)
-        met.update({wish.split()[0]: count for wish, count in run.wishes.items() if wish.endswith(" ok")})
-        met.update(acknowledged=run.acknowledged, unknown=run.unknown, read=run.read, told=run.told)
-    events = [
-        "kill", "power", "stop", "start", "exit", "cut", "heal", "break", "metadata", "whole", "create", "acknowledged",
-        "unknown", "read", "told",
-    ]  # fmt: skip
-    assert not [event for event in events if met[event] == 0], met
+    for seed in range(100, 112):
+        met.update(met_in(simulate_cluster(seed, weather)))
+        if all(met[event] for event in expected):
+            return
+    assert not [event for event in expected if met[event] == 0], met
 
 
 def test_a_seed_replays_exactly() -> None:
-    """In one process, and in another whose strings hash differently."""
+    """In one process, and in others whose strings hash differently: what happens, and what clients are told."""
     digests = [simulate_cluster(REPLAYED_SEED).schedule.digest()]
     program = "from lograft.chaos.cluster_simulation import simulate_cluster; "
     program += f"print(simulate_cluster({REPLAYED_SEED}).schedule.digest())"
-    completed = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    digests.append(completed.stdout.strip().splitlines()[-1])
-    assert digests == [digests[0]] * 2
+    for hash_seed in ("1", "2"):
+        completed = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.append(completed.stdout.strip().splitlines()[-1])
+    assert digests == [digests[0]] * 3
 
 
 def test_one_seed_prints_what_happened() -> None:
-    tool = Path(__file__).resolve().parents[2] / "tools" / "simulate_cluster.py"
-    completed = subprocess.run(
-        [sys.executable, str(tool), "--seed", str(REPLAYED_SEED)], capture_output=True, text=True, check=True
-    )
-    lines = completed.stdout.splitlines()
+    lines = _run_tool("--seed", str(REPLAYED_SEED))
     assert f"seed {REPLAYED_SEED}: " in lines[-1]
     for event in ("weather", "metadata", "recovery", "whole"):
         assert any(f"  {event} " in line for line in lines), event
+
+
+def test_many_seeds_print_what_was_met_and_what_it_cost() -> None:
+    lines = _run_tool("--seeds", "1", "--first", str(REPLAYED_SEED))
+    assert [line.partition(":")[0] for line in lines[:4]] == ["clients", "met", "wishes", "events"]
+    assert lines[4].startswith(f"1 runs from seed {REPLAYED_SEED}, 0 failed")
+    assert "simulated seconds a second" in lines[5]
+
+
+def _run_tool(*arguments: str) -> list[str]:
+    tool = Path(__file__).resolve().parents[2] / "tools" / "simulate_cluster.py"
+    completed = subprocess.run([sys.executable, str(tool), *arguments], capture_output=True, text=True, check=True)
+    return completed.stdout.splitlines()

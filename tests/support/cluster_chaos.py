@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from lograft.broker.replica_ports import Acks
 from lograft.chaos.cluster_weather import ClusterWeather
 
 # Leaders come and go, and each leaves something behind that not all have. No operator interferes.
@@ -55,4 +56,52 @@ FEW_IN_SYNC = replace(
     min_isr=2,
     fault_every_ms=200,
     faults=("kill_broker", "kill_broker", "kill_leader", "start", "start"),
+)
+
+# Operators, and some topics, put up with losses: whoever is there is to lead.
+UNCLEAN = ClusterWeather(
+    duration_ms=12_000,
+    fault_every_ms=1_500,
+    faults=("strand", "strand", "kill_leader", "isolate_leader", "start", "heal"),
+    topics=1,
+    acks=(Acks.ALL, Acks.LEADER),
+    think_ms=(100.0, 800.0),
+    wishes=("elect_unclean",),
+    min_isr=1,
+    unclean_probability=0.5,
+)
+
+# Bits flip, and brokers come and go.
+DAMAGED_DISKS = ClusterWeather(
+    duration_ms=12_000,
+    fault_every_ms=700,
+    faults=("rot", "rot", "rot", "forget_tails", "kill_leader", "power_failure", "start"),
+    topics=1,
+    operators=0,
+    segment_bytes=1_024,
+    min_isr=2,
+    least_min_isr=2,
+)
+
+# Disks are full, cannot be written or synced, or are gone.
+FAILING_DISKS = replace(
+    DAMAGED_DISKS,
+    directories=2,
+    faults=("fill_disk", "fail_writes", "fail_sync", "wipe", "kill", "start", "slow_disk"),
+)
+
+# What is in memory counts as stored; and machines fail, one at a time.
+TRUSTED_MEMORY = replace(
+    DAMAGED_DISKS,
+    flush_mode="os",
+    faults=("power_failure", "blink", "crash_in_call", "kill", "kill_leader", "isolate_leader", "start", "heal"),
+)
+
+# Old records go while followers are away.
+SHORT_MEMORY = replace(
+    DAMAGED_DISKS,
+    fault_every_ms=1_000,
+    faults=("kill", "kill_leader", "cut", "pause", "isolate_leader", "start", "heal"),
+    send_every_ms=20.0,
+    retention_bytes=2_048,
 )

@@ -268,3 +268,27 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
     assert run_virtual(lambda: times(1)) == run_virtual(lambda: times(1))
     assert run_virtual(lambda: times(1)) != run_virtual(lambda: times(2))
+
+
+def test_a_host_that_loses_its_power_says_nothing_and_answers_nobody() -> None:
+    async def main() -> None:
+        network = VirtualNetwork(Rng(1))
+        connection = await connected(network)
+        stream = connection.open(METHOD)
+        await stream.send(b"0")
+        assert await stream.receive() == b"0"
+        network.vanish("b")
+        await stream.send(b"1")
+        receiving = asyncio.ensure_future(stream.receive())
+        assert not await finishes_within(receiving, 60)
+        assert not connection.broken.is_set()
+        with pytest.raises(ConnectFailed, match="no answer"):
+            await network.host("a").connect("b:1", timeout_ms=2000)
+        await network.host("b").serve("b:1", {METHOD: echo}, never)  # it is back, and knows nothing
+        assert await finishes_within(receiving, 5)
+        with pytest.raises(StreamError) as lost:
+            receiving.result()
+        assert lost.value.status is Status.UNAVAILABLE
+        await network.host("a").connect("b:1")
+
+    run_virtual(main)
