@@ -86,6 +86,7 @@ class HostedLogs:
         self._openings = asyncio.Semaphore(_OPENINGS_AT_ONCE)
         self._configured: dict[PartitionKey, LogConfig] = {}  # what was last found to be in force
         self.replicas: dict[PartitionKey, Replica] = {}  # those that are open, sound and wanted
+        self.times_configured = 0  # how often a log was opened, or given another configuration
 
     # -- what is there
 
@@ -219,11 +220,13 @@ class HostedLogs:
         replica = Replica(identity, opened, directory.watermarks.get(name, 0), self._world)
         self._states[key] = Open(directory, name, replica)
         self.replicas[key] = replica
+        self.times_configured += 1
         self.look_at(key)
 
     async def _reconfigure(self, key: PartitionKey, state: Open) -> None:
         with self._noting_failure(state.directory):
             await state.replica.reconfigure(self._image.log_config_of(key))
+            self.times_configured += 1
             log.info("log_reconfigured", partition=str(state.name))
 
     async def _remove(self, key: PartitionKey, state: State) -> None:

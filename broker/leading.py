@@ -150,6 +150,14 @@ class LeaderCore:
     def lag_time_max_ms(self, value: int) -> None:
         self._history.span_ms = value
 
+    @property
+    def has_laggards(self) -> bool:
+        """Is there anybody in the ISR who has not all there is, as far as is known?"""
+        return any(
+            follower.end_offset_in(self._directory_of(follower.broker_id)) < self.end_offset
+            for follower in self._counted
+        )
+
     # -- the own log
 
     def appended(self, end_offset: int, now_ms: int) -> None:

@@ -49,6 +49,7 @@ class Failed:
 
 
 Role: TypeAlias = Leading | Following | Idle | Failed
+_AT_WORK = (Leading, Following)
 
 
 class Replica:
@@ -89,7 +90,7 @@ class Replica:
 
     @property
     def high_watermark(self) -> int:
-        if isinstance(self.role, Leading | Following):
+        if isinstance(self.role, _AT_WORK):
             return self.role.high_watermark
         return min(self._watermark, self.log.end_offset)
 
@@ -158,7 +159,7 @@ class Replica:
 
     def _end_role(self, error: ReplicaError, then: Idle | Failed | None = None) -> None:
         role, self.role = self.role, Idle() if then is None else then
-        if isinstance(role, Leading | Following):
+        if isinstance(role, _AT_WORK):
             self._watermark = role.high_watermark
             role.end(error)
             self._readers.wake_all()
@@ -209,14 +210,14 @@ class Replica:
         self._world.sink.follow(role)
 
     def propose(self) -> None:
-        """See whether the ISR should be another; to be called now and then."""
+        """See whether the ISR should be another; to be called when brokers come or go."""
         if isinstance(self.role, Leading):
             self.role.propose()
 
     # -- what the log tells
 
     def _became_durable(self) -> None:
-        if isinstance(self.role, Leading | Following):
+        if isinstance(self.role, _AT_WORK):
             self.role.became_durable()
 
     def _watermark_moved(self) -> None:

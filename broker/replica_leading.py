@@ -5,7 +5,7 @@ from itertools import chain
 
 from lograft.broker.append_waiters import AppendWaiters, PendingAppend
 from lograft.broker.following import Subscribe
-from lograft.broker.isr import ProposeIsr
+from lograft.broker.isr import RETRY_MS, ProposeIsr
 from lograft.broker.isr_requests import Accepted, IsrAnswer, Refused, Unknown
 from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber
 from lograft.broker.log_reading import reading
@@ -46,6 +46,7 @@ class Leading:
         self._for_watermark = AppendWaiters()
         self._for_disk = AppendWaiters()
         self._alarm_ms: int | None = None  # when it rings for who waits the least
+        self._lag_alarm_ms: int | None = None  # when followers are looked at next
         self._feeds: dict[BrokerId, ReplicaFeed] = {}
         partition = assignment.partition
         # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
@@ -62,6 +63,7 @@ class Leading:
             lag_time_max_ms=assignment.lag_time_max_ms,
             now_ms=world.clock.monotonic_ms(),
         )
+        self._watch_followers()
 
     @property
     def high_watermark(self) -> int:
@@ -78,6 +80,8 @@ class Leading:
         now_ms = self._world.clock.monotonic_ms()
         if not stored.is_duplicate:
             core.appended(log.end_offset, now_ms)
+            if self._lag_alarm_ms is None:
+                self._watch_followers()
             self._tell_feeds()
         appended = Appended(stored.base_offset, stored.append_time, log.start_offset)
         pending = PendingAppend(appended, stored.next_offset, now_ms + timeout_ms)
@@ -144,6 +148,7 @@ class Leading:
         for feed in [feed for feed in self._feeds.values() if feed.subscription.is_over]:
             self._end_feed(feed, self.refusal(errors_pb2.UNAVAILABLE, "the broker has no replica any more"))
         self.propose()
+        self._watch_followers()
 
     def _watermark_moved(self) -> None:
         self._for_watermark.reached(self.core.high_watermark)
@@ -167,6 +172,7 @@ class Leading:
         subscription = core.subscribed(
             subscriber, request.leader_epoch, request.partition_epoch, request.end_offset, now_ms
         )
+        self._watch_followers()
         earlier = self._feeds.get(subscriber.broker_id)
         if earlier is not None:
             self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed anew"))
@@ -209,6 +215,7 @@ class Leading:
         if self.error is None:
             self.core.unsubscribed(feed.subscription, self._world.clock.monotonic_ms())
             self._forget(feed)
+            self._watch_followers()
 
     def _end_feed(self, feed: ReplicaFeed, error: ReplicaError) -> None:
         self._forget(feed)
@@ -222,7 +229,7 @@ class Leading:
     # -- the ISR
 
     def propose(self) -> None:
-        """Ask for another ISR, if it is time to: to be called now and then, and when brokers come or go."""
+        """Ask for another ISR, if it is time to: to be called when brokers come or go."""
         proposal = self.core.propose(self._world.brokers(), self._world.clock.monotonic_ms())
         if proposal is not None:
             self._world.ask_for_isr(self._identity.key, proposal, self)
@@ -231,6 +238,22 @@ class Leading:
         """Somebody may have caught up. Who is behind is noticed by and by."""
         if len(self.core.isr.committed) < len(self.core.partition.replicas):
             self.propose()
+
+    def _watch_followers(self) -> None:
+        """Look, in a while, whether one is too far behind; as long as any is behind at all. One alarm is enough."""
+        if self.core.has_laggards:
+            look_ms = self._world.clock.monotonic_ms() + self.core.lag_time_max_ms // 2
+            if self._lag_alarm_ms is None or look_ms < self._lag_alarm_ms:
+                self._lag_alarm_ms = look_ms
+                self._world.alarms.ring_at(look_ms, self._look_at_followers)
+
+    def _look_at_followers(self) -> None:
+        if self.error is not None or self._lag_alarm_ms is None:
+            return
+        if self._world.clock.monotonic_ms() >= self._lag_alarm_ms:  # else a sooner one has rung in its place
+            self._lag_alarm_ms = None
+            self.propose()
+            self._watch_followers()
 
     def isr_answered(self, proposal: ProposeIsr, answer: IsrAnswer) -> None:
         if self.error is not None:
@@ -246,6 +269,11 @@ class Leading:
                 core.alteration_unknown(proposal, now_ms)
         if has_moved:
             self._watermark_moved()
+        self._world.alarms.ring_at(now_ms + RETRY_MS, self._propose_again)
+
+    def _propose_again(self) -> None:
+        if self.error is None:
+            self.propose()
 
     # -- the end
 

@@ -114,8 +114,7 @@ class ReplicaManager(MachineListener):
         self._upkeep = Upkeep(
             runtime.clock,
             self._directories,
-            lambda: self._logs.replicas.values(),
-            self._logs.open_in,
+            self._logs,
             times or UpkeepTimes(),
         )
         self._group: asyncio.TaskGroup | None = None

@@ -1,11 +1,12 @@
 """What has to be done now and then for every log of a broker: few timers for all of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lograft.broker.log_directories import LogDirectories, LogDirectory
+from lograft.broker.hosted_logs import HostedLogs
+from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.topic_log_config import tail_bytes_among
 from lograft.runtime.clock import Clock, until_beat_ms
@@ -13,7 +14,6 @@ from lograft.runtime.logging import get_logger
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.compaction import CompactionFailed, compact
 from lograft.storage.errors import CorruptLog, LogClosed
-from lograft.storage.names import PartitionName
 from lograft.storage.retention import apply_retention
 
 log_events = get_logger(__name__)
@@ -21,12 +21,12 @@ log_events = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UpkeepTimes:
-    """How often. `tick_ms`: followers that lag are noticed, and logs get their share of memory. `flush_ms`: how exactly
-    the topics' `flush.ms` is kept. `checkpoint_ms`: what recovery need not read again is noted."""
+    """How often. `share_ms`: logs get their share of memory, once one came or went. `flush_ms`: how exactly the topics'
+    `flush.ms` is kept. `checkpoint_ms`: what recovery need not read again is noted."""
 
-    tick_ms: int = 2000
+    share_ms: int = 2000
     flush_ms: int = 500
-    roll_ms: int = 10_000
+    roll_ms: int = 60_000
     watermarks_ms: int = 5_000
     checkpoint_ms: int = 60_000
     cleaning_ms: int = 60_000
@@ -34,21 +34,18 @@ class UpkeepTimes:
 
 
 class Upkeep:
-    """`replicas()`: those that are open now. `open_in(directory)`: those in one directory, with their names."""
-
     def __init__(
         self,
         clock: Clock,
         directories: LogDirectories,
-        replicas: Callable[[], Iterable[Replica]],
-        open_in: Callable[[LogDirectory], Iterable[tuple[PartitionName, Replica]]],
+        logs: HostedLogs,
         times: UpkeepTimes,
     ) -> None:
         self._clock = clock
         self._directories = directories
-        self._replicas = replicas
-        self._open_in = open_in
+        self._logs = logs
         self._times = times
+        self._shared = (0, 0)  # how often they had been configured, and how many there were, when they last got shares
         self._flushed: list[Replica] = []  # those whose topics ask for flushes
         self._noted: dict[Replica, int] = {}  # the watermarks that were noted last
         self._checkpointed: dict[Replica, tuple[int, int, int]] = {}  # how each log was when that was last done
@@ -58,7 +55,7 @@ class Upkeep:
         times = self._times
         async with asyncio.TaskGroup() as group:
             for period_ms, work in (
-                (times.tick_ms, self._tick),
+                (times.share_ms, self._share),
                 (times.flush_ms, self._flush),
                 (times.roll_ms, self._roll),
                 (times.watermarks_ms, self.note_watermarks),
@@ -74,18 +71,25 @@ class Upkeep:
             await self._clock.sleep_ms(until_beat_ms(self._clock.monotonic_ms(), period_ms))
             await work()
 
+    def _replicas(self) -> list[Replica]:
+        """Those that are open now."""
+        return list(self._logs.replicas.values())
+
     # -- what is done
 
-    async def _tick(self) -> None:
-        replicas = list(self._replicas())
+    async def _share(self) -> None:
+        replicas = self._replicas()
+        state = (self._logs.times_configured, len(replicas))
+        if state == self._shared:
+            return
+        self._shared = state
         tail_bytes = tail_bytes_among(len(replicas))
         for replica in replicas:
-            replica.propose()
             replica.log.keep_in_memory(tail_bytes)
         self._flushed = [replica for replica in replicas if replica.log.config.asks_for_flushes]
 
     async def _roll(self) -> None:
-        for replica in list(self._replicas()):
+        for replica in self._replicas():
             with _surviving(replica):
                 replica.log.roll_if_old()
 
@@ -101,7 +105,7 @@ class Upkeep:
         if noted == self._noted:
             return
         for directory in self._directories.healthy:
-            watermarks = {name: replica.high_watermark for name, replica in self._open_in(directory)}
+            watermarks = {name: replica.high_watermark for name, replica in self._logs.open_in(directory)}
             try:
                 await directory.note_watermarks(watermarks)
             except DiskFailed:
@@ -109,7 +113,7 @@ class Upkeep:
         self._noted = noted
 
     async def _checkpoint(self) -> None:
-        replicas = list(self._replicas())
+        replicas = self._replicas()
         self._checkpointed = {one: self._checkpointed[one] for one in replicas if one in self._checkpointed}
         for replica in replicas:
             log = replica.log
@@ -122,14 +126,14 @@ class Upkeep:
     async def _retain(self) -> None:
         """Old segments go; nothing at or above the high watermark. It makes room, so it does not wait until something
         was compacted."""
-        for replica in list(self._replicas()):
+        for replica in self._replicas():
             with _surviving(replica):
                 if await apply_retention(replica.log, self._clock.wall_ms(), replica.high_watermark):
                     replica.start_moved()
 
     async def _compact(self) -> None:
         """Keys that were written again go; nothing at or above the high watermark."""
-        for replica in list(self._replicas()):
+        for replica in self._replicas():
             async with replica.compacting:
                 if not replica.is_closed:
                     with _surviving(replica):

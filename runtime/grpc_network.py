@@ -30,6 +30,10 @@ from lograft.runtime.network import (
 
 _NEVER_MS = 2**31 - 1
 _COMMON_OPTIONS = (
+    # How much may be on its way to who does not read yet. By default gRPC finds out what a connection can take, with
+    # pings and timers that never end: half of what an idle node's threads were woken for.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
 )
@@ -51,13 +55,13 @@ _SERVER_OPTIONS = (
 )
 
 
-def _channel_options(timeout_ms: int) -> tuple[tuple[str, int], ...]:
+def _channel_options(timeout_ms: int, ping_interval_ms: int) -> tuple[tuple[str, int], ...]:
     return (
         *_COMMON_OPTIONS,
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),  # each connect is a TCP connection of its own
         ("grpc.client_idle_timeout_ms", _NEVER_MS),
-        ("grpc.keepalive_time_ms", _PING_INTERVAL_MS),
+        ("grpc.keepalive_time_ms", ping_interval_ms),
         ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
         ("grpc.http2.max_pings_without_data", 0),
@@ -182,10 +186,13 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
 
 
 class GrpcNetwork:
-    """Production's network."""
+    """Production's network. `ping_interval_ms`: how soon who connects is to know that a silent connection is dead."""
+
+    def __init__(self, *, ping_interval_ms: int = _PING_INTERVAL_MS) -> None:
+        self._ping_interval_ms = ping_interval_ms
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> GrpcConnection:
-        channel = aio.insecure_channel(address, options=_channel_options(timeout_ms))
+        channel = aio.insecure_channel(address, options=_channel_options(timeout_ms, self._ping_interval_ms))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await keep_cancellation(_until_ready(address, channel))

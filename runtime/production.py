@@ -11,6 +11,7 @@ from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 
 _BLOCKING_THREADS = 8
+_PING_INTERVAL_MS = 10_000  # all that nodes say to each other has its own signs of life, which come much sooner
 
 # A thread back from the disk asks for the interpreter lock only once it waited a whole switch interval in which that
 # was never let go. A busy loop lets go at every poll, and takes the lock again before the waiter is awake; so with the
@@ -30,7 +31,7 @@ def production_runtime(on_panic: PanicHandler) -> Runtime:
         clock=LoopClock(),
         rng=system_rng(),
         files=OsFiles(),
-        network=GrpcNetwork(),
+        network=GrpcNetwork(ping_interval_ms=_PING_INTERVAL_MS),
         blocking=ThreadBlocking(_BLOCKING_THREADS),
         make_worker=ThreadWorkers(on_panic),
     )

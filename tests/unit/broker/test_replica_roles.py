@@ -13,7 +13,6 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import Acks, FoundOffset, OffsetKind, OffsetSpec
-from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.alter_partition import Alteration
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.elect_leaders import elect_unclean_leaders
@@ -431,7 +430,7 @@ async def test_who_may_have_joined_counts_while_that_is_not_known() -> None:
 @virtual
 async def test_a_broker_that_comes_back_is_let_in_as_soon_as_it_may_be() -> None:
     metadata = Metadata()
-    brokers = await start_brokers(metadata, 3, times=UpkeepTimes(tick_ms=60_000))
+    brokers = await start_brokers(metadata, 3)
     topic = metadata.create("orders", place(metadata, 1, 2, 3))
     leader = await brokers[ONE].leads(topic)
     metadata.fence(3)
@@ -442,6 +441,21 @@ async def test_a_broker_that_comes_back_is_let_in_as_soon_as_it_may_be() -> None
     metadata.carry_out(unfence(metadata.image, THREE, brokers[THREE].view.broker_epoch))
     await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
     assert asyncio.get_running_loop().time() - began < 0.1
+
+
+@virtual
+async def test_followers_are_watched_only_while_one_is_behind() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    alarms = leader._world.alarms
+    await append(leader).outcome()
+    await asyncio.sleep(60)
+    assert not alarms._heap, "all have everything: there is nothing to look at"
+    brokers[THREE].sink.stop()
+    append(leader)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2), seconds=20)
+    await asyncio.sleep(60)
+    assert not alarms._heap, "who is not in the ISR is not watched"
 
 
 @virtual

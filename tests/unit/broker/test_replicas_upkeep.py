@@ -41,7 +41,7 @@ async def test_an_old_segment_is_sealed_though_nothing_is_appended() -> None:
     await append(leader).outcome()
     await asyncio.sleep(20)
     assert len(leader.log.segments) == 1
-    await asyncio.sleep(25)
+    await asyncio.sleep(75)
     assert len(leader.log.segments) == 2
 
 
