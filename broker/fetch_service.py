@@ -74,6 +74,7 @@ class _Fetched:
     leader_epoch: int | None
     offset: int
     max_bytes: int
+    from_follower: bool
     seek: int = 0  # the number of the latest
     is_queued: bool = False
     is_over: bool = False
@@ -148,6 +149,7 @@ class _Conversation:
                 leader_epoch=epoch_given(add.leader_epoch, add.HasField("leader_epoch")),
                 offset=add.offset,
                 max_bytes=min(add.max_bytes or self._limits.partition_bytes, self._limits.partition_bytes),
+                from_follower=add.from_follower,
             )
             self._begin(fetched)
         except SERVICE_ERRORS as error:
@@ -178,7 +180,7 @@ class _Conversation:
 
     def _begin(self, fetched: _Fetched) -> None:
         """Say at once how things are, and give it its first turn."""
-        fetched.replica.check_leads(fetched.leader_epoch)
+        fetched.replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
         check_offset(fetched.replica, fetched.offset)
         self._outbox.add_data(fetched.handle, fetched.seek, fetched.replica, Batches([], fetched.offset))
         self._queue(fetched)
@@ -217,7 +219,7 @@ class _Conversation:
     async def _take_turn(self, fetched: _Fetched) -> None:
         offset, seek, replica = fetched.offset, fetched.seek, fetched.replica
         try:
-            replica.check_leads(fetched.leader_epoch)
+            replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
             check_offset(replica, offset)
             batches = await self._read_from(replica, offset, min(fetched.max_bytes, self._credit_bytes))
         except SERVICE_ERRORS as error:

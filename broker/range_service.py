@@ -34,6 +34,7 @@ class _Range:
     start: int
     end: int
     message_bytes: int
+    from_follower: bool
 
 
 class RangeService:
@@ -59,7 +60,7 @@ class RangeService:
         )
         replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
         leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
-        replica.check_leads(leader_epoch)
+        replica.check_serves(leader_epoch, from_follower=request.from_follower)
         end = request.end if request.HasField("end") else None
         if end is None or end > replica.high_watermark:
             # Own watermark or not: nobody may take it for the end of what is committed, nor what is beyond for gone.
@@ -69,7 +70,7 @@ class RangeService:
             raise not_readable(replica, request.start)
         if not request.start <= end <= replica.high_watermark:
             raise not_readable(replica, end)
-        return _Range(replica, leader_epoch, request.start, end, message_bytes)
+        return _Range(replica, leader_epoch, request.start, end, message_bytes, request.from_follower)
 
     async def _send(self, wanted: _Range, stream: Stream) -> None:
         """While one message is sent, the next is read."""
@@ -92,7 +93,7 @@ class RangeService:
         """What follows `position`, or why there is nothing."""
         replica = wanted.replica
         try:
-            replica.check_leads(wanted.leader_epoch)
+            replica.check_serves(wanted.leader_epoch, from_follower=wanted.from_follower)
             found = await replica.read(position, wanted.message_bytes)
             if not found.buffers:
                 raise ReplicaError(
@@ -109,7 +110,8 @@ def _check_watermark_known(replica: ServedReplica) -> None:
     if not replica.watermark_is_known:
         raise ReplicaError(
             errors_pb2.OFFSET_NOT_AVAILABLE,
-            "this broker leads the partition only since now, and does not know yet how far it is committed: try again",
+            "this broker does not know yet how far the partition is committed: it leads it only since now, or "
+            "follows it; try again, or ask the leader",
         )
 
 

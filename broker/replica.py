@@ -95,6 +95,10 @@ class Replica:
         return min(self._watermark, self.log.end_offset)
 
     @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leading)
+
+    @property
     def watermark_is_known(self) -> bool:
         return isinstance(self.role, Leading) and self.role.core.watermark_is_known
 
@@ -112,14 +116,13 @@ class Replica:
         return isinstance(self.role, Failed)
 
     def facts(self) -> ReplicaFacts:
-        is_leader = isinstance(self.role, Leading)
         return ReplicaFacts(
             *self.identity.key,
-            is_leader=is_leader,
+            is_leader=self.is_leader,
             leader_epoch=self.leader_epoch,
             log_start=self.log.start_offset,
             log_end=self.log.end_offset,
-            high_watermark=self.high_watermark if self.watermark_is_known or not is_leader else None,
+            high_watermark=self.high_watermark if self.watermark_is_known or not self.is_leader else None,
             size_bytes=self.log.segments.size_bytes,
             directory_id=self.identity.directory_id,
         )
@@ -204,6 +207,7 @@ class Replica:
             self._watermark,
             self._world,
             self._watermark_moved,
+            self._readers.wake_all,
             self.found_corrupt,
         )
         self._events.info("follows", leader=role.leader_id, epoch=role.leader_epoch, end=self.log.end_offset)
@@ -254,8 +258,20 @@ class Replica:
     def check_leads(self, leader_epoch: int | None) -> None:
         self._leading(leader_epoch)
 
+    def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
+        if from_follower and isinstance(self.role, Following) and self.role.is_in_sync:
+            self._check_epoch(leader_epoch)
+        else:
+            self._leading(leader_epoch)
+
     def _leading(self, leader_epoch: int | None) -> Leading:
         """The role, in which this broker leads the partition in that epoch, if one is given; else `ReplicaError`."""
+        self._check_epoch(leader_epoch)
+        if isinstance(self.role, Leading):
+            return self.role
+        raise self.role.error if isinstance(self.role, Failed) else self._not_leading()
+
+    def _check_epoch(self, leader_epoch: int | None) -> None:
         known_epoch = self.leader_epoch
         if leader_epoch is not None and leader_epoch < known_epoch:
             raise self._refusal(errors_pb2.FENCED_LEADER_EPOCH, f"is in leader epoch {known_epoch}, not {leader_epoch}")
@@ -264,9 +280,6 @@ class Replica:
                 errors_pb2.UNKNOWN_LEADER_EPOCH,
                 f"is only in leader epoch {known_epoch} here, not yet in {leader_epoch}",
             )
-        if isinstance(self.role, Leading):
-            return self.role
-        raise self.role.error if isinstance(self.role, Failed) else self._not_leading()
 
     def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:
         return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms)
@@ -280,22 +293,25 @@ class Replica:
         await self.log.disk.writer.room()
 
     async def read(self, offset: int, max_bytes: int) -> Batches:
-        """Only a leader's watermark is served by: a follower's may be behind what its leader told."""
-        role = self._leading(None)
+        self._check_may_read()
+        # What is damaged is made anew, unless there is nobody to make it from.
+        verify = not (isinstance(self.role, Leading) and self.role.core.has_the_last_copy)
         try:
-            return await read_log(
-                self.log, offset, max_bytes, self.high_watermark, verify=not role.core.has_the_last_copy
-            )
+            return await read_log(self.log, offset, max_bytes, self.high_watermark, verify=verify)
         except CorruptLog as error:
             self.found_corrupt(error)
             raise
         except LogClosed:
-            self._leading(None)
+            self._check_may_read()
             raise
+
+    def _check_may_read(self) -> None:
+        self.check_serves(None, from_follower=True)
 
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         withdraw = self._readers.add(offset, wake)
-        if not isinstance(self.role, Leading) or offset < self.high_watermark:
+        is_served = isinstance(self.role, Leading) or (isinstance(self.role, Following) and self.role.is_in_sync)
+        if not is_served or offset < self.high_watermark:
             withdraw()
             wake()
         return withdraw

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from uuid import UUID
 
-from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Subscribe, Truncate
+from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Matched, Subscribe, Truncate
 from lograft.broker.log_operations import LogOperations
 from lograft.broker.log_reading import reading
 from lograft.broker.matching import TruncateTo
@@ -18,7 +18,8 @@ from lograft.storage.log import PartitionLog
 
 
 class Following:
-    """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
+    """Until `end`. `watermark_moved`: told after each move of the high watermark. `out_of_sync`: told when it is
+    not, or no more. `found_corrupt`: the log is."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Following:
         high_watermark: int,
         world: ReplicaWorld,
         watermark_moved: Callable[[], None],
+        out_of_sync: Callable[[], None],
         found_corrupt: Callable[[CorruptLog], None],
     ) -> None:
         self.error: ReplicaError | None = None  # why it has ended
@@ -38,6 +40,7 @@ class Following:
         self._operations = operations
         self._world = world
         self._tell_watermark_moved = watermark_moved
+        self._tell_out_of_sync = out_of_sync
         self._found_corrupt = found_corrupt
 
     # -- what it is
@@ -66,11 +69,23 @@ class Following:
     def high_watermark(self) -> int:
         return self.core.high_watermark
 
+    @property
+    def is_in_sync(self) -> bool:
+        """As far as is known: it is in the ISR, and hears of whatever its leader commits."""
+        own, partition = self._identity, self.core.partition
+        return (
+            isinstance(self.core.state, Matched)
+            and own.broker_id in partition.isr
+            and partition.directory_of(own.broker_id) == own.directory_id
+        )
+
     # -- what the image says
 
     def take(self, assignment: Assignment) -> None:
         """The same leader in the same epoch; the rest may be different."""
         self.core.image_changed(assignment.partition)
+        if not self.is_in_sync:
+            self._tell_out_of_sync()
         self._world.sink.has_acknowledgement(self)
 
     def became_durable(self) -> None:
@@ -101,7 +116,8 @@ class Following:
         return replace(self.core.subscribe(number), tombstones_removed_below=removed_below)
 
     def unsubscribed(self, number: int) -> None:
-        self.core.unsubscribed(number)
+        if self.core.unsubscribed(number):
+            self._tell_out_of_sync()
 
     def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
         before = self.core.high_watermark

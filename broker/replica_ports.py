@@ -107,6 +107,9 @@ class ServedReplica(Protocol):
         ...
 
     @property
+    def is_leader(self) -> bool: ...
+
+    @property
     def log_start(self) -> int: ...
 
     @property
@@ -114,6 +117,11 @@ class ServedReplica(Protocol):
 
     def check_leads(self, leader_epoch: int | None) -> None:
         """Raise unless this broker leads the partition, in that epoch if one is given."""
+        ...
+
+    def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
+        """Raise unless a reader may be served here: this broker leads the partition, in that epoch if one is given; or
+        follows it, in sync, if the reader is content with that."""
         ...
 
     def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:

@@ -94,5 +94,11 @@ def check_offset(replica: ServedReplica, offset: int) -> None:
         raise not_readable(replica, offset)
 
 
-def not_readable(replica: ServedReplica, offset: int) -> NotReadable:
+def not_readable(replica: ServedReplica, offset: int) -> Exception:
+    """What a follower does not have may well be there: only a leader knows the range."""
+    if not replica.is_leader:
+        return ReplicaError(
+            errors_pb2.OFFSET_NOT_AVAILABLE,
+            f"this broker follows the partition, and does not have offset {offset}: ask the leader",
+        )
     return NotReadable(offset, replica.log_start, known_watermark(replica))

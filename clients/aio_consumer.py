@@ -60,7 +60,9 @@ class Consumer:
         self._runtime = open_runtime(self._given_runtime)
         times = ClusterTimes(first_contact_ms=options.first_contact_ms)
         self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
-        settings = FetchSettings(options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id)
+        settings = FetchSettings(
+            options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id, options.rack
+        )
         self._fetcher = Fetcher(self._cluster, settings, options.reset)
         self._lookup = OffsetLookup(self._cluster)
         self._task.start()

@@ -1,7 +1,8 @@
 """The cluster as a client knows it: where brokers are, which topics there are, who leads each partition. Pure.
 
 It is told by descriptions and changes from any node, which may come late, and by the hints in errors. Nothing that is
-older than what is known is taken: leaders go by leader epoch, all else by the index of the metadata log.
+older than what is known is taken: leaders go by leader epoch, who is in sync by partition epoch, all else by the index
+of the metadata log.
 """
 
 from collections.abc import Container, Iterable
@@ -18,14 +19,23 @@ class Leader:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class InSync:
+    """Who is in sync of a partition, as of its epoch."""
+
+    brokers: tuple[int, ...] = ()
+    partition_epoch: int = -1
+
+
 @dataclass(slots=True)
 class TopicView:
-    """One topic. `leaders` are by partition. `as_of`: the metadata index at which this was last told."""
+    """One topic. `leaders` and `in_sync` are by partition. `as_of`: the metadata index at which this was last told."""
 
     id: bytes
     name: str
     as_of: int
     leaders: list[Leader] = field(default_factory=list)
+    in_sync: list[InSync] = field(default_factory=list)
 
     @property
     def partition_count(self) -> int:
@@ -38,6 +48,7 @@ class ClusterView:
     def __init__(self) -> None:
         self.index = 0
         self.addresses: dict[int, str] = {}
+        self.racks: dict[int, str] = {}  # of those that say theirs
         self._by_name: dict[str, TopicView] = {}
         self._by_id: dict[bytes, TopicView] = {}
 
@@ -54,6 +65,11 @@ class ClusterView:
         topic = self._by_id.get(topic_id)
         return topic.leaders[partition] if topic is not None and partition < len(topic.leaders) else None
 
+    def in_sync(self, topic_id: bytes, partition: int) -> tuple[int, ...]:
+        """The brokers that are, as far as is known."""
+        topic = self._by_id.get(topic_id)
+        return topic.in_sync[partition].brokers if topic is not None and partition < len(topic.in_sync) else ()
+
     # -- telling
 
     def take_description(self, description: pb.ClusterDescription, asked: Container[str]) -> None:
@@ -62,7 +78,8 @@ class ClusterView:
         if index < self.index:
             return
         self._known_up_to(index, asked)
-        self.addresses = {broker.id: broker.address for broker in description.brokers}
+        self.addresses, self.racks = {}, {}
+        self._take_brokers(description.brokers)
         told = {topic.id for topic in description.topics}
         for topic in list(self._by_id.values()):
             if topic.name in asked and topic.id not in told and topic.as_of <= index:
@@ -78,7 +95,8 @@ class ClusterView:
         if not is_late:
             for broker_id in change.removed_brokers:
                 self.addresses.pop(broker_id, None)
-            self.addresses.update((broker.id, broker.address) for broker in change.brokers)
+                self.racks.pop(broker_id, None)
+            self._take_brokers(change.brokers)
         for topic_id in change.deleted_topics:
             topic = self._by_id.get(topic_id)
             if topic is not None:
@@ -97,8 +115,7 @@ class ClusterView:
         index = description.metadata_index
         # What happened to these topics since then is not known, whatever is of the others.
         self.index = min(self.index, index) if self.index else index
-        for broker in description.brokers:
-            self.addresses.setdefault(broker.id, broker.address)
+        self._take_brokers(broker for broker in description.brokers if broker.id not in self.addresses)
         for topic in description.topics:
             known = self._by_name.get(topic.name)
             if topic.HasField("error") and known is not None and known.as_of <= description.metadata_index:
@@ -114,6 +131,14 @@ class ClusterView:
         if address:
             self.addresses.setdefault(leader_id, address)
         return True
+
+    def _take_brokers(self, brokers: Iterable[pb.Broker]) -> None:
+        for broker in brokers:
+            self.addresses[broker.id] = broker.address
+            if broker.HasField("rack"):
+                self.racks[broker.id] = broker.rack
+            else:
+                self.racks.pop(broker.id, None)
 
     def _take_topics(self, topics: Iterable[pb.Topic], index: int) -> None:
         for told in topics:
@@ -140,5 +165,8 @@ class ClusterView:
 def _take_partition(topic: TopicView, told: pb.Partition) -> None:
     while len(topic.leaders) <= told.number:
         topic.leaders.append(Leader(None, -1))
+        topic.in_sync.append(InSync())
     if told.leader_epoch > topic.leaders[told.number].epoch:
         topic.leaders[told.number] = Leader(told.leader if told.HasField("leader") else None, told.leader_epoch)
+    if told.partition_epoch > topic.in_sync[told.number].partition_epoch:
+        topic.in_sync[told.number] = InSync(tuple(told.isr), told.partition_epoch)

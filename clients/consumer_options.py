@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.fetched_partition import Anchor
-from lograft.clients.option_checks import check_client_id, check_integer
+from lograft.clients.option_checks import check_client_id, check_integer, check_rack
 
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
 
@@ -19,6 +19,7 @@ class ConsumerKeywords(TypedDict, total=False):
     fetch_partition_bytes: int
     request_timeout_ms: int
     client_id: str
+    rack: str | None
     first_contact_ms: int | None
 
 
@@ -27,8 +28,9 @@ class ConsumerOptions:
     """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, or
     `none`, which is an error. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is fetched
     ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for whatever
-    asks a broker and is not told how long it may take. `first_contact_ms`: how long to look for any broker at all;
-    None: for as long as that."""
+    asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas in sync
+    that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for any
+    broker at all; None: for as long as that."""
 
     auto_offset_reset: str = "latest"
     max_poll_records: int = 500
@@ -36,6 +38,7 @@ class ConsumerOptions:
     fetch_partition_bytes: int = 1024 * 1024
     request_timeout_ms: int = 30_000
     client_id: str = "lograft-python"
+    rack: str | None = None
     first_contact_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -44,6 +47,7 @@ class ConsumerOptions:
         for name in ("max_poll_records", "fetch_buffer_bytes", "fetch_partition_bytes", "request_timeout_ms"):
             check_integer(name, getattr(self, name), 1)
         check_client_id(self.client_id)
+        check_rack(self.rack)
         if self.first_contact_ms is not None:
             check_integer("first_contact_ms", self.first_contact_ms, 1)
 

@@ -33,11 +33,12 @@ _BATCHES = pb.FetchResponse.Data.BATCHES_FIELD_NUMBER
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
     """`window_bytes`: what one broker may send ahead of what was taken. `partition_bytes`: of one partition at a
-    time."""
+    time. `rack`: where replicas are the nearest."""
 
     window_bytes: int = 16 * 1024 * 1024
     partition_bytes: int = 1024 * 1024
     client_id: str = ""
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +49,7 @@ class Subscription:
     partition: FetchedPartition
     generation: int
     leader_epoch: int
+    from_follower: bool
 
     @property
     def is_current(self) -> bool:
@@ -97,10 +99,10 @@ class FetchLine:
 
     # -- for the fetcher
 
-    def subscribe(self, partition: FetchedPartition, leader_epoch: int) -> Subscription:
+    def subscribe(self, partition: FetchedPartition, leader_epoch: int, *, from_follower: bool = False) -> Subscription:
         """Ask for the partition from its `fetch_offset` on."""
         self._handles += 1
-        subscription = Subscription(self._handles, partition, partition.generation, leader_epoch)
+        subscription = Subscription(self._handles, partition, partition.generation, leader_epoch, from_follower)
         self._subscriptions[subscription.handle] = self._to_add[subscription.handle] = subscription
         self._wanted.set()
         self._to_send.set()
@@ -185,6 +187,7 @@ class FetchLine:
                 leader_epoch=subscription.leader_epoch,
                 offset=partition.fetch_offset,
                 max_bytes=self._settings.partition_bytes,
+                from_follower=subscription.from_follower,
             )
 
     # -- what comes

@@ -1,4 +1,4 @@
-"""Brings a consumer the records of its partitions from the brokers that lead them."""
+"""Brings a consumer the records of its partitions from the brokers that lead them, or from nearer followers."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ from lograft.clients.errors import LograftError, OffsetOutOfRange, UnknownTopicI
 from lograft.clients.fetch_line import FetchLine, FetchSettings, Subscription
 from lograft.clients.fetched_partition import Anchor, FetchedPartition
 from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetLookup, OffsetQuestion
+from lograft.clients.replica_choice import near_follower
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.retrying import Backoff
@@ -18,18 +19,21 @@ _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
 _RETRY_MS = 100  # a partition that was refused; sooner if another leader is heard of
 _LOOK_EVERY_MS = 1000
+_LEADER_MS = 5000  # a follower that failed us is not tried again before
 
 _KINDS: dict[Anchor, pb.ListOffsetsRequest.Kind] = {Anchor.EARLIEST: EARLIEST, Anchor.LATEST: LATEST}
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """Where a partition is fetched from, if it is, and when it may be tried again."""
+    """Where a partition is fetched from, if it is, and when it may be tried again; `from_leader_until_ms`: when a
+    follower may be."""
 
     line: FetchLine | None = None
     subscription: Subscription | None = None
     retry_at_ms: float = 0
     refused_epoch: int = -1
+    from_leader_until_ms: float = 0
 
 
 class Fetcher:
@@ -100,15 +104,31 @@ class Fetcher:
         if not partition.wants_data or leader is None or leader.broker_id is None:
             self._leave(place)
             return float("inf")
-        if self._is_served(place, leader.broker_id, leader.epoch):
+        source = self._near_follower(partition, place, now_ms)
+        if self._is_served(place, leader.broker_id if source is None else source, leader.epoch):
             return float("inf")
+        if self._was_lost(place):
+            place.from_leader_until_ms = now_ms + _LEADER_MS
+            source = None
         self._leave(place)
         # Whoever refused it has heard of a newer epoch, or there is somebody else to ask: no reason to wait.
         if now_ms < place.retry_at_ms and leader.epoch <= place.refused_epoch:
             return place.retry_at_ms
-        place.line = self._line(leader.broker_id, group)
-        place.subscription = place.line.subscribe(partition, leader.epoch)
+        place.line = self._line(leader.broker_id if source is None else source, group)
+        place.subscription = place.line.subscribe(partition, leader.epoch, from_follower=source is not None)
         return float("inf")
+
+    def _near_follower(self, partition: FetchedPartition, place: _Place, now_ms: float) -> int | None:
+        if now_ms < place.from_leader_until_ms:
+            return None
+        return near_follower(self._cluster.view, partition.topic_id, partition.name.partition, self._settings.rack)
+
+    def _was_lost(self, place: _Place) -> bool:
+        """Was it served by a follower, whose stream broke?"""
+        line, subscription = place.line, place.subscription
+        if line is None or subscription is None or not subscription.from_follower:
+            return False
+        return not line.is_subscribed(subscription)
 
     def _is_served(self, place: _Place, broker_id: int, epoch: int) -> bool:
         line, subscription = place.line, place.subscription
@@ -142,7 +162,11 @@ class Fetcher:
         place = self._places.get(partition)
         if place is None:
             return
-        if isinstance(error, OffsetOutOfRange):
+        if subscription.from_follower:
+            # Only the leader knows what is there.
+            place.from_leader_until_ms = self._clock.monotonic_ms() + _LEADER_MS
+            self._cluster.hinted(partition.topic_id, partition.name.partition, error)
+        elif isinstance(error, OffsetOutOfRange):
             if self._reset is None:
                 partition.failure = error
             else:

@@ -20,3 +20,8 @@ def check_duration(name: str, value: object) -> None:
 def check_client_id(value: object) -> None:
     if not isinstance(value, str) or not value.isprintable() or len(value) > 1000:
         raise InvalidArgument(f"client_id is {value!r:.100}: give a short text")
+
+
+def check_rack(value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
+        raise InvalidArgument(f"rack is {value!r:.100}: give the name of one, as brokers have it, or None")

@@ -64,20 +64,22 @@ class ProduceResponse(_message.Message):
 class FetchRequest(_message.Message):
     __slots__ = ("add", "remove", "seek", "credit_bytes", "client_id")
     class Add(_message.Message):
-        __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "offset", "max_bytes")
+        __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "offset", "max_bytes", "from_follower")
         HANDLE_FIELD_NUMBER: _ClassVar[int]
         TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
         OFFSET_FIELD_NUMBER: _ClassVar[int]
         MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+        FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
         handle: int
         topic_id: bytes
         partition: int
         leader_epoch: int
         offset: int
         max_bytes: int
-        def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+        from_follower: bool
+        def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., from_follower: _Optional[bool] = ...) -> None: ...
     class Seek(_message.Message):
         __slots__ = ("handle", "offset", "number")
         HANDLE_FIELD_NUMBER: _ClassVar[int]
@@ -123,7 +125,7 @@ class FetchResponse(_message.Message):
     def __init__(self, data: _Optional[_Iterable[_Union[FetchResponse.Data, _Mapping]]] = ...) -> None: ...
 
 class ReadRangeRequest(_message.Message):
-    __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "start", "end", "max_message_bytes")
+    __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "start", "end", "max_message_bytes", "from_follower")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +133,7 @@ class ReadRangeRequest(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     partition: int
@@ -138,7 +141,8 @@ class ReadRangeRequest(_message.Message):
     start: int
     end: int
     max_message_bytes: int
-    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+    from_follower: bool
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., from_follower: _Optional[bool] = ...) -> None: ...
 
 class ReadRangeResponse(_message.Message):
     __slots__ = ("batches", "start_offset", "next_offset", "high_watermark", "is_last")

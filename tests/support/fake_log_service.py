@@ -59,6 +59,8 @@ class FakeLog:
     leader: int | None
     epoch: int = 0
     start: int = 0
+    in_sync: tuple[int, ...] = ()  # those who serve readers beside the leader
+    changes: int = 0
     batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
     producers: ProducerState = field(default_factory=ProducerState)
 
@@ -116,6 +118,7 @@ class FakeCluster:
         seed: int = 1,
         runtime: Runtime | None = None,
         addresses: Mapping[int, str] | None = None,
+        racks: Mapping[int, str] | None = None,
     ) -> None:
         self.network = VirtualNetwork(Rng(seed))
         self.runtime = runtime
@@ -129,7 +132,10 @@ class FakeCluster:
         self._producer_ids = 1000
         self._history: list[tuple[Record, ...]] = []
         self.commit(
-            *(BrokerRegistered(replace(registered(number), address=at)) for number, at in self.addresses.items())
+            *(
+                BrokerRegistered(replace(registered(number), address=at, rack=(racks or {}).get(number)))
+                for number, at in self.addresses.items()
+            )
         )
 
     @property
@@ -166,6 +172,13 @@ class FakeCluster:
         number = sum(key[0] == self._topics[name] for key in self.logs)
         self.logs[self._topics[name], number] = FakeLog(leader)
         self.commit(PartitionChanged(self._topics[name], number, partition(leader)))
+
+    def set_isr(self, name: str, number: int, *isr: int) -> None:
+        """Of a partition that has a leader; who is in it serves readers."""
+        log = self.log(name, number)
+        log.in_sync, log.changes = isr, log.changes + 1
+        changed = partition(*isr, leader=log.leader, leader_epoch=log.epoch, partition_epoch=log.epoch + log.changes)
+        self.commit(PartitionChanged(self._topics[name], number, changed))
 
     def delete_topic(self, name: str) -> None:
         gone = self._topics.pop(name)
@@ -264,9 +277,12 @@ class FakeBroker:
             INIT_PRODUCER: unary(self._init_producer, pb.InitProducerRequest),
         }
 
+    def _find(self, topic: bytes, number: int) -> FakeLog | None:
+        return next((log for key, log in self.cluster.logs.items() if (key[0].bytes, key[1]) == (topic, number)), None)
+
     def _led(self, topic: bytes, number: int, epoch: int | None) -> FakeLog:
         """The partition, if this broker leads it, in that epoch."""
-        log = next((log for key, log in self.cluster.logs.items() if (key[0].bytes, key[1]) == (topic, number)), None)
+        log = self._find(topic, number)
         if log is None:
             raise refused(errors_pb2.UNKNOWN_TOPIC_ID)
         hint: dict[str, int | str] = {"leader_epoch": log.epoch}
@@ -279,6 +295,12 @@ class FakeBroker:
         if epoch is not None and epoch > log.epoch:
             raise refused(errors_pb2.UNKNOWN_LEADER_EPOCH)
         return log
+
+    def _served(self, add: pb.FetchRequest.Add) -> FakeLog:
+        log = self._find(add.topic_id, add.partition)
+        if add.from_follower and log is not None and self.number in log.in_sync and add.leader_epoch == log.epoch:
+            return log
+        return self._led(add.topic_id, add.partition, add.leader_epoch)
 
     # -- unary calls
 
@@ -375,7 +397,7 @@ class FakeBroker:
         for handle, fetched in list(fetching.items()):
             add = fetched.add
             try:
-                log = self._led(add.topic_id, add.partition, add.leader_epoch)
+                log = self._served(add)
                 log.check(fetched.offset)
                 if credit[0] <= 0 and fetched.offset < log.end:
                     continue

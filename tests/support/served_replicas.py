@@ -82,7 +82,8 @@ class FakePending:
 
 
 class FakeReplica:
-    """Leads its partition unless `refusal` is set. Appends are committed at once unless `is_held`."""
+    """Leads its partition unless `refusal` is set; then it follows, in sync if `is_in_sync`. Appends are committed at
+    once unless `is_held`."""
 
     def __init__(self, config: LogConfig | None = None, leader_epoch: int = 5) -> None:
         self.log_config = config or LogConfig()
@@ -93,6 +94,7 @@ class FakeReplica:
         self.log_end = 0
         self.stored: list[tuple[int, int, bytes]] = []  # [base, next) and the batch
         self.refusal: Exception | None = None
+        self.is_in_sync = False
         self.append_error: Exception | None = None
         self.is_held = False
         self.pending: list[FakePending] = []
@@ -159,6 +161,14 @@ class FakeReplica:
                 errors_pb2.FENCED_LEADER_EPOCH, f"epoch {leader_epoch} is old", leader_epoch=self.leader_epoch
             )
 
+    @property
+    def is_leader(self) -> bool:
+        return self.refusal is None
+
+    def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
+        if not (from_follower and self.is_in_sync):
+            self.check_leads(leader_epoch)
+
     def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> FakePending:
         self.check_leads(leader_epoch)
         if self.append_error is not None:
@@ -202,7 +212,7 @@ class FakeReplica:
 
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         key = object()
-        if self.refusal is not None or offset < self.high_watermark:
+        if not (self.is_leader or self.is_in_sync) or offset < self.high_watermark:
             wake()
         else:
             self.waiters[key] = (offset, wake)

@@ -18,6 +18,7 @@ from lograft.proto import log_pb2 as pb
 from lograft.storage.reader import Batches
 
 PLENTY = 2**40
+NOT_LEADER = ReplicaError(errors_pb2.NOT_LEADER, "another leads")
 
 
 class Fetching(Talk[pb.FetchResponse]):
@@ -574,3 +575,38 @@ def test_a_batch_of_any_size_goes_alone_and_nothing_changes_its_place() -> None:
     assert [[data.handle for data in response.data] for response in responses] == [[0, 1], [2], [3], [4, 9]]
     assert len(responses[2].data[0].batches) == 5 * 2**20
     assert responses[3].data[1].error.message == "no"
+
+
+# -- from a follower
+
+
+@virtual
+async def test_a_follower_in_sync_serves_who_is_content_with_that_and_says_no_watermark() -> None:
+    node = Node()
+    orders = node.lead()
+    orders.append(batch("a"), batch("b"))
+    orders.refusal, orders.is_in_sync, orders.watermark_is_known = NOT_LEADER, True, False
+    talk = await fetching(node)
+    await talk.ask(add(1), add(2, from_follower=True), credit_bytes=PLENTY)
+    assert (await talk.error_of(1)).code == errors_pb2.NOT_LEADER
+    assert await talk.until(2, 2) == [b"a", b"b"]
+    assert not any(each.HasField("high_watermark") for each in talk.data[2])
+    orders.append(batch("c"))
+    assert await talk.until(2, 3) == [b"a", b"b", b"c"]
+    orders.is_in_sync = False
+    orders.lose(NOT_LEADER)
+    assert (await talk.error_of(2)).code == errors_pb2.NOT_LEADER
+
+
+@pytest.mark.parametrize("offset", [0, 9])
+@virtual
+async def test_a_follower_does_not_say_that_what_it_lacks_is_not_there(offset: int) -> None:
+    node = Node()
+    orders = node.lead()
+    orders.append(batch("a"), batch("b"))
+    orders.log_start = 1
+    orders.refusal, orders.is_in_sync, orders.watermark_is_known = NOT_LEADER, True, False
+    talk = await fetching(node)
+    await talk.ask(add(1, offset=offset, from_follower=True), credit_bytes=PLENTY)
+    error = await talk.error_of(1)
+    assert (error.code, error.retriable) == (errors_pb2.OFFSET_NOT_AVAILABLE, True)

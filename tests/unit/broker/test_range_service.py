@@ -197,3 +197,23 @@ async def test_a_broken_invariant_of_the_replica_is_a_panic() -> None:
     orders.refusal = AssertionError("the log went back")
     await talk.fails()
     assert len(node.panics) == 1
+
+
+# -- from a follower
+
+
+@virtual
+async def test_a_follower_in_sync_serves_a_range_that_it_has_whole() -> None:
+    node = Node()
+    orders = filled(node)
+    orders.refusal = ReplicaError(errors_pb2.NOT_LEADER, "another leads")
+    orders.is_in_sync, orders.watermark_is_known = True, False
+    answers = await read(node, start=2, end=20, from_follower=True)
+    assert answers[-1].next_offset == 20
+    orders.high_watermark, orders.log_start = 10, 4
+    for start, end in ((2, 10), (4, 12), (4, None), (30, 32)):
+        request = {"start": start, "from_follower": True, **({"end": end} if end is not None else {})}
+        assert (await refusal(node, **request)).code == errors_pb2.OFFSET_NOT_AVAILABLE, request
+    assert (await refusal(node, start=4, end=8)).code == errors_pb2.NOT_LEADER
+    orders.is_in_sync = False
+    assert (await refusal(node, start=4, end=8, from_follower=True)).code == errors_pb2.NOT_LEADER

@@ -578,3 +578,77 @@ async def test_what_arrives_between_a_seek_and_the_broker_hearing_of_it_is_passe
         batch = stamp(encode_batch([b"50"], timestamps=0), 50, 0)
         line._take(FetchResponse.Data(handle=handle, next_offset=51, high_watermark=51), batch)
         assert await poll_values(consumer, 50) == numbers(0, 50)
+
+
+# -- from followers
+
+
+@asynccontextmanager
+async def consuming_near_2() -> AsyncIterator[tuple[FakeCluster, Consumer]]:
+    """Broker 1 leads, in rack a; broker 2 follows, in the consumer's rack."""
+    cluster = FakeCluster(racks={1: "a", 2: "b", 3: "a"})
+    await cluster.start()
+    cluster.create_topic("orders", [1])
+    cluster.set_isr("orders", 0, 1, 2)
+    store(cluster, 0, 0, 20)
+    async with Consumer(cluster.bootstrap, runtime=cluster.client, rack="b", auto_offset_reset="earliest") as consumer:
+        await consumer.assign([ORDERS_0])
+        yield cluster, consumer
+
+
+def added(cluster: FakeCluster, number: int) -> int:
+    """How often a partition was asked for there."""
+    return sum(len(request.add) for request in cluster.brokers[number].fetches)
+
+
+@virtual
+async def test_a_follower_in_the_consumers_rack_is_read_from() -> None:
+    async with consuming_near_2() as (cluster, consumer):
+        assert await poll_values(consumer, 20) == numbers(0, 20)
+        store(cluster, 0, 20, 40)
+        assert await poll_values(consumer, 20) == numbers(20, 40)
+        assert (added(cluster, 1), added(cluster, 2)) == (0, 1)
+
+
+@virtual
+async def test_a_follower_that_leaves_the_isr_is_left() -> None:
+    async with consuming_near_2() as (cluster, consumer):
+        assert await poll_values(consumer, 20) == numbers(0, 20)
+        cluster.set_isr("orders", 0, 1)
+        store(cluster, 0, 20, 40)
+        assert await poll_values(consumer, 20) == numbers(20, 40)
+        assert added(cluster, 1) == 1
+        cluster.set_isr("orders", 0, 1, 2)
+        await asyncio.sleep(10)
+        store(cluster, 0, 40, 60)
+        assert await poll_values(consumer, 20) == numbers(40, 60)
+        assert added(cluster, 2) == 2, "it is in sync again"
+
+
+@virtual
+async def test_a_follower_that_dies_is_left_before_the_metadata_say_so() -> None:
+    async with consuming_near_2() as (cluster, consumer):
+        assert await poll_values(consumer, 20) == numbers(0, 20)
+        cluster.kill(2)
+        store(cluster, 0, 20, 40)
+        async with asyncio.timeout(2):
+            assert await poll_values(consumer, 20) == numbers(20, 40)
+
+
+@virtual
+async def test_what_a_follower_does_not_have_is_asked_of_the_leader() -> None:
+    """Nothing is skipped or reset by what a follower says."""
+    async with consuming_near_2() as (cluster, consumer):
+        assert await poll_values(consumer, 20) == numbers(0, 20)
+        log = cluster.log("orders")
+        log.in_sync = (1,)  # the metadata do not say so yet
+        cluster.brokers[2].forget_changes()
+        store(cluster, 0, 20, 40)
+        assert await poll_values(consumer, 20) == numbers(20, 40)
+        assert added(cluster, 1) == 1
+
+
+def test_a_rack_that_is_no_name_is_refused() -> None:
+    for rack in ("", "a\n", 7):
+        with pytest.raises(errors.InvalidArgument, match="rack is"):
+            Consumer("localhost:1", rack=rack)  # type: ignore[arg-type]
