@@ -21,16 +21,22 @@ _CHECKED_ASIDE_BYTES = 64 * 1024
 
 
 async def read_log(
-    log: PartitionLog, start: int, max_bytes: int, bound: int | None = None, *, verify: bool = False
+    log: PartitionLog,
+    start: int,
+    max_bytes: int,
+    bound: int | None = None,
+    *,
+    verify: bool = False,
+    from_disk: bool = False,
 ) -> Batches:
     """As `PartitionLog.read`, and fails as what is done while `reading`.
 
     With `verify`, what comes from the disk and is damaged is `CorruptLog`: for who has others that can take over.
     Without, readers find out themselves, and have the rest.
     """
-    is_from_disk = log.tail.find(start) is None
+    is_from_disk = from_disk or log.tail.find(start) is None
     try:
-        found = await log.read(start, max_bytes, bound)
+        found = await log.read(start, max_bytes, bound, from_disk=from_disk)
     except OSError as error:
         await _fail(log, error)
     if verify and is_from_disk:

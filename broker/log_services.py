@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from lograft.broker.digest_service import DigestService
 from lograft.broker.fetch_service import FetchLimits, FetchService
 from lograft.broker.offsets_service import OffsetsService
 from lograft.broker.produce_service import ProduceLimits, ProduceService
@@ -32,5 +33,6 @@ def log_handlers(
         **RecordsService(runtime, logs).handlers(),
         **OffsetsService(logs).handlers(),
         **ReplicasService(logs).handlers(),
+        **DigestService(runtime, logs).handlers(),
         **ProducerIdService(membership.allocate_producer_ids).handlers(),
     }

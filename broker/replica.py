@@ -305,6 +305,14 @@ class Replica:
             self._check_may_read()
             raise
 
+    async def read_stored(self, offset: int, max_bytes: int) -> Batches:
+        try:
+            return await read_log(self.log, offset, max_bytes, verify=True, from_disk=True)
+        except CorruptLog as error:
+            if not (isinstance(self.role, Leading) and self.role.core.has_the_last_copy):
+                self.found_corrupt(error)
+            raise
+
     def _check_may_read(self) -> None:
         self.check_serves(None, from_follower=True)
 

@@ -137,6 +137,10 @@ class ServedReplica(Protocol):
         the log's start, or above its end."""
         ...
 
+    async def read_stored(self, offset: int, max_bytes: int) -> Batches:
+        """What is on the disk, committed or not, whoever leads; else as `read`. What is damaged is `CorruptLog`."""
+        ...
+
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` once, on the loop, when there is something to look at: a record at or after `offset` below the
         watermark, or this replica serves no readers any more, or in another epoch. `wake` only takes note of it.

@@ -29,7 +29,8 @@ class UpkeepTimes:
     roll_ms: int = 60_000
     watermarks_ms: int = 5_000
     checkpoint_ms: int = 60_000
-    cleaning_ms: int = 60_000
+    retention_ms: int = 60_000
+    compaction_ms: int = 15_000
     expiry_ms: int = 600_000
 
 
@@ -60,8 +61,8 @@ class Upkeep:
                 (times.roll_ms, self._roll),
                 (times.watermarks_ms, self.note_watermarks),
                 (times.checkpoint_ms, self._checkpoint),
-                (times.cleaning_ms, self._retain),
-                (times.cleaning_ms, self._compact),
+                (times.retention_ms, self._retain),
+                (times.compaction_ms, self._compact),
                 (times.expiry_ms, self._expire),
             ):
                 group.create_task(self._repeat(period_ms, work), name=f"upkeep {work.__name__}")
@@ -133,7 +134,7 @@ class Upkeep:
 
     async def _compact(self) -> None:
         """Keys that were written again go; nothing at or above the high watermark."""
-        for replica in self._replicas():
+        for replica in [each for each in self._replicas() if each.log.config.cleanup_compact]:
             async with replica.compacting:
                 if not replica.is_closed:
                     with _surviving(replica):

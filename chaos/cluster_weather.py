@@ -13,7 +13,13 @@ WISHES = (
 
 # What is done now and then in a broker, so often that it is met in a run.
 QUICK_UPKEEP = UpkeepTimes(
-    share_ms=500, flush_ms=300, roll_ms=2_000, watermarks_ms=1_000, checkpoint_ms=1_500, cleaning_ms=2_000
+    share_ms=500,
+    flush_ms=300,
+    roll_ms=2_000,
+    watermarks_ms=1_000,
+    checkpoint_ms=1_500,
+    retention_ms=2_000,
+    compaction_ms=2_000,
 )
 
 

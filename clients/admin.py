@@ -13,6 +13,7 @@ from lograft.clients.admin_types import (
     Election,
     ElectionKind,
     NewTopic,
+    PartitionVerification,
     QuorumDescription,
     QuorumMember,
     Reassignment,
@@ -67,6 +68,17 @@ class Admin(SyncClient):
         """What brokers have of the partitions of these topics, or of all. Brokers that do not answer in a few seconds
         are left out."""
         return self._wait(self._inner.describe_replicas(topics, include_internal=include_internal))
+
+    def verify_replicas(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> list[PartitionVerification]:
+        """Each partition of these topics, or of all, as `verify_partition` does."""
+        return self._wait(self._inner.verify_replicas(topics, include_internal=include_internal))
+
+    def verify_partition(self, topic: str, number: int) -> PartitionVerification:
+        """Compare what the brokers in sync have of the partition on their disks. A damaged copy that is met is made
+        anew by its broker."""
+        return self._wait(self._inner.verify_partition(topic, number))
 
     # -- topics
 

@@ -72,6 +72,7 @@ def _partition(topic: str, partition: cluster_pb2.Partition) -> types.PartitionD
         adding=tuple(partition.adding),
         removing=tuple(partition.removing),
         unclean_epoch=partition.unclean_epoch if partition.HasField("unclean_epoch") else None,
+        partition_epoch=partition.partition_epoch,
     )
 
 

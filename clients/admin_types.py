@@ -33,7 +33,8 @@ class BrokerDescription:
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
     """Brokers are named by their ids. `leader` None: nobody leads it at the moment. `elr`: not in sync, but with every
-    acknowledged record all the same. `unclean_epoch`: the latest leader epoch that began with an unclean election."""
+    acknowledged record all the same. `unclean_epoch`: the latest leader epoch that began with an unclean election.
+    `partition_epoch`: another with every change."""
 
     topic: str
     number: int
@@ -45,6 +46,7 @@ class PartitionDescription:
     adding: tuple[int, ...]
     removing: tuple[int, ...]
     unclean_epoch: int | None
+    partition_epoch: int = 0
 
     @property
     def name(self) -> TopicPartition:
@@ -96,6 +98,32 @@ class ReplicaDescription:
     high_watermark: int | None
     size_bytes: int
     directory: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionVerification:
+    """What comparing the copies of a partition came to: [start, end) on `brokers` is the same, unless `problem` says
+    what is not, or why that cannot be known. `offset`: where they differ first, if they do. `damaged`: whose copies
+    were found to be, and are made anew. `left_out`: who was not compared, because it is not in sync."""
+
+    partition: TopicPartition
+    brokers: tuple[int, ...]
+    start: int
+    end: int
+    offset: int | None = None
+    problem: str | None = None
+    damaged: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """All that were compared are."""
+        return self.problem is None
+
+    @property
+    def is_well(self) -> bool:
+        """All replicas are the same, and were to begin with."""
+        return self.is_same and not self.damaged and not self.left_out
 
 
 # -- topics

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
@@ -18,6 +19,7 @@ from lograft.clients.admin_types import (
     Election,
     ElectionKind,
     NewTopic,
+    PartitionVerification,
     QuorumDescription,
     QuorumMember,
     Reassignment,
@@ -27,10 +29,11 @@ from lograft.clients.admin_types import (
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.errors import ClientClosed, LograftError, error_of
+from lograft.clients.errors import ClientClosed, LograftError, UnknownPartition, error_of
 from lograft.clients.option_checks import check_integer
 from lograft.clients.replica_lookup import find_replicas
-from lograft.clients.topic_partition import check_topic
+from lograft.clients.replica_verification import verify_copies
+from lograft.clients.topic_partition import TopicPartition, check_topic
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
@@ -145,6 +148,39 @@ class Admin:
         cluster.view.take_description(await self._describe(names, include_internal=True), names)
         hosts = {one: None for topic in described.topics for each in topic.partitions for one in each.replicas}
         return await find_replicas(cluster, hosts, names, _REPLICAS_MS)
+
+    async def verify_replicas(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> list[PartitionVerification]:
+        """Each partition of these topics, or of all, as `verify_partition` does."""
+        described = await self.describe_cluster(topics, include_internal=include_internal)
+        return [
+            await self.verify_partition(topic.name, partition.number)
+            for topic in described.topics
+            for partition in topic.partitions
+        ]
+
+    async def verify_partition(self, topic: str, number: int) -> PartitionVerification:
+        """Compare what the brokers in sync have of the partition on their disks. A damaged copy that is met is made
+        anew by its broker."""
+        policy = (await self.describe_config(ConfigKind.TOPIC, topic, ["cleanup.policy"]))[0].value or ""
+        partition = TopicPartition(topic, number)
+        found, epoch, damaged = None, -1, dict[int, None]()
+        while True:
+            described = await self.describe_topic(topic)
+            if number >= len(described.partitions):
+                raise UnknownPartition(f"topic {topic!r} has no partition {number}")
+            now = described.partitions[number]
+            # Who was in sync may have begun to copy everything anew: a difference counts if nothing changed meanwhile.
+            if found is not None and (found.is_same or epoch == now.partition_epoch):
+                left_out = tuple(broker for broker in now.replicas if broker not in found.brokers)
+                return replace(found, damaged=tuple(damaged), left_out=left_out)
+            epoch = now.partition_epoch
+            replicas = [each for each in await self.describe_replicas([topic]) if each.partition == partition]
+            found = await verify_copies(
+                self._open(), described.id.bytes, partition, now.isr, replicas, is_compacted="compact" in policy
+            )
+            damaged |= dict.fromkeys(found.damaged)
 
     async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
         """The latest there is, or what a broker knows if no controller can be asked."""

@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "get": LazyCommand("lograft.clients.cli_get:get", "Show topics, partitions, brokers or the quorum, a line each."),
     "health": LazyCommand("lograft.clients.cli_health:health", "Say whether all is well with the cluster."),
     "produce": LazyCommand("lograft.clients.cli_produce:produce", "Store each line of standard input as a record."),
+    "verify": LazyCommand("lograft.clients.cli_verify:verify", "Say whether all replicas have the same records."),
 }
 
 

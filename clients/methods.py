@@ -6,6 +6,7 @@ PRODUCE = _LOG + "Produce"
 FETCH = _LOG + "Fetch"
 LIST_OFFSETS = _LOG + "ListOffsets"
 DESCRIBE_REPLICAS = _LOG + "DescribeReplicas"
+DIGEST_REPLICA = _LOG + "DigestReplica"
 INIT_PRODUCER = _LOG + "InitProducer"
 
 _CLUSTER = "/lograft.v1.Cluster/"

@@ -337,6 +337,49 @@ class DescribeReplicasResponse(_message.Message):
     replicas: _containers.RepeatedCompositeFieldContainer[DescribeReplicasResponse.Replica]
     def __init__(self, replicas: _Optional[_Iterable[_Union[DescribeReplicasResponse.Replica, _Mapping]]] = ...) -> None: ...
 
+class DigestReplicaRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "start", "end", "by_record")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    BY_RECORD_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    start: int
+    end: int
+    by_record: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., by_record: _Optional[bool] = ...) -> None: ...
+
+class DigestReplicaResponse(_message.Message):
+    __slots__ = ("next_offset", "batches", "offsets", "keys", "contents", "log_start")
+    class Batch(_message.Message):
+        __slots__ = ("base_offset", "next_offset", "leader_epoch", "size_bytes", "crc")
+        BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        CRC_FIELD_NUMBER: _ClassVar[int]
+        base_offset: int
+        next_offset: int
+        leader_epoch: int
+        size_bytes: int
+        crc: int
+        def __init__(self, base_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., crc: _Optional[int] = ...) -> None: ...
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    CONTENTS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    next_offset: int
+    batches: _containers.RepeatedCompositeFieldContainer[DigestReplicaResponse.Batch]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    contents: _containers.RepeatedScalarFieldContainer[int]
+    log_start: int
+    def __init__(self, next_offset: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[DigestReplicaResponse.Batch, _Mapping]]] = ..., offsets: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., contents: _Optional[_Iterable[int]] = ..., log_start: _Optional[int] = ...) -> None: ...
+
 class InitProducerRequest(_message.Message):
     __slots__ = ("client_id",)
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]

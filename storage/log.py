@@ -244,20 +244,22 @@ class PartitionLog:
 
     # -- reading
 
-    async def read(self, start: int, max_bytes: int, bound: int | None = None) -> Batches:
-        """Whole batches from the one that holds `start` on, below `bound` (by default the end).
+    async def read(self, start: int, max_bytes: int, bound: int | None = None, *, from_disk: bool = False) -> Batches:
+        """Whole batches from the one that holds `start` on, below `bound` (by default the end). `from_disk`: though
+        they may be in memory, too; then only what is stable.
 
         At most `max_bytes`, but at least one batch whatever its size; none if there is none below `bound`.
         `OffsetOutOfRange` names the valid range.
         """
         while True:
             self.check_open()
-            limit = self.end_offset if bound is None else min(bound, self.end_offset)
+            end = self.stable_end if from_disk else self.end_offset
+            limit = end if bound is None else min(bound, end)
             if not self.start_offset <= start <= self.end_offset:
                 raise OffsetOutOfRange(start, self.start_offset, self.end_offset)
             if start >= limit:
                 return Batches([], start)
-            found = self._reader.read_tail(start, max_bytes, limit)
+            found = None if from_disk else self._reader.read_tail(start, max_bytes, limit)
             if found is None:
                 found = await self._reader.read_segments(start, max_bytes, limit)
             if found is None:

@@ -210,6 +210,9 @@ class FakeReplica:
             size, reached = size + len(content), next_offset
         return Batches(buffers, reached)
 
+    async def read_stored(self, offset: int, max_bytes: int) -> Batches:
+        return await self.read(offset, max_bytes)
+
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         key = object()
         if not (self.is_leader or self.is_in_sync) or offset < self.high_watermark:

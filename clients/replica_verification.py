@@ -1,0 +1,155 @@
+"""Compares what brokers have of a partition on their disks, range by range."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lograft.clients.admin_types import PartitionVerification, ReplicaDescription
+from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.errors import LograftError, StorageFailed
+from lograft.clients.methods import DIGEST_REPLICA
+from lograft.clients.replica_comparison import (
+    BatchDigest,
+    CompactedComparison,
+    Difference,
+    RecordDigest,
+    compare_batches,
+)
+from lograft.clients.topic_partition import TopicPartition
+from lograft.proto import log_pb2 as pb
+from lograft.runtime.network import ConnectFailed
+
+_RANGE = 200_000  # offsets compared at a time: what is kept in memory of each broker
+
+D = TypeVar("D")
+
+
+class Unverifiable(Exception):
+    """A broker cannot tell what it has. `damaged`: that broker, if its copy is."""
+
+    def __init__(self, message: str, damaged: int | None = None) -> None:
+        super().__init__(message)
+        self.damaged = damaged
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """What is compared: [start, end) on these brokers."""
+
+    partition: TopicPartition
+    topic_id: bytes
+    brokers: tuple[int, ...]
+    start: int
+    end: int
+
+
+async def verify_copies(
+    cluster: ClusterClient,
+    topic_id: bytes,
+    partition: TopicPartition,
+    in_sync: Sequence[int],
+    replicas: Sequence[ReplicaDescription],
+    *,
+    is_compacted: bool,
+) -> PartitionVerification:
+    """Of those in sync, below the leader's watermark. `replicas`: as brokers have just described theirs."""
+    described = {replica.broker: replica for replica in replicas if replica.broker in in_sync}
+    leader = next((replica for replica in described.values() if replica.is_leader), None)
+    absent = [broker for broker in in_sync if broker not in described]
+    if leader is None or leader.high_watermark is None:
+        reason = "nobody leads it who knows what is committed: try again"
+        return PartitionVerification(partition, (), 0, 0, problem=reason)
+    if absent:
+        reason = f"broker {', '.join(map(str, absent))} is in sync, but does not say what it has: is it up?"
+        return PartitionVerification(partition, (), 0, 0, problem=reason)
+    start = max(replica.start for replica in described.values())
+    copies = _Copies(partition, topic_id, tuple(described), start, max(start, leader.high_watermark))
+    try:
+        difference = await (_compare_compacted if is_compacted else _compare)(cluster, copies)
+    except Unverifiable as error:
+        damaged = () if error.damaged is None else (error.damaged,)
+        return PartitionVerification(
+            partition, copies.brokers, copies.start, copies.end, problem=str(error), damaged=damaged
+        )
+    problem = None if difference is None else _told(difference)
+    offset = None if difference is None else difference.offset
+    return PartitionVerification(partition, copies.brokers, copies.start, copies.end, offset, problem)
+
+
+def _told(difference: Difference) -> str:
+    each = "; ".join(f"broker {broker} has {what}" for broker, what in difference.what.items())
+    return f"differs at offset {difference.offset}: {each}"
+
+
+async def _compare(cluster: ClusterClient, copies: _Copies) -> Difference | None:
+    for first in range(copies.start, copies.end, _RANGE):
+        found = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
+        if (difference := compare_batches(found)) is not None:
+            return difference
+    return None
+
+
+async def _compare_compacted(cluster: ClusterClient, copies: _Copies) -> Difference | None:
+    comparison = CompactedComparison()
+    for first in range(copies.start, copies.end, _RANGE):
+        found = await _ask_all(cluster, copies, first, _records_in, by_record=True)
+        if (difference := comparison.add(found)) is not None:
+            return difference
+    return comparison.missing()
+
+
+async def _ask_all(
+    cluster: ClusterClient,
+    copies: _Copies,
+    first: int,
+    read: Callable[[pb.DigestReplicaResponse], list[D]],
+    *,
+    by_record: bool,
+) -> dict[int, list[D]]:
+    """What each broker has of the range that begins at `first`."""
+    last = min(first + _RANGE, copies.end)
+    found: dict[int, list[D]] = {broker: [] for broker in copies.brokers}
+
+    async def ask(broker: int) -> None:
+        position = first
+        while position < last:
+            request = pb.DigestReplicaRequest(
+                topic_id=copies.topic_id,
+                partition=copies.partition.partition,
+                start=position,
+                end=last,
+                by_record=by_record,
+            )
+            try:
+                response = await cluster.call_broker(broker, DIGEST_REPLICA, request, pb.DigestReplicaResponse)
+            except StorageFailed as error:
+                raise Unverifiable(f"broker {broker}: {error.message}", damaged=broker) from None
+            except (ConnectFailed, LograftError) as error:
+                raise Unverifiable(f"broker {broker} cannot tell what it has: {error}") from None
+            if response.log_start > copies.start:
+                raise Unverifiable(f"broker {broker} has deleted some of it meanwhile, as it was old: try again")
+            found[broker] += read(response)
+            if response.next_offset <= position:
+                return
+            position = response.next_offset
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for broker in copies.brokers:
+                group.create_task(ask(broker))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return found
+
+
+def _batches_in(response: pb.DigestReplicaResponse) -> list[BatchDigest]:
+    return [
+        BatchDigest(batch.base_offset, batch.next_offset, batch.leader_epoch, batch.size_bytes, batch.crc)
+        for batch in response.batches
+    ]
+
+
+def _records_in(response: pb.DigestReplicaResponse) -> list[RecordDigest]:
+    columns = zip(response.offsets, response.keys, response.contents, strict=True)
+    return [RecordDigest(offset, key, content) for offset, key, content in columns]
