@@ -43,17 +43,25 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
+    "config": LazyCommand("lograft.clients.cli_config:config", "Set and unset keys of a configuration."),
     "consume": LazyCommand("lograft.clients.cli_consume:consume", "Write the records of a topic to standard output."),
     "create": LazyCommand("lograft.clients.cli_create:create", "Create topics."),
     "delete": LazyCommand("lograft.clients.cli_delete:delete", "Delete topics, or forget brokers."),
-    "describe": LazyCommand("lograft.clients.cli_describe:describe", "Tell all about a topic, a broker or the quorum."),
+    "describe": LazyCommand(
+        "lograft.clients.cli_describe:describe", "Tell all about a topic, a broker, the quorum and more."
+    ),
     "dev": LazyCommand("lograft.clients.dev_commands:dev", "Run a cluster of real processes on this machine."),
+    "drain": LazyCommand("lograft.clients.cli_drain:drain", "Move everything off a broker."),
     "dump-log": LazyCommand(
         "lograft.clients.dump_log:dump_log", "Show what a data file holds, and whether it is sound."
     ),
-    "get": LazyCommand("lograft.clients.cli_get:get", "Show topics, partitions, brokers or the quorum, a line each."),
+    "elect": LazyCommand("lograft.clients.cli_elect:elect", "Have other replicas lead."),
+    "get": LazyCommand("lograft.clients.cli_get:get", "Show topics, partitions, brokers and more, a line each."),
     "health": LazyCommand("lograft.clients.cli_health:health", "Say whether all is well with the cluster."),
     "produce": LazyCommand("lograft.clients.cli_produce:produce", "Store each line of standard input as a record."),
+    "quorum": LazyCommand("lograft.clients.cli_quorum:quorum", "Change who votes on the metadata, and who leads."),
+    "reassign": LazyCommand("lograft.clients.cli_reassign:reassign", "Move partitions to other brokers."),
+    "scale": LazyCommand("lograft.clients.cli_scale:scale", "Give topics more partitions, or more or fewer replicas."),
     "verify": LazyCommand("lograft.clients.cli_verify:verify", "Say whether all replicas have the same records."),
 }
 

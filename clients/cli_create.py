@@ -65,6 +65,11 @@ def report(results: Sequence[tuple[str, object]], done: str) -> None:
             failures.append(result)
         else:
             click.echo(f"{name} {done}")
+    raise_first(failures)
+
+
+def raise_first(failures: Sequence[LograftError]) -> None:
+    """If there is any; the others are told before it."""
     for failure in failures[1:]:
         click.echo(f"Error: {failure.message}", err=True)
     if failures:

@@ -8,27 +8,30 @@ import click
 
 from lograft.clients.admin_types import ConfigEntry, ConfigKind
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli_get import brokers, named_partitions
+from lograft.clients.cli_get import brokers
 from lograft.clients.cli_nouns import Noun, check_names, parse_nouns
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, cell_text, write_document, write_table
 from lograft.clients.cli_resources import partition_resources, quorum_resource, replica_status, topic_resource
+from lograft.clients.config_resources import owner_resource, parse_owner
+from lograft.clients.named_partitions import named_partitions
 
 _ABBREVIATIONS = ("id", "isr", "elr")
-_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.QUORUM)
+_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.QUORUM, Noun.CONFIG)
 
 
 @click.command("describe")
 @click.argument("words", metavar="NOUN [NAME]...", nargs=-1, required=True)
 @showing_command
 def describe(settings: Settings, words: Sequence[str]) -> None:
-    """Tell all about a topic, a topic's partitions, a broker or the quorum.
+    """Tell all about a topic, a topic's partitions, a broker, the quorum or a configuration.
 
     \b
     lograft describe topic orders
     lograft describe partition orders-0
     lograft describe broker 1
     lograft describe quorum
+    lograft describe config topic/orders
     """
     noun, names = parse_nouns(words, _NOUNS)
     if noun is not Noun.QUORUM and not names:
@@ -58,6 +61,10 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
                 return [await _with_config(admin, each) for each in await _brokers(admin, names)]
             case Noun.QUORUM:
                 return [quorum_resource(await admin.describe_quorum())]
+            case Noun.CONFIG:
+                owners = [parse_owner(name) for name in names]
+                return [owner_resource(one, await admin.describe_config(one.kind, one.name)) for one in owners]
+        raise AssertionError(f"{noun} is not among {_NOUNS}")
 
 
 async def _topic(admin: Admin, name: str) -> Resource:

@@ -1,13 +1,13 @@
 """`lograft get NOUN [NAME...]`: what there is, in a line each."""
 
-import re
 import sys
 from collections.abc import Sequence
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription, PartitionDescription
+from lograft.clients.admin_types import ClusterDescription
 from lograft.clients.aio_admin import Admin
+from lograft.clients.cli_moves import reassignments
 from lograft.clients.cli_nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, write_resources
@@ -22,15 +22,19 @@ from lograft.clients.cli_resources import (
     quorum_resource,
     topic_resource,
 )
-from lograft.clients.errors import UnknownBroker, UnknownPartition
+from lograft.clients.config_resources import CONFIG_COLUMNS, Owner, entry_resource, parse_owner
+from lograft.clients.errors import UnknownBroker
+from lograft.clients.named_partitions import named_partitions
+from lograft.clients.reassignment_resources import PROGRESS_COLUMNS
 
-_PARTITION = re.compile(r"(.+)-([0-9]{1,9})", flags=re.ASCII)
-_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.QUORUM)
+_NOUNS = tuple(Noun)
 _COLUMNS: dict[Noun, Sequence[Column]] = {
     Noun.TOPIC: TOPIC_COLUMNS,
     Noun.PARTITION: PARTITION_COLUMNS,
     Noun.BROKER: BROKER_COLUMNS,
     Noun.QUORUM: QUORUM_COLUMNS,
+    Noun.CONFIG: CONFIG_COLUMNS,
+    Noun.REASSIGNMENT: PROGRESS_COLUMNS,
 }
 
 
@@ -39,7 +43,7 @@ _COLUMNS: dict[Noun, Sequence[Column]] = {
 @click.option("--internal", is_flag=True, help="Internal topics, too.")
 @showing_command
 def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
-    """Show topics, partitions, brokers or the quorum, a line each.
+    """Show topics, partitions, brokers, the quorum, configuration or reassignments, a line each.
 
     \b
     lograft get topics              all topics
@@ -48,11 +52,15 @@ def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
     lograft get partition orders-0  one of them
     lograft get brokers -o wide     more of each
     lograft get quorum -o json      for a program
+    lograft get configs topic/orders cluster
+    lograft get reassignments       as `lograft reassign status`
 
     Nouns may be written singular, plural or short (t, p, b), and as TYPE/NAME.
     """
     noun, names = parse_nouns(words, _NOUNS)
     check_names(noun, names)
+    if noun is Noun.CONFIG and not names:
+        raise click.UsageError("whose? `lograft get configs topic/NAME`, broker/ID or cluster")
     resources = run_async(_look(settings, noun, names, include_internal=internal))
     if not resources and settings.output in ("table", "wide"):
         click.echo(f"There are no {noun.value}s.", err=True)
@@ -63,7 +71,9 @@ def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
 
 def is_single(noun: Noun, name: str, found: Resource) -> bool:
     """Whether it was asked for itself: a topic of one partition is a list of them all the same."""
-    return noun is not Noun.PARTITION or name != found["metadata"]["topic"]
+    if noun is Noun.CONFIG:
+        return False
+    return noun not in (Noun.PARTITION, Noun.REASSIGNMENT) or name != found["metadata"]["topic"]
 
 
 async def _look(settings: Settings, noun: Noun, names: list[str], *, include_internal: bool) -> list[Resource]:
@@ -78,6 +88,18 @@ async def _look(settings: Settings, noun: Noun, names: list[str], *, include_int
                 return brokers(await admin.describe_cluster(include_internal=True), names)
             case Noun.QUORUM:
                 return [quorum_resource(await admin.describe_quorum())]
+            case Noun.CONFIG:
+                return await config_entries(admin, [parse_owner(name) for name in names])
+            case Noun.REASSIGNMENT:
+                return await reassignments(admin, names)
+
+
+async def config_entries(admin: Admin, owners: Sequence[Owner]) -> list[Resource]:
+    return [
+        entry_resource(owner, entry)
+        for owner in owners
+        for entry in await admin.describe_config(owner.kind, owner.name)
+    ]
 
 
 async def partitions(admin: Admin, settings: Settings, names: list[str], *, include_internal: bool) -> list[Resource]:
@@ -87,26 +109,6 @@ async def partitions(admin: Admin, settings: Settings, names: list[str], *, incl
         return [partition_resource(partition) for partition in described]
     topics = list(dict.fromkeys(partition.topic for partition in described)) if names else []
     return partition_resources(described, await admin.describe_replicas(topics, include_internal=include_internal))
-
-
-async def named_partitions(admin: Admin, names: list[str], *, include_internal: bool) -> list[PartitionDescription]:
-    """Those of the topics that are named, or of all; and single ones, as `orders-0`."""
-    topics = set(await admin.list_topics(include_internal=True)) if any(map(_PARTITION.fullmatch, names)) else set()
-    wanted: dict[str, list[int] | None] = {}  # numbers by topic; None: all
-    for name in names:
-        match = _PARTITION.fullmatch(name) if name not in topics else None
-        topic, number = (name, None) if match is None else (match[1], int(match[2]))
-        before = wanted.get(topic, [])
-        wanted[topic] = None if number is None or before is None else [*before, number]
-    cluster = await admin.describe_cluster(wanted, include_internal=include_internal)
-    chosen: list[PartitionDescription] = []
-    for described in cluster.topics:
-        numbers = wanted.get(described.name)
-        for number in numbers or ():
-            if number >= len(described.partitions):
-                raise UnknownPartition(f"topic {described.name!r} has no partition {number}")
-        chosen += [each for each in described.partitions if numbers is None or each.number in numbers]
-    return chosen
 
 
 def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:

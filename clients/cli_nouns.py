@@ -1,4 +1,4 @@
-"""What commands are about: topics, partitions, brokers, the quorum; by any of their names. Pure."""
+"""What commands are about: topics, partitions, brokers and so on, by any of their names. Pure."""
 
 import difflib
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ class Noun(Enum):
     PARTITION = "partition"
     BROKER = "broker"
     QUORUM = "quorum"
+    CONFIG = "config"
+    REASSIGNMENT = "reassignment"
 
 
 _NAMES = {
@@ -19,6 +21,8 @@ _NAMES = {
     Noun.PARTITION: ("partition", "partitions", "p"),
     Noun.BROKER: ("broker", "brokers", "b"),
     Noun.QUORUM: ("quorum",),
+    Noun.CONFIG: ("config", "configs"),
+    Noun.REASSIGNMENT: ("reassignment", "reassignments"),
 }
 _MAX_ID = 2**31 - 1
 _BY_NAME = {name: noun for noun, names in _NAMES.items() for name in names}

@@ -48,6 +48,11 @@ class Settings:
     output: str = "table"
     has_titles: bool = True
 
+    @property
+    def patience_ms(self) -> int | None:
+        """How long to wait for what may take hours: for ever, unless --timeout says otherwise."""
+        return self.timeout_ms if self.first_contact_ms is None else None
+
 
 def cluster_command(command: F) -> F:
     """Give a command `--bootstrap` and `--timeout`, and a first argument `settings: Settings`."""
@@ -123,6 +128,9 @@ _REMEDIES = {
     "UNKNOWN_BROKER": "`lograft get brokers` shows who is there",
     "INVALID_ARGUMENT": "`--help` says what can be given",
     "OFFSET_OUT_OF_RANGE": "`lograft get partitions TOPIC -o wide` shows which offsets there are",
+    "INVALID_CONFIG": "`lograft describe config topic/NAME` (or broker/ID, or cluster) shows the keys there are",
+    "BROKER_IN_USE": "`lograft drain broker ID` moves its replicas to others; then stop it",
+    "INVALID_QUORUM_CHANGE": "`lograft describe quorum` shows its members",
     "CORRUPT_BATCH": "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`",
 }
 

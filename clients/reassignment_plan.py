@@ -102,7 +102,13 @@ def standing_replicas(
     """Of every partition, or, if it is being reassigned, those that it will have."""
     targets = {reassignment.partition: reassignment.target for reassignment in under_way}
     partitions = [partition for topic in cluster.topics for partition in topic.partitions]
-    return {partition.name: targets.get(partition.name, partition.replicas) for partition in partitions}
+    return {partition.name: _standing(partition, targets.get(partition.name)) for partition in partitions}
+
+
+def _standing(partition: PartitionDescription, target: tuple[int, ...] | None) -> tuple[int, ...]:
+    """What was asked a moment earlier or later need not agree: the partition itself knows whether it is moving."""
+    staying = tuple(broker for broker in partition.replicas if broker not in partition.removing)
+    return target if target is not None and sorted(target) == sorted(staying) else staying
 
 
 def _takers(cluster: ClusterDescription, brokers: Collection[int] | None) -> list[int]:

@@ -95,7 +95,11 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 
 def test_what_is_on_its_way_counts_as_being_there() -> None:
     name = TopicPartition("t", 0)
-    under_way = Reassignment(name, (1, 2, 3), (2, 3), adding=(2, 3), adding_in_sync=(), removing=(1,))
-    cluster = described({"t": [[1, 2, 3]]}, [1, 2, 3, 4])
+    under_way = Reassignment(name, (1, 2, 3), (3, 2), adding=(2, 3), adding_in_sync=(), removing=(1,))
+    partition = replace(described_partition("t", 0, [1, 2, 3]), adding=(2, 3), removing=(1,))
+    cluster = replace(described({}, [1, 2, 3]), topics=(replace(described_topic("t", []), partitions=(partition,)),))
     assert plan_drain(cluster, [under_way], [1]) == []
-    assert plan_drain(cluster, [under_way], [2]) == [Move(name, (2, 3), (1, 3))]
+    assert plan_drain(cluster, [under_way], [2]) == [Move(name, (3, 2), (3, 1))]
+    # It began after it was asked what is under way; it ended before the partition was looked at.
+    assert plan_drain(cluster, [], [2]) == [Move(name, (2, 3), (1, 3))]
+    assert plan_drain(described({"t": [[2, 3]]}), [under_way], [1]) == []

@@ -1,0 +1,82 @@
+"""`lograft drain broker ID`: everything moves off a broker, so that it can be stopped for good."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from lograft.clients.admin_types import ClusterDescription
+from lograft.clients.aio_admin import Admin
+from lograft.clients.cli_moves import Progress, begin, partitions_of, plan
+from lograft.clients.cli_nouns import Noun, check_names, parse_id, parse_nouns
+from lograft.clients.cli_options import Settings, cluster_command, open_admin, run_async
+from lograft.clients.errors import LograftError
+from lograft.clients.reassignment_plan import plan_drain
+from lograft.runtime.clock import LoopClock
+
+
+@click.command("drain")
+@click.argument("words", metavar="broker ID...", nargs=-1, required=True)
+@click.option(
+    "--wait/--no-wait",
+    default=True,
+    help="Return when nothing is left there (for ever, or up to --timeout), or at once.",
+)
+@click.option("--dry-run", is_flag=True, help="Check all, move nothing.")
+@cluster_command
+def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -> None:
+    """Move everything off brokers, running or not: internal topics, too. Nothing else moves.
+
+    Refused if the other live brokers are too few for the replicas. What is put there meanwhile, by a new topic for
+    example, moves as well; so create nothing until the broker is stopped.
+
+    \b
+    lograft drain broker 3
+    lograft drain broker 3 --no-wait      and `lograft reassign status` tells how far it is
+    """
+    noun, names = parse_nouns(words, [Noun.BROKER])
+    if not names:
+        raise click.UsageError("which? `lograft drain broker ID`")
+    check_names(noun, names)
+    drained = list(dict.fromkeys(map(parse_id, names)))
+    run_async(_drain(settings, drained, wait=wait, dry_run=dry_run))
+
+
+async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_run: bool) -> None:
+    async with open_admin(settings) as admin:
+        make = partial(plan_drain, drained=drained)
+        await begin(admin, await plan(admin, make), dry_run=dry_run)
+        if dry_run:
+            return
+        progress = Progress(settings, LoopClock())
+        cluster = await admin.describe_cluster(include_internal=True)
+        while wait and (left := _replicas_on(cluster, drained)):
+            await progress.pause(admin, cluster, f"{left} replica{'' if left == 1 else 's'} left there")
+            # Somebody may have created a topic there, or cancelled a move.
+            await begin(admin, await plan(admin, make), dry_run=False)
+            cluster = await admin.describe_cluster(include_internal=True)
+        if _replicas_on(cluster, drained):
+            click.echo("`lograft reassign status` tells how far it is.", err=True)
+            return
+        for broker_id in drained:
+            click.echo(f"broker/{broker_id} drained")
+        await _tell_what_is_next(admin, drained)
+
+
+def _replicas_on(cluster: ClusterDescription, brokers: Sequence[int]) -> int:
+    return sum(broker in brokers for partition in partitions_of(cluster) for broker in partition.replicas)
+
+
+async def _tell_what_is_next(admin: Admin, drained: Sequence[int]) -> None:
+    try:
+        voters = [voter.node_id for voter in (await admin.describe_quorum()).voters]
+    except LograftError:
+        voters = []
+    for broker_id in drained:
+        if broker_id in voters:
+            click.echo(
+                f"Node {broker_id} votes in the quorum, too: first have another take its place, or "
+                f"`lograft quorum remove {broker_id}`.",
+                err=True,
+            )
+        click.echo(f"Next: stop broker {broker_id}, then `lograft delete broker {broker_id}`.", err=True)

@@ -1,0 +1,161 @@
+"""What commands that move partitions have in common: they plan, begin it, tell of it, and wait until it is through."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import click
+
+from lograft.clients.admin_types import BrokerState, ClusterDescription, PartitionDescription, Reassignment
+from lograft.clients.aio_admin import Admin
+from lograft.clients.cli import CommandError
+from lograft.clients.cli_create import raise_first
+from lograft.clients.cli_options import Settings
+from lograft.clients.cli_output import Resource
+from lograft.clients.errors import LograftError, UnknownTopic
+from lograft.clients.named_partitions import named_partitions
+from lograft.clients.reassignment_plan import CannotPlan, Move
+from lograft.clients.reassignment_resources import progress_resource, records_behind
+from lograft.clients.topic_partition import TopicPartition
+from lograft.runtime.clock import Clock, LoopClock
+
+_LOOK_EVERY_MS = 500
+_TELL_EVERY_MS = 5000
+_MOVES_AT_ONCE = 2000  # a controller takes no more than 100,000 partitions and replicas at once
+
+
+async def plan(
+    admin: Admin,
+    make: Callable[[ClusterDescription, list[Reassignment]], list[Move]],
+    topics: Collection[str] = (),
+) -> list[Move]:
+    """What `make` draws up for the cluster as it is. `UnknownTopic` for one of `topics` that there is none of."""
+    under_way = await admin.list_reassignments()
+    cluster = await admin.describe_cluster(include_internal=True)
+    known = [topic.name for topic in cluster.topics]
+    for name in topics:
+        if name not in known:
+            raise UnknownTopic(f"there is no topic {name!r}")
+    try:
+        return make(cluster, under_way)
+    except CannotPlan as refused:
+        raise CommandError(refused.cause, refused.remedy) from None
+
+
+async def begin(admin: Admin, moves: Sequence[Move], *, dry_run: bool) -> None:
+    """Begin all of them, and tell of each. Those that can be are begun; then the first error is raised."""
+    failures: list[LograftError] = []
+    for first in range(0, len(moves), _MOVES_AT_ONCE):
+        some = moves[first : first + _MOVES_AT_ONCE]
+        outcome = await admin.reassign({move.partition: move.after for move in some}, validate_only=dry_run)
+        for move in some:
+            error = outcome[move.partition]
+            if error is not None:
+                failures.append(error)
+            else:
+                how = "would be reassigned:" if dry_run else "reassignment begun:"
+                click.echo(f"{shown(move.partition)} {how} {listed(move.before)} -> {listed(move.after)}")
+    raise_first(failures)
+
+
+def shown(name: TopicPartition) -> str:
+    return f"partition/{name.topic}-{name.partition}"
+
+
+def listed(brokers: Collection[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+# -- waiting
+
+
+async def wait_for(admin: Admin, settings: Settings, moves: Sequence[Move]) -> None:
+    """Return when all are through, with a line for each. `CommandError` if one was undone by somebody, or it takes
+    longer than there is patience for."""
+    waiting = {move.partition: move for move in moves}
+    progress = Progress(settings, LoopClock())
+    strays: list[str] = []
+    while waiting:
+        topics = list(dict.fromkeys(name.topic for name in waiting))
+        cluster = await admin.describe_cluster(topics, include_internal=True)
+        for partition in partitions_of(cluster):
+            move = waiting.get(partition.name)
+            if move is None or partition.adding or partition.removing:
+                continue
+            del waiting[partition.name]
+            if partition.replicas == move.after:
+                click.echo(f"{shown(partition.name)} reassigned")
+            else:
+                strays.append(f"{partition.topic}-{partition.number} ({listed(partition.replicas)})")
+        if waiting:
+            done = f"{len(moves) - len(waiting)} of {len(moves)} partitions are through"
+            await progress.pause(admin, cluster, done)
+    if strays:
+        raise CommandError(
+            f"not where the plan says: {', '.join(strays)}; somebody cancelled it, or sent them elsewhere",
+            "plan again with `lograft reassign plan`",
+        )
+
+
+def partitions_of(cluster: ClusterDescription) -> list[PartitionDescription]:
+    return [partition for topic in cluster.topics for partition in topic.partitions]
+
+
+class Progress:
+    """Says now and then on standard error how far it is, and gives up when there is no more patience."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._clock = clock
+        self._limit_ms = settings.patience_ms
+        self._started_ms = clock.monotonic_ms()
+        self._told_ms = self._started_ms
+
+    async def pause(self, admin: Admin, cluster: ClusterDescription, done: str) -> None:
+        """Between one look at `cluster` and the next. `done`: how far it is, in words."""
+        now_ms = self._clock.monotonic_ms()
+        if self._limit_ms is not None and now_ms - self._started_ms >= self._limit_ms:
+            raise CommandError(
+                f"not all is through within {self._limit_ms / 1000:g}s: {done}",
+                "it goes on all the same: `lograft reassign status` tells how far it is, `lograft reassign cancel` "
+                "undoes it",
+            )
+        if now_ms - self._told_ms >= _TELL_EVERY_MS:
+            self._told_ms = now_ms
+            click.echo("; ".join([done, *await self._hindrances(admin, cluster)]), err=True)
+        await self._clock.sleep_ms(_LOOK_EVERY_MS)
+
+    async def _hindrances(self, admin: Admin, cluster: ClusterDescription) -> list[str]:
+        """What it waits for: records, and brokers that are not there."""
+        moving = [partition for partition in partitions_of(cluster) if partition.adding]
+        awaited = dict.fromkeys(broker for partition in moving for broker in partition.adding)
+        told = [
+            f"waiting for broker {broker.id}, which is {broker.state.value}"
+            for broker in cluster.brokers
+            if broker.id in awaited and broker.state is not BrokerState.ACTIVE
+        ]
+        under_way = await progress_of(admin, list(dict.fromkeys(partition.topic for partition in moving)))
+        behind = [count for each in under_way if (count := records_behind(each)) is not None]
+        return [f"{sum(behind)} records to copy", *told] if behind else told
+
+
+async def progress_of(
+    admin: Admin, topics: Sequence[str], chosen: Collection[TopicPartition] | None = None
+) -> list[Resource]:
+    """The reassignments under way, of all topics if none are named, with how far they are. `chosen`: of these only."""
+    under_way = await admin.list_reassignments(topics)
+    wanted = [each for each in under_way if chosen is None or each.partition in chosen]
+    if not wanted:
+        return []
+    names = list(dict.fromkeys(each.partition.topic for each in wanted))
+    replicas = await admin.describe_replicas(names, include_internal=True)
+    by_place = {(replica.partition, replica.broker): replica for replica in replicas}
+    leaders: Mapping[TopicPartition, int] = {
+        replica.partition: replica.broker for replica in replicas if replica.is_leader
+    }
+    return [progress_resource(each, by_place, leaders.get(each.partition)) for each in wanted]
+
+
+async def reassignments(admin: Admin, names: list[str]) -> list[Resource]:
+    """Those under way, with how far they are: all, or of these topics and partitions."""
+    if not names:
+        return await progress_of(admin, [])
+    chosen = [partition.name for partition in await named_partitions(admin, names, include_internal=True)]
+    return await progress_of(admin, list(dict.fromkeys(name.topic for name in chosen)), chosen)
