@@ -96,6 +96,21 @@ async def test_a_poll_gives_no_more_than_it_is_asked_for_and_goes_on_where_it_wa
 
 
 @virtual
+async def test_partitions_that_are_added_show_and_can_be_assigned() -> None:
+    async with consuming((1,)) as (cluster, consumer):
+        assert await consumer.partitions_for("orders") == [ORDERS_0]
+        cluster.add_partition("orders", 2)
+        store(cluster, 1, 0, 3)
+        await consumer.assign([ORDERS_1])
+        assert await poll_values(consumer, 3) == numbers(0, 3)
+        assert await consumer.partitions_for("orders") == [ORDERS_0, ORDERS_1]
+        cluster.add_partition("orders", 3)
+        async with asyncio.timeout(1):
+            while len(await consumer.partitions_for("orders")) < 3:
+                await consumer.poll(0.1)
+
+
+@virtual
 async def test_partitions_take_turns() -> None:
     async with consuming(max_poll_records=10) as (cluster, consumer):
         store(cluster, 0, 0, 100)

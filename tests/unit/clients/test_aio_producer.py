@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 from support.fake_controllers import until
@@ -125,6 +126,40 @@ async def test_records_without_a_key_stay_together_for_a_batch_and_then_go_elsew
             assert len(partitions) == 1
             places += partitions
     assert set(Counter(places)) == {0, 1, 2}
+
+
+@virtual
+async def test_partitions_that_are_added_are_used_at_once_with_and_without_keys() -> None:
+    async with producing((1,)) as (cluster, producer):
+        clock = cluster.client.clock
+        before = [await (await producer.send("orders", b"v", key=b"%d" % number)) for number in range(10)]
+        assert {stored.partition for stored in before} == {0}
+        cluster.add_partition("orders", 2)
+        cluster.add_partition("orders", 3)
+        added_ms = clock.monotonic_ms()
+        while await producer.partitions_for("orders") < 3:
+            await (await producer.send("orders", b"v"))
+        assert clock.monotonic_ms() - added_ms < 1000, "its source of metadata says so by itself"
+        keyed = [await (await producer.send("orders", b"v", key=b"%d" % number)) for number in range(30)]
+        assert [stored.partition for stored in keyed] == [crc32(b"%d" % number) % 3 for number in range(30)]
+        sticky = [await (await producer.send("orders", b"v")) for _ in range(30)]
+        assert {stored.partition for stored in sticky} == {0, 1, 2}
+
+
+@virtual
+async def test_partitions_that_are_added_are_noticed_though_the_broker_that_is_followed_is_behind() -> None:
+    async with producing((1,)) as (cluster, producer):
+        await (await producer.send("orders", b"v"))
+        clock = cluster.client.clock
+        await until(lambda: producer._cluster._watched is not None)
+        (followed,) = [number for number, at in cluster.addresses.items() if at == producer._cluster._watched]
+        cluster.brokers[followed].is_behind = True
+        cluster.add_partition("orders", 2)
+        added_ms = clock.monotonic_ms()
+        places = {0}
+        while places == {0}:
+            places |= {(await (await producer.send("orders", b"v"))).partition}
+        assert clock.monotonic_ms() - added_ms < 20_000, "another is asked now and then"
 
 
 @virtual
