@@ -91,7 +91,9 @@ class ServerProcess:
 
     @property
     def output(self) -> str:
-        return (self.directory / "output").read_text()
+        """Nothing, of a node that was never started."""
+        path = self.directory / "output"
+        return path.read_text() if path.exists() else ""
 
     @property
     def events(self) -> list[str]:

@@ -98,8 +98,11 @@ class SteadyLoad:
         self._has_settled.set()
 
     def _read_along(self) -> None:
-        self._consumer.assign(self._names)
+        assigned: list[TopicPartition] = []
         while not self._reading_ends.is_set():
+            if assigned is not self._names:
+                assigned = self._names
+                self._consumer.assign(assigned)
             for record in self._consumer.poll(timeout=_POLL_SECONDS):
                 self._read[record.topic, record.partition].append(record)
 
@@ -115,6 +118,13 @@ class SteadyLoad:
         until(lambda: len(self._settled_at) >= goal or self._writing.done(), f"{count} more records were stored")
         if self._writing.done():
             self._writing.result()
+
+    def grow(self, partitions: int) -> None:
+        """Write to so many partitions from now on, of which the topic got the last ones just now."""
+        names = [TopicPartition(self._names[0].topic, number) for number in range(partitions)]
+        for name in names[len(self._names) :]:
+            self._sent[name], self._deliveries[name], self._read[name] = [], [], []
+        self._names = names
 
     @property
     def longest_pause_ms(self) -> int:

@@ -1,0 +1,194 @@
+"""What an operator types while records are written and read: brokers come and go, partitions and voters move, and not
+one error reaches who writes."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.live_cluster import LiveCluster, live_cluster
+from support.server_processes import lograft, start_all
+from support.steady_load import SteadyLoad
+
+ENOUGH = 500
+"""Records between one command and the next."""
+
+
+class Operator:
+    """Someone at the command line of a cluster."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self.cluster = cluster
+
+    def does(self, *arguments: str) -> str:
+        """What it wrote to standard output."""
+        result = lograft(*arguments, LOGRAFT_BOOTSTRAP=self.cluster.bootstrap)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def is_refused(self, *arguments: str) -> str:
+        """What it wrote to standard error: a cause, and a remedy."""
+        result = lograft(*arguments, LOGRAFT_BOOTSTRAP=self.cluster.bootstrap)
+        assert result.returncode == 1, (result.stdout, result.stderr)
+        assert re.fullmatch(r"(?s).*Error: .+\nRemedy: .+\n", result.stderr), result.stderr
+        return result.stderr
+
+    def sees(self, *arguments: str) -> Any:
+        return json.loads(self.does(*arguments, "-o", "json"))
+
+    def replicas(self, topic: str) -> list[tuple[int, ...]]:
+        return [partition.replicas for partition in self.cluster.partitions(topic)]
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """Of three nodes, and a fourth that is not started yet: a broker only."""
+    with live_cluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
+        yield Operator(cluster)
+
+
+def test_a_clusters_life_under_load(operator: Operator, tmp_path: Path) -> None:
+    cluster = operator.cluster
+    cluster.create("life", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    with SteadyLoad(cluster.bootstrap, "life", partitions=3) as load:
+        load.until_stored(ENOUGH)
+        a_broker_is_added_and_gets_its_share(operator, tmp_path)
+        load.until_stored(ENOUGH)
+        a_broker_is_drained(operator)
+        load.until_stored(ENOUGH)
+        replicas_become_fewer_and_more(operator, load)
+        assert operator.does("scale", "topic", "life", "--partitions", "5") == "topic/life scaled\n"
+        load.grow(5)
+        load.until_stored(ENOUGH)
+        leaders_are_elected(operator, tmp_path)
+        load.until_stored(ENOUGH)
+        voters_come_and_go(operator)
+        load.until_stored(ENOUGH)
+        settings_change(operator)
+        load.until_stored(ENOUGH)
+        a_broker_is_taken_out_for_good(operator)
+        load.until_stored(ENOUGH)
+    load.check()
+    cluster.check_replicas_agree("life")
+    print(f"a cluster's life: writes paused for {load.longest_pause_ms} ms at most")
+
+
+def a_broker_is_added_and_gets_its_share(operator: Operator, directory: Path) -> None:
+    start_all([operator.cluster.node(4)])
+    plan = directory / "plan.yaml"
+    plan.write_text(operator.does("reassign", "plan", "life", "-o", "yaml"))
+    assert operator.does("reassign", "run", "-f", str(plan), "--dry-run").count("would be reassigned: ") == 2
+    assert operator.does("reassign", "run", "-f", str(plan), "--wait").count(" reassigned\n") == 2
+    counts = [sum(broker in each for each in operator.replicas("life")) for broker in (1, 2, 3, 4)]
+    assert sorted(counts) == [2, 2, 2, 3]
+    assert operator.does("reassign", "run", "-f", str(plan)).count("unchanged") == 2
+    assert operator.does("reassign", "plan", "life") == ""
+
+
+def a_broker_is_drained(operator: Operator) -> None:
+    assert operator.does("drain", "broker", "2", "--dry-run").count("would be reassigned: ") == 2
+    assert operator.does("drain", "broker", "2").endswith("broker/2 drained\n")
+    assert {broker for each in operator.replicas("life") for broker in each} == {1, 3, 4}
+    message = operator.is_refused("drain", "broker", "3", "2")
+    assert "'life' is to have 3 replicas" in message
+    assert "lograft scale topic life --replicas 2" in message
+
+
+def replicas_become_fewer_and_more(operator: Operator, load: SteadyLoad) -> None:
+    assert operator.does("scale", "topic", "life", "--replicas", "2", "--wait").endswith("topic/life scaled\n")
+    assert [len(each) for each in operator.replicas("life")] == [2, 2, 2]
+    load.until_stored(ENOUGH)
+    assert operator.does("scale", "topic", "life", "--replicas", "3", "--wait").endswith("topic/life scaled\n")
+    assert [len(each) for each in operator.replicas("life")] == [3, 3, 3]
+    assert operator.does("scale", "topic", "life", "--replicas", "3") == "topic/life unchanged\n"
+    assert "5 replicas" in operator.is_refused("scale", "topic", "life", "--replicas", "5")
+
+
+def leaders_are_elected(operator: Operator, directory: Path) -> None:
+    """Each partition's last replica is to lead it, which is a plan by hand."""
+    partitions = operator.sees("get", "partitions", "life")["items"]
+    wishes = [
+        {
+            "apiVersion": "lograft/v1",
+            "kind": "Reassignment",
+            "metadata": {"topic": "life", "partition": each["metadata"]["partition"]},
+            "spec": {"to": each["status"]["replicas"][::-1]},
+        }
+        for each in partitions
+    ]
+    plan = directory / "leaders.json"
+    plan.write_text(json.dumps({"apiVersion": "lograft/v1", "kind": "List", "items": wishes}))
+    operator.does("reassign", "run", "-f", str(plan), "--wait")
+    operator.does("elect", "leaders", "--preferred", "life")
+    assert operator.cluster.leaders("life") == [wish["spec"]["to"][0] for wish in wishes]  # type: ignore[index]
+    assert operator.does("elect", "leaders", "--preferred", "life-0").startswith("partition/life-0 unchanged: led by")
+    assert "say --yes" in operator.is_refused("elect", "leaders", "--unclean", "life")
+
+
+def voters_come_and_go(operator: Operator) -> None:
+    leader, other, third = sorted((1, 2, 3), key=lambda number: number != operator.cluster.active_controller())
+    assert operator.does("quorum", "transfer", str(other)) == f"quorum led by {other}\n"
+    assert operator.does("quorum", "remove", str(leader)).startswith(f"voter/{leader} removed: ")
+    assert [voter["id"] for voter in operator.sees("get", "quorum")["status"]["voters"]] == sorted([other, third])
+    assert operator.does("quorum", "add", str(leader)) == f"voter/{leader} added: the voters are 1, 2, 3\n"
+    assert operator.does("quorum", "add", str(leader)) == f"voter/{leader} unchanged: the voters are 1, 2, 3\n"
+    assert "not in `controllers`" in operator.is_refused("quorum", "add", "4")
+
+
+def settings_change(operator: Operator) -> None:
+    assert operator.does("config", "set", "topic/life", "segment.bytes=65536", "min.insync.replicas=2") == (
+        "topic/life configured\n"
+    )
+    entries = {
+        each["metadata"]["key"]: each["status"] for each in operator.sees("get", "configs", "topic/life")["items"]
+    }
+    assert (entries["segment.bytes"]["value"], entries["segment.bytes"]["source"]) == ("65536", "topic")
+    assert operator.does("config", "unset", "topic/life", "min.insync.replicas") == "topic/life configured\n"
+    assert "retention.mss" in operator.is_refused("config", "set", "topic/life", "retention.mss=1")
+    assert "segment.bytes" in operator.does("describe", "config", "topic/life")
+
+
+def a_broker_is_taken_out_for_good(operator: Operator) -> None:
+    assert operator.does("drain", "broker", "4").endswith("broker/4 drained\n")
+    assert "is running" in operator.is_refused("delete", "broker", "4", "--yes")
+    assert operator.cluster.node(4).stop() == 0
+    assert operator.does("delete", "broker", "4", "--yes") == "broker/4 deleted\n"
+    assert {broker for each in operator.replicas("life") for broker in each} == {1, 2, 3}
+
+
+def test_a_reassignment_is_looked_at_and_cancelled_half_way(operator: Operator, tmp_path: Path) -> None:
+    """It cannot end as long as a broker is away without which too few would be in sync."""
+    cluster, away = operator.cluster, operator.cluster.node(3)
+    cluster.create("half", [[1, 3]])
+    plan = tmp_path / "plan.json"
+    plan.write_text(
+        json.dumps(
+            {
+                "apiVersion": "lograft/v1",
+                "kind": "Reassignment",
+                "metadata": {"topic": "half", "partition": 0},
+                "spec": {"from": [1, 3], "to": [3, 2]},
+            }
+        )
+    )
+    with SteadyLoad(cluster.bootstrap, "half", partitions=1) as load:
+        load.until_stored(ENOUGH)
+        assert away.stop() == 0
+        assert "within 2s" in operator.is_refused("reassign", "run", "-f", str(plan), "--wait", "--timeout", "2s")
+        load.until_stored(ENOUGH)
+        (each,) = operator.sees("reassign", "status", "half")["items"]
+        assert (each["spec"], each["status"]["removing"]) == ({"from": [1, 3], "to": [3, 2]}, [1])
+        assert [(added["broker"], added["inSync"]) for added in each["status"]["adding"]] == [(2, True)]
+        shown = operator.does("get", "reassignments", "half-0", "--no-headers").split()
+        assert shown[:4] == ["half-0", "1,3", "3,2", "1/1"]
+        assert "only 2 live brokers" in operator.is_refused("scale", "topic", "half", "--replicas", "4")
+        assert operator.does("reassign", "cancel", "half-0", "--dry-run").endswith("would be cancelled\n")
+        assert operator.does("reassign", "cancel", "--all") == "partition/half-0 reassignment cancelled\n"
+        assert "nothing of half" in operator.is_refused("reassign", "cancel", "half")
+        assert operator.replicas("half") == [(1, 3)]
+        start_all([away])
+        load.until_stored(ENOUGH)
+    load.check()
+    cluster.check_replicas_agree("half")
