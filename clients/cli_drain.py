@@ -7,7 +7,7 @@ import click
 
 from lograft.clients.admin_types import ClusterDescription
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli_moves import Progress, begin, partitions_of, plan
+from lograft.clients.cli_moves import Progress, begin, look, partitions_of, plan
 from lograft.clients.cli_nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.clients.cli_options import Settings, cluster_command, open_admin, run_async
 from lograft.clients.errors import LograftError
@@ -44,22 +44,23 @@ def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -
 
 async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_run: bool) -> None:
     async with open_admin(settings) as admin:
-        make = partial(plan_drain, drained=drained)
-        await begin(admin, await plan(admin, make), dry_run=dry_run)
-        if dry_run:
-            return
         progress = Progress(settings, LoopClock())
-        cluster = await admin.describe_cluster(include_internal=True)
-        while wait and (left := _replicas_on(cluster, drained)):
-            await progress.pause(admin, cluster, f"{left} replica{'' if left == 1 else 's'} left there")
-            # Somebody may have created a topic there, or cancelled a move.
-            await begin(admin, await plan(admin, make), dry_run=False)
-            cluster = await admin.describe_cluster(include_internal=True)
-        if _replicas_on(cluster, drained):
-            click.echo("`lograft reassign status` tells how far it is.", err=True)
-            return
+        while True:
+            # Again each time: somebody may have created a topic there, or cancelled a move.
+            seen = await look(admin)
+            moves = plan(seen, partial(plan_drain, drained=drained))
+            left = _replicas_on(seen.cluster, drained)
+            if not left:
+                break
+            await begin(admin, moves, dry_run=dry_run)
+            if dry_run:
+                return
+            if not wait:
+                click.echo("`lograft reassign status` tells how far it is.", err=True)
+                return
+            await progress.pause(admin, seen.cluster, f"{left} replica{'' if left == 1 else 's'} left there")
         for broker_id in drained:
-            click.echo(f"broker/{broker_id} drained")
+            click.echo(f"broker/{broker_id} {'has nothing' if dry_run else 'drained'}")
         await _tell_what_is_next(admin, drained)
 
 

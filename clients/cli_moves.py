@@ -1,6 +1,7 @@
 """What commands that move partitions have in common: they plan, begin it, tell of it, and wait until it is through."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -22,20 +23,28 @@ _TELL_EVERY_MS = 5000
 _MOVES_AT_ONCE = 2000  # a controller takes no more than 100,000 partitions and replicas at once
 
 
-async def plan(
-    admin: Admin,
-    make: Callable[[ClusterDescription, list[Reassignment]], list[Move]],
-    topics: Collection[str] = (),
-) -> list[Move]:
-    """What `make` draws up for the cluster as it is. `UnknownTopic` for one of `topics` that there is none of."""
+class Look(NamedTuple):
+    """The cluster as it was a moment ago, and what is under way there."""
+
+    cluster: ClusterDescription
+    under_way: list[Reassignment]
+
+
+async def look(admin: Admin) -> Look:
     under_way = await admin.list_reassignments()
-    cluster = await admin.describe_cluster(include_internal=True)
-    known = [topic.name for topic in cluster.topics]
+    return Look(await admin.describe_cluster(include_internal=True), under_way)
+
+
+def plan(
+    seen: Look, make: Callable[[ClusterDescription, list[Reassignment]], list[Move]], topics: Collection[str] = ()
+) -> list[Move]:
+    """What `make` draws up. `UnknownTopic` for one of `topics` that there is none of."""
+    known = [topic.name for topic in seen.cluster.topics]
     for name in topics:
         if name not in known:
             raise UnknownTopic(f"there is no topic {name!r}")
     try:
-        return make(cluster, under_way)
+        return make(*seen)
     except CannotPlan as refused:
         raise CommandError(refused.cause, refused.remedy) from None
 

@@ -10,7 +10,7 @@ import click
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli import CommandError
 from lograft.clients.cli_create import raise_first
-from lograft.clients.cli_moves import begin, listed, plan, reassignments, shown, wait_for
+from lograft.clients.cli_moves import begin, listed, look, plan, reassignments, shown, wait_for
 from lograft.clients.cli_nouns import parse_id
 from lograft.clients.cli_options import Settings, cluster_command, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Resource, write_resources
@@ -60,7 +60,7 @@ def _read_ids(text: str | None) -> list[int] | None:
 
 async def _plan(admin: Admin, topics: Sequence[str], brokers: list[int] | None, replicas: int | None) -> list[Move]:
     make = partial(plan_balance, topics=topics or None, brokers=brokers, replicas=replicas)
-    return await plan(admin, make, topics)
+    return plan(await look(admin), make, topics)
 
 
 # -- plan
@@ -82,11 +82,11 @@ def plan_command(settings: Settings, topics: Sequence[str], brokers: str | None,
     lograft reassign plan -o yaml > plan.yaml           for `lograft reassign run -f plan.yaml`
     """
 
-    async def look(chosen: list[int] | None) -> list[Move]:
+    async def draw(chosen: list[int] | None) -> list[Move]:
         async with open_admin(settings) as admin:
             return await _plan(admin, topics, chosen, replicas)
 
-    moves = run_async(look(_read_ids(brokers)))
+    moves = run_async(draw(_read_ids(brokers)))
     if settings.output in ("table", "wide"):
         click.echo(summary_of(moves) if moves else "There is nothing to move.", err=True)
         if not moves:

@@ -1,12 +1,13 @@
 """`lograft scale topic NAME --partitions N` or `--replicas N`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli_create import report
-from lograft.clients.cli_moves import begin, plan, wait_for
+from lograft.clients.cli_moves import begin, look, plan, wait_for
 from lograft.clients.cli_nouns import Noun, parse_nouns
 from lograft.clients.cli_options import Settings, cluster_command, open_admin, run_async
 from lograft.clients.errors import LograftError
@@ -69,7 +70,7 @@ async def _change_replicas(
     settings: Settings, names: Sequence[str], replicas: int, *, wait: bool, dry_run: bool
 ) -> None:
     async with open_admin(settings) as admin:
-        moves = await plan(admin, lambda cluster, under_way: plan_replicas(cluster, under_way, names, replicas), names)
+        moves = plan(await look(admin), partial(plan_replicas, topics=names, replicas=replicas), names)
         await begin(admin, moves, dry_run=dry_run)
         if wait and not dry_run:
             await wait_for(admin, settings, moves)
