@@ -195,6 +195,19 @@ class FollowerCore:
         self.high_watermark = min(self.high_watermark, start_offset)
         return True
 
+    def has_lost_what_superseded(self, cleaned_below: int, cleaned_in_epoch: int) -> bool:
+        """Records may be missing from the log because of later ones, below `cleaned_below` in the history of an epoch.
+        Has the log lost those, or never had them, and will it never get them: as an unclean election ended that
+        history? Then it has neither, where the leader may have one of them."""
+        unclean_epoch = self.partition.unclean_epoch
+        return unclean_epoch is not None and cleaned_in_epoch < unclean_epoch and self._log.end_offset < cleaned_below
+
+    def starts_over(self) -> None:
+        """The log is to be given up, at offset 0, before it is subscribed; `log_was_cut` when that is durable."""
+        assert self.may_subscribe
+        self.state = Cutting()
+        self.high_watermark = 0
+
     def log_was_cut(self) -> None:
         """What was to be done is done, and durable."""
         assert isinstance(self.state, Cutting | Ended)

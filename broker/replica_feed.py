@@ -21,6 +21,7 @@ class ReplicaFeed:
         self.subscription = subscription
         self.listener = listener
         self.tombstones_removed_below = leading.log.checkpointed.tombstones_removed_below
+        self.cleaned_below = leading.log.checkpointed.cleaned_below
         self._leading = leading
         self._log = leading.log
         self._error: ReplicaError | None = None
@@ -57,7 +58,7 @@ class ReplicaFeed:
         except LogClosed:
             self._fail(errors_pb2.NOT_LEADER, "the replica was closed")
         self._check()  # what was read while the role ended may not be the log's any more
-        if start < log.checkpointed.tombstones_removed_below != self.tombstones_removed_below:
+        if self._is_compacted_after(start):
             # Who has what a tombstone deleted, but not the tombstone, would never hear of it.
             self._fail(errors_pb2.UNAVAILABLE, "what comes next was compacted meanwhile: subscribe anew")
             self._check()
@@ -65,6 +66,14 @@ class ReplicaFeed:
             return None
         epochs = log.epochs.between(start, found.next_offset)
         return OutgoingFrame(start, found.next_offset, found.buffers, epochs)
+
+    def _is_compacted_after(self, start: int) -> bool:
+        """Is what comes next not what the follower was told of when the logs were matched?"""
+        now = self._log.checkpointed
+        return (
+            start < now.tombstones_removed_below != self.tombstones_removed_below
+            or start < now.cleaned_below != self.cleaned_below
+        )
 
     def acknowledged(self, acknowledgement: Acknowledge) -> None:
         if self._error is None and not self._is_closed:

@@ -108,8 +108,15 @@ class Following:
             await self._log.wait_stable(self._log.end_offset)
             if self.error is not None:
                 raise self.error
-            if self.core.may_subscribe:
+            if self.core.may_subscribe and not self._has_lost_what_superseded():
                 return
+            if self.core.may_subscribe:
+                self.core.starts_over()
+                await self._cut(lambda: self._log.reset(0))
+
+    def _has_lost_what_superseded(self) -> bool:
+        checkpointed = self._log.checkpointed
+        return self.core.has_lost_what_superseded(checkpointed.cleaned_below, checkpointed.cleaned_in_epoch)
 
     def subscribe(self, number: int) -> Subscribe:
         removed_below = self._log.checkpointed.tombstones_removed_below
@@ -119,11 +126,15 @@ class Following:
         if self.core.unsubscribed(number):
             self._tell_out_of_sync()
 
-    def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
+    def matched(
+        self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int, cleaned_below: int
+    ) -> None:
         before = self.core.high_watermark
         if self.core.matched(number, high_watermark):
             if tombstones_removed_below > self._log.end_offset:
                 self._log.note_tombstones_removed(tombstones_removed_below)
+            if cleaned_below > self._log.end_offset:
+                self._log.note_cleaned(cleaned_below, self.leader_epoch)
             self._heard(log_start, has_moved=self.core.high_watermark > before)
 
     async def truncate(self, number: int, order: TruncateTo) -> None:

@@ -51,6 +51,10 @@ class Leading:
         partition = assignment.partition
         # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
         log.assign_epoch(partition.leader_epoch)
+        if log.end_offset < log.checkpointed.cleaned_below:
+            # Elected uncleanly, without what has superseded records that are missing here: who has those starts over.
+            log.note_tombstones_removed(log.checkpointed.cleaned_below)
+            log.note_cleaned(log.checkpointed.cleaned_below, partition.leader_epoch)
         latest = log.epochs.latest
         assert latest is not None
         assert latest.epoch == partition.leader_epoch

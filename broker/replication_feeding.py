@@ -123,7 +123,7 @@ class Feeding:
         assert not fed.is_over
         fed.feed, fed.next_offset = feed, next_offset
         fed.told = (feed.high_watermark, feed.log_start)
-        self._outbox.matched(fed.handle, *fed.told, feed.tombstones_removed_below)
+        self._outbox.matched(fed.handle, *fed.told, feed.tombstones_removed_below, feed.cleaned_below)
         self.has_news(fed)
         self._news.set()
 

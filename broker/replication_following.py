@@ -238,7 +238,11 @@ class FollowingStream:
         if subscription is not None and not subscription.is_matched:
             subscription.is_matched = True
             subscription.followed.matched(
-                message.handle, message.high_watermark, message.log_start, message.tombstones_removed_below
+                message.handle,
+                message.high_watermark,
+                message.log_start,
+                message.tombstones_removed_below,
+                message.cleaned_below,
             )
             # The partition may be in another epoch since it was asked.
             self.has_acknowledgement(subscription.followed)

@@ -33,7 +33,9 @@ class ReplicationOutbox:
         self.size_bytes = 0
         self.frame_count = 0
 
-    def matched(self, handle: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
+    def matched(
+        self, handle: int, high_watermark: int, log_start: int, tombstones_removed_below: int, cleaned_below: int
+    ) -> None:
         self._add_message(
             _MATCHED,
             pb.ReplicaMatched(
@@ -41,6 +43,7 @@ class ReplicationOutbox:
                 high_watermark=high_watermark,
                 log_start=log_start,
                 tombstones_removed_below=tombstones_removed_below,
+                cleaned_below=cleaned_below,
             ),
         )
 

@@ -62,10 +62,13 @@ class FeedListener(Protocol):
 
 class Feed(Protocol):
     """A follower whose log was matched, until it ends or is closed. `log_end`, `log_start` and `high_watermark` are the
-    leader's; so is `tombstones_removed_below`, which stays as it was when the logs were matched."""
+    leader's; so are `tombstones_removed_below` and `cleaned_below`, as they were when the logs were matched."""
 
     @property
     def tombstones_removed_below(self) -> int: ...
+
+    @property
+    def cleaned_below(self) -> int: ...
 
     @property
     def log_end(self) -> int: ...
@@ -159,7 +162,9 @@ class Followed(Protocol):
         """The stream is gone, or the leader refuses: that subscription is over."""
         ...
 
-    def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
+    def matched(
+        self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int, cleaned_below: int
+    ) -> None:
         """The leader has found our log to be the beginning of its own."""
         ...
 

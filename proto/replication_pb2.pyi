@@ -84,16 +84,18 @@ class ReplicateResponse(_message.Message):
     def __init__(self, matched: _Optional[_Iterable[_Union[ReplicaMatched, _Mapping]]] = ..., truncate: _Optional[_Iterable[_Union[ReplicaTruncate, _Mapping]]] = ..., reset: _Optional[_Iterable[_Union[ReplicaReset, _Mapping]]] = ..., refused: _Optional[_Iterable[_Union[ReplicaRefused, _Mapping]]] = ..., frames: _Optional[_Iterable[_Union[ReplicaFrame, _Mapping]]] = ..., watermarks: _Optional[_Iterable[_Union[ReplicaWatermark, _Mapping]]] = ...) -> None: ...
 
 class ReplicaMatched(_message.Message):
-    __slots__ = ("handle", "high_watermark", "log_start", "tombstones_removed_below")
+    __slots__ = ("handle", "high_watermark", "log_start", "tombstones_removed_below", "cleaned_below")
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONES_REMOVED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    CLEANED_BELOW_FIELD_NUMBER: _ClassVar[int]
     handle: int
     high_watermark: int
     log_start: int
     tombstones_removed_below: int
-    def __init__(self, handle: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ..., tombstones_removed_below: _Optional[int] = ...) -> None: ...
+    cleaned_below: int
+    def __init__(self, handle: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ..., tombstones_removed_below: _Optional[int] = ..., cleaned_below: _Optional[int] = ...) -> None: ...
 
 class ReplicaTruncate(_message.Message):
     __slots__ = ("handle", "epoch", "end_offset")

@@ -28,6 +28,11 @@ class BatchCleaner:
         self.records_removed = 0
         self.tombstones_removed_below = 0  # the end of the last batch that lost a tombstone to its horizon
 
+    @property
+    def cleaned_below(self) -> int:
+        """Whatever supersedes a record that it takes out is below this."""
+        return self._keys.end
+
     def clean(self, header: BatchHeader, batch: Buffer, *, is_last: bool) -> Buffer | None:
         """What stands in the place of `batch`: itself, a smaller one with the same bounds, or nothing.
 

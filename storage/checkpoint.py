@@ -19,6 +19,8 @@ class Checkpoint:
     recovery_point: int = 0  # all below it was fsynced: damage there is corruption, not a torn write
     first_dirty: int = 0  # compaction has cleaned all below it
     tombstones_removed_below: int = 0  # who has less than this cannot be brought up to date by appending
+    cleaned_below: int = 0  # records may be missing because of later ones, which are all below this
+    cleaned_in_epoch: int = -1  # the leader epoch in which that was so
 
     def encode(self) -> bytes:
         lines = "".join(f"{field.name} {getattr(self, field.name)}\n" for field in fields(self))

@@ -180,7 +180,7 @@ class _Compaction:
                 if sources is None or not await self._copy(group, sources, cleaned, cleaner):
                     return False
                 is_wanted = len(group) > 1 or cleaned.is_changed
-                if is_wanted and not await self._swap(group, cleaned, cleaner.tombstones_removed_below):
+                if is_wanted and not await self._swap(group, cleaned, cleaner):
                     return False
         finally:
             if cleaned.is_open:
@@ -208,7 +208,7 @@ class _Compaction:
             await self._log.disk.writer.fail(cleaned.path, error)
         return True
 
-    async def _swap(self, group: list[Segment], cleaned: CleanedFile, tombstones_removed_below: int) -> bool:
+    async def _swap(self, group: list[Segment], cleaned: CleanedFile, cleaner: BatchCleaner) -> bool:
         log = self._log
         segment_files = log.disk.segment_files
         new = Segment(log.directory, group[0].base_offset, cleaned.index.summary.size_bytes, cleaned.index)
@@ -219,7 +219,9 @@ class _Compaction:
             raise log.failure
         new.attach(cleaned.hand_over())
         await segment_files.lease(new)
-        swapped = log.replace_segments(group, new, cleaned.path, tombstones_removed_below)
+        swapped = log.replace_segments(
+            group, new, cleaned.path, cleaner.cleaned_below, cleaner.tombstones_removed_below
+        )
 
         def release(answer: "asyncio.Future[None]") -> None:
             # If it failed, the name may be another file's: the right one stays open, for reading, for good.

@@ -348,7 +348,14 @@ class PartitionLog:
         with self._exclusively():
             await self._operations.barrier()
             self._end_at(0, ProducerState.decode(producers, self.disk.clock.monotonic_ms()))
-            self._move_checkpoint(log_start=start, recovery_point=start, first_dirty=start, tombstones_removed_below=0)
+            self._move_checkpoint(
+                log_start=start,
+                recovery_point=start,
+                first_dirty=start,
+                tombstones_removed_below=0,
+                cleaned_below=0,
+                cleaned_in_epoch=-1,
+            )
             self.segments.retire_after(-1)
             self.segments.drop_snapshots(lambda snapshot: True)
             self.epochs.replace_all(epochs)
@@ -371,9 +378,12 @@ class PartitionLog:
             self._operations.replace_epochs(self.epochs)
 
     def replace_segments(
-        self, old: Sequence[Segment], new: Segment, cleaned: str, tombstones_removed_below: int
+        self, old: Sequence[Segment], new: Segment, cleaned: str, cleaned_below: int, tombstones_removed_below: int
     ) -> "asyncio.Future[None]":
-        """Compaction: `new`, in the file `cleaned`, stands for `old` at once, and on disk with the answer."""
+        """Compaction: `new`, in the file `cleaned`, stands for `old` at once, and on disk with the answer. What it has
+        not got was superseded by something below `cleaned_below`."""
+        latest = self.epochs.latest
+        self.note_cleaned(cleaned_below, latest.epoch if latest is not None else -1)
         self.note_tombstones_removed(tombstones_removed_below)
         return self.segments.replace(old, new, cleaned)
 
@@ -382,6 +392,15 @@ class PartitionLog:
         self._check_writable()
         if below > self.checkpointed.tombstones_removed_below:
             self._move_checkpoint(tombstones_removed_below=below)
+
+    def note_cleaned(self, below: int, epoch: int) -> None:
+        """Records may be missing, from now on, because of later ones that are below `below` in the history of `epoch`:
+        who loses those, by an unclean election, has lost what they superseded too."""
+        self._check_writable()
+        known = self.checkpointed
+        if below > known.cleaned_below or (below == known.cleaned_below > 0 and epoch > known.cleaned_in_epoch):
+            epoch = max(epoch, known.cleaned_in_epoch)
+            self._move_checkpoint(cleaned_below=below, cleaned_in_epoch=epoch)
 
     def note_clean(self, end: int) -> None:
         """Compaction has cleaned all below `end`."""

@@ -298,7 +298,7 @@ class Pump:
                     await self._feed(followed, number, answer, bell)
 
     async def _feed(self, followed: Followed, number: int, feed: Feed, bell: _Listener) -> None:
-        followed.matched(number, feed.high_watermark, feed.log_start, feed.tombstones_removed_below)
+        followed.matched(number, feed.high_watermark, feed.log_start, feed.tombstones_removed_below, feed.cleaned_below)
         end = self._own.manager.get(followed.topic_id, followed.number).log_end
         try:
             while bell.error is None:

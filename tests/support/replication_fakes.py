@@ -128,6 +128,7 @@ class LeadersPartition:
 
 class FakeFeed:
     tombstones_removed_below = 0
+    cleaned_below = 0
 
     def __init__(self, partition: LeadersPartition, listener: FeedListener) -> None:
         self.listener = listener
@@ -225,7 +226,9 @@ class FollowersPartition:
         self.unsubscribed_numbers.append(number)
         self.core.unsubscribed(number)
 
-    def matched(self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int) -> None:
+    def matched(
+        self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int, cleaned_below: int
+    ) -> None:
         assert self.core.matched(number, high_watermark)
 
     async def truncate(self, number: int, order: TruncateTo) -> None:

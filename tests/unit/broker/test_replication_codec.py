@@ -92,7 +92,7 @@ def test_answers_arrive_as_they_were_sent(
     begun = [] if last_epoch is None else [EpochEntry(last_epoch, offset)]
     producers = PRODUCER * producer_count
     outbox = ReplicationOutbox()
-    outbox.matched(handle, offset, 3, 2)
+    outbox.matched(handle, offset, 3, 2, 7)
     outbox.truncate(handle, TruncateTo(epoch, offset))
     outbox.reset(handle, ResetTo(offset, tuple(begun), producers))
     outbox.refused(handle, errors_pb2.ErrorDetail(code=errors_pb2.NOT_LEADER, message="why"))
@@ -101,7 +101,7 @@ def test_answers_arrive_as_they_were_sent(
     read = read_response(message)
     matched = read.matched[0]
     assert (matched.handle, matched.high_watermark, matched.log_start) == (handle, offset, 3)
-    assert matched.tombstones_removed_below == 2
+    assert (matched.tombstones_removed_below, matched.cleaned_below) == (2, 7)
     assert (read.truncate[0].handle, read_truncate(read.truncate[0])) == (handle, TruncateTo(epoch, offset))
     assert (read.reset[0].handle, read_reset(read.reset[0])) == (handle, ResetTo(offset, tuple(begun), producers))
     assert (read.refused[0].handle, read.refused[0].error.code) == (handle, errors_pb2.NOT_LEADER)
