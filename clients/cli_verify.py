@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import click
 
 from lograft.clients.admin_types import PartitionVerification
-from lograft.clients.cli_get import named_partitions
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, resource, write_resources
+from lograft.clients.named_partitions import named_partitions
 
 _COLUMNS = (
     Column("PARTITION", lambda each: each["metadata"]["name"]),
