@@ -39,6 +39,11 @@ class ReplicaFeed:
     def high_watermark(self) -> int:
         return self._leading.high_watermark
 
+    @property
+    def is_throttled(self) -> bool:
+        partition, follower = self._leading.core.partition, self.subscription.subscriber.broker_id
+        return follower in partition.adding and follower not in partition.isr
+
     def is_in_memory(self, start: int) -> bool:
         return start >= self._log.end_offset or self._log.tail.find(start) is not None
 

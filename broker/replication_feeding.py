@@ -3,7 +3,8 @@
 Whatever is ready goes together in one message, at once; but news of watermarks, for which nobody waits, wait a little
 for a frame to go with. And after a small message the next waits until that one is acknowledged, or a little while: a
 message costs the same whatever its size, and under load more becomes ready meanwhile. A partition whose next batches
-are not in memory reads them aside, a bounded chunk at a time, while the others have their turns.
+are not in memory reads them aside, a bounded chunk at a time, while the others have their turns. Replicas that are
+being added get no more than the throttle lets through, whatever the window is.
 """
 
 import asyncio
@@ -12,12 +13,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from math import ceil
 
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_outbox import ReplicationOutbox
 from lograft.broker.replication_ports import Feed, OutgoingFrame, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS
+from lograft.broker.throttle import Throttle
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.network import Stream
@@ -49,6 +52,7 @@ class _Phase(Enum):
     IDLE = auto()
     TURN = auto()
     WINDOW = auto()
+    THROTTLE = auto()
     READING = auto()
 
 
@@ -75,7 +79,8 @@ class Fed:
 
 
 class Feeding:
-    """All subscriptions of one stream. `describe` makes of an error what a follower is told."""
+    """All subscriptions of one stream. `describe` makes of an error what a follower is told. `throttle`: for all
+    streams together."""
 
     def __init__(
         self,
@@ -83,18 +88,21 @@ class Feeding:
         clock: Clock,
         group: asyncio.TaskGroup,
         describe: Callable[[Exception], ErrorDetail],
+        throttle: Throttle,
         limits: FeedingLimits,
     ) -> None:
         self._stream = stream
         self._clock = clock
         self._group = group
         self._describe = describe
+        self._throttle = throttle
         self._limits = limits
         self._subscriptions: dict[int, Fed] = {}
         self._window_bytes = 0
         self._outbox = ReplicationOutbox()
         self._turns: deque[Fed] = deque()
         self._without_window: list[Fed] = []
+        self._throttled: deque[Fed] = deque()
         self._to_read: deque[Fed] = deque()
         self._reads = 0  # under way, or done and not sent
         self._untold: dict[Fed, None] = {}  # have news of watermarks
@@ -214,6 +222,8 @@ class Feeding:
     async def _take_turns(self) -> None:
         """One after the other, so that none has to wait for long."""
         limits, outbox = self._limits, self._outbox
+        if self._throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) <= 0:
+            self._queue(self._throttled.popleft())
         if self._awaited is not None and self._clock.monotonic_ms() < self._sent_ms + limits.hold_ms:
             return
         while self._turns and outbox.size_bytes < limits.message_bytes and outbox.frame_count < limits.message_frames:
@@ -229,11 +239,15 @@ class Feeding:
             self._without_window.append(fed)
             return
         if frame is None:
+            if feed.is_throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) > 0:
+                fed.phase = _Phase.THROTTLE
+                self._throttled.append(fed)
+                return
             if not feed.is_in_memory(fed.next_offset):
                 self._read_aside(fed)
                 return
             room_bytes = max(self._limits.message_bytes - self._outbox.size_bytes, 1)
-            frame = await self._read(fed, feed, min(self._limits.frame_bytes, room_bytes))
+            frame = await self._read(fed, feed, min(self._frame_bytes(feed), room_bytes))
             if frame is None:
                 self.has_news(fed)
                 return
@@ -248,6 +262,8 @@ class Feeding:
         fed.told = (feed.high_watermark, feed.log_start)
         self._outbox.frame(fed.handle, frame, *fed.told)
         self._window_bytes -= frame.size_bytes
+        if feed.is_throttled:
+            self._throttle.take(frame.size_bytes, self._clock.monotonic_ms())
         fed.next_offset = frame.end
         self._awaited = (fed, frame.end)
         if fed.next_offset < feed.log_end:
@@ -279,8 +295,11 @@ class Feeding:
         wake_ms = self._next_ms()
         if self._turns:  # which are held back
             wake_ms = min(wake_ms, self._sent_ms + self._limits.hold_ms)
+        now_ms = self._clock.monotonic_ms()
+        if self._throttled:
+            wake_ms = min(wake_ms, now_ms + ceil(self._throttle.wait_ms(now_ms)))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((wake_ms - self._clock.monotonic_ms()) / 1000):
+            async with asyncio.timeout((wake_ms - now_ms) / 1000):
                 await self._news.wait()
 
     def _queue(self, fed: Fed) -> None:
@@ -289,6 +308,10 @@ class Feeding:
         self._news.set()
 
     # -- reading
+
+    def _frame_bytes(self, feed: Feed) -> int:
+        limit_bytes = self._limits.frame_bytes
+        return min(limit_bytes, self._throttle.piece_bytes()) if feed.is_throttled else limit_bytes
 
     async def _read(self, fed: Fed, feed: Feed, max_bytes: int) -> OutgoingFrame | None:
         """None: there is nothing yet, or it is over."""
@@ -315,7 +338,7 @@ class Feeding:
 
     async def _read_from_disk(self, fed: Fed) -> None:
         assert fed.feed is not None
-        fed.ready = await self._read(fed, fed.feed, self._limits.frame_bytes)
+        fed.ready = await self._read(fed, fed.feed, self._frame_bytes(fed.feed))
         if fed.ready is not None:
             self._queue(fed)
             return

@@ -79,6 +79,11 @@ class Feed(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
+    @property
+    def is_throttled(self) -> bool:
+        """Is it a replica that is being added, and not in sync yet? Nobody waits for that."""
+        ...
+
     def is_in_memory(self, start: int) -> bool:
         """Would `read` answer without waiting for the disk? Who must wait gives way to others meanwhile."""
         ...

@@ -16,10 +16,12 @@ from lograft.broker.replication_codec import (
 from lograft.broker.replication_feeding import Fed, Feeding, FeedingLimits
 from lograft.broker.replication_ports import LedReplicas, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS, detail_of
+from lograft.broker.throttle import Throttle
 from lograft.metadata.calling import invalid
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.settings import cluster_setting
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
@@ -59,6 +61,9 @@ class ReplicationSource:
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._image = image
+        self.throttle = Throttle(
+            lambda: int(cluster_setting(image(), "leader.replication.throttled.rate")), runtime.clock.monotonic_ms()
+        )
         self._streams: dict[BrokerId, _Conversation] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -132,7 +137,7 @@ class _Conversation:
         self._group = group
         self._follower_id = follower_id
         self._silence = Silence(source.clock, source.limits.silence_ms)
-        self._feeding = Feeding(stream, source.clock, group, source.describe, source.limits.feeding)
+        self._feeding = Feeding(stream, source.clock, group, source.describe, source.throttle, source.limits.feeding)
         self._wishes: asyncio.Queue[tuple[Fed, Wish]] = asyncio.Queue()  # as many as there may be subscriptions
 
     async def run(self, first: pb.ReplicateRequest) -> None:

@@ -18,6 +18,10 @@ _OWN_KEYS = by_name(
         "How many replicas a topic gets if its creator does not say; fewer if there are not so many brokers.",
     ),
     ConfigKey(
+        "leader.replication.throttled.rate", Whole(1, LONG_MAX), str(LONG_MAX),
+        "How many bytes a second a broker sends at most to replicas that a reassignment adds, until they are in sync.",
+    ),
+    ConfigKey(
         "leader.rebalance.enable", Flag(), "true",
         "Do leaders move back to the first replica of each partition by themselves?",
     ),

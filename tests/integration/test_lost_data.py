@@ -12,7 +12,7 @@ from support.steady_load import SteadyLoad
 from support.stored_logs import partition_directory
 
 from lograft import Producer, errors
-from lograft.clients.admin_types import ElectionKind
+from lograft.clients.admin_types import ConfigKind, ElectionKind
 
 ENOUGH = 1000
 SEGMENT_BYTES = "16384"
@@ -54,6 +54,39 @@ def test_a_broker_that_comes_late_is_given_a_partition(cluster: LiveCluster) -> 
     assert cluster.partitions("moved")[0].replicas == (4, 2, 3)
     cluster.check_replicas_agree("moved")
     until(lambda: partition_directory(cluster.node(1), "moved", 0) is None, "the old one's files are gone")
+
+
+def test_a_replica_is_added_no_faster_than_the_throttle_lets(cluster: LiveCluster, late: ServerProcess) -> None:
+    """Until that is another; and it can be cancelled half-way."""
+    cluster.create("throttled", [[1, 2]])
+    with Producer(cluster.bootstrap, batch_bytes=20_000) as producer:
+        for _ in range(2000):
+            producer.send("throttled", bytes(1000))
+    throttle(cluster, "100000")
+    try:
+        assert cluster.admin.reassign({("throttled", 0): [1, 4]}) == {("throttled", 0): None}
+        until(lambda: end_on(cluster, late, "throttled") > 0, "it has begun")
+        assert len(cluster.admin.list_reassignments(["throttled"])) == 1
+        assert end_on(cluster, late, "throttled") < 1000
+        assert cluster.admin.reassign({("throttled", 0): None}) == {("throttled", 0): None}
+        until(lambda: partition_directory(late, "throttled", 0) is None, "it is undone")
+        assert cluster.partitions("throttled")[0].replicas == (1, 2)
+        assert cluster.admin.reassign({("throttled", 0): [1, 4]}) == {("throttled", 0): None}
+        until(lambda: end_on(cluster, late, "throttled") > 0, "it has begun again")
+    finally:
+        throttle(cluster, None)
+    until(lambda: cluster.admin.list_reassignments(["throttled"]) == [], "it is through")
+    cluster.check_replicas_agree("throttled")
+
+
+def throttle(cluster: LiveCluster, rate: str | None) -> None:
+    cluster.admin.alter_config(ConfigKind.CLUSTER, "", {"leader.replication.throttled.rate": rate})
+
+
+def end_on(cluster: LiveCluster, node: ServerProcess, topic: str) -> int:
+    """How much of partition 0 a node has."""
+    replicas = cluster.admin.describe_replicas([topic])
+    return sum(each.end for each in replicas if each.broker == node.node_id)
 
 
 def test_a_replica_whose_files_are_gone_is_made_anew(cluster: LiveCluster) -> None:

@@ -60,6 +60,7 @@ class LeadersPartition:
         self.high_watermark = 0
         self.memory_start = 0
         self.disk_ms = 0
+        self.is_throttled = False
         self.matching_ms = 0
         self.error: ReplicaError | None = None
         self.read_error: Exception | None = None
@@ -145,6 +146,10 @@ class FakeFeed:
     @property
     def high_watermark(self) -> int:
         return self._partition.high_watermark
+
+    @property
+    def is_throttled(self) -> bool:
+        return self._partition.is_throttled
 
     def is_in_memory(self, start: int) -> bool:
         return start >= self._partition.memory_start

@@ -1,6 +1,7 @@
 """The leader's side of replication streams. The follower is played by hand."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -24,6 +25,7 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_codec import REPLICATE
 from lograft.broker.replication_feeding import FeedingLimits
 from lograft.broker.replication_source import ReplicationSource, SourceLimits
+from lograft.broker.throttle import Throttle
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.metadata.partition import LeaderEpoch, PartitionEpoch
 from lograft.metadata.stream_errors import read_detail
@@ -698,3 +700,65 @@ async def test_who_has_said_its_last_is_let_go() -> None:
         await follower.stream.half_close()
         assert await follower.stream.receive() is None
         assert one.partitions[0].feeds == []
+
+
+# -- throttled
+
+
+class Receiving:
+    """What a follower has got so far: bytes of batches by handle."""
+
+    def __init__(self, follower: ByHand) -> None:
+        self.sizes: Counter[int] = Counter()
+        self._follower = follower
+        self._tasks = [asyncio.ensure_future(keep_alive(follower)), asyncio.ensure_future(self._receive())]
+
+    async def _receive(self) -> None:
+        while True:
+            for frame in (await self._follower.next()).frames:
+                self.sizes[frame.handle] += len(frame.batches)
+
+    async def within(self, seconds: float) -> int:
+        """How much comes."""
+        before = self.sizes.total()
+        await asyncio.sleep(seconds)
+        return self.sizes.total() - before
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+@pytest.mark.parametrize("memory_start", [0, 1000], ids=["memory", "disk"])
+@virtual
+async def test_replicas_that_are_added_get_no_more_than_the_throttle_lets_through_and_hold_up_nobody(
+    memory_start: int,
+) -> None:
+    async with world(partitions=3) as made:
+        made.source.throttle = Throttle(lambda: 100 * KIB, 0)
+        for partition in made.partitions[:2]:
+            partition.is_throttled, partition.memory_start = True, memory_start
+            partition.append(*(bytes(4 * KIB) for _ in range(1000)))
+        receiving = Receiving(await made.follow(*(subscribe(number, number) for number in range(3))))
+        assert 900 * KIB < await receiving.within(10) < 1100 * KIB
+        assert receiving.sizes[0] == pytest.approx(receiving.sizes[1], rel=0.1)
+        made.partitions[2].append(b"urgent")
+        await asyncio.sleep(0.05)
+        assert receiving.sizes[2] == len(b"urgent")
+        receiving.stop()
+
+
+@virtual
+async def test_another_rate_counts_at_once() -> None:
+    async with world() as made:
+        rate = 10 * KIB
+        made.source.throttle = Throttle(lambda: rate, 0)
+        made.partitions[0].is_throttled = True
+        made.partitions[0].append(*(bytes(4 * KIB) for _ in range(10_000)))
+        receiving = Receiving(await made.follow(subscribe(0)))
+        assert await receiving.within(10) < 120 * KIB
+        rate = 1000 * KIB
+        assert await receiving.within(10) > 9000 * KIB
+        made.partitions[0].is_throttled = False
+        assert await receiving.within(3) > 9000 * KIB
+        receiving.stop()
