@@ -86,7 +86,7 @@ class ClusterClient:
             return known
         description = await self._describe(name, linearizable=False)
         if _error_in(description, name) is not None:
-            # Any broker may be behind: only one that asks the controllers knows for sure.
+            # Any broker may be behind: only one that asks the controllers knows for sure. It may have it created, too.
             description = await self._describe(name, linearizable=True)
         return self._learn(name, description)
 
@@ -105,7 +105,7 @@ class ClusterClient:
         return known
 
     async def _describe(self, name: str, *, linearizable: bool) -> pb.ClusterDescription:
-        request = pb.DescribeRequest(topics=[name], linearizable=linearizable)
+        request = pb.DescribeRequest(topics=[name], linearizable=linearizable, create_missing=linearizable)
         attempt_ms = self._times.linearizable_ms if linearizable else self._times.describe_ms
         return await self.call_any(
             DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True, attempt_ms=attempt_ms

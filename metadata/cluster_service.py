@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from lograft.metadata.calling import read_request, receive_request
 from lograft.metadata.cluster_changes import MAX_REMEMBERED_RECORDS, RecentChanges
 from lograft.metadata.cluster_codec import TopicChoice, describe_change, describe_cluster, is_news
 from lograft.metadata.errors import ControllerError
+from lograft.metadata.first_use import missing_topics
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener
 from lograft.metadata.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
@@ -59,7 +60,8 @@ class _Watcher:
 
 class ClusterService(MachineListener):
     """`read_index`: whoever has applied that index has all that was committed anywhere when it was asked for; it may
-    raise `ControllerError` or `RaftError`. `controller_id`: the active controller, as far as known here."""
+    raise `ControllerError` or `RaftError`. `controller_id`: the active controller, as far as known here. `create`: has
+    topics created; it may raise `ControllerError`."""
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class ClusterService(MachineListener):
         cluster_id: str,
         read_index: Callable[[], Awaitable[int]],
         controller_id: Callable[[], int | None],
+        create: Callable[[Sequence[str]], Awaitable[None]] | None = None,
         max_remembered_records: int = MAX_REMEMBERED_RECORDS,
     ) -> None:
         self._runtime = runtime
@@ -75,6 +78,7 @@ class ClusterService(MachineListener):
         self._cluster_id = cluster_id
         self._read_index = read_index
         self._controller_id = controller_id
+        self._create = create
         self._recent = RecentChanges(source.index, max_remembered_records)
         self._changed = asyncio.Event()  # set once, and then another takes its place
         # What many ask for, encoded once for as long as it is the latest.
@@ -109,14 +113,28 @@ class ClusterService(MachineListener):
         request = read_request(pb.DescribeRequest, await receive_request(stream))
         try:
             choice = _choice(request.topics, request.include_internal)
-            if request.linearizable:
+            if request.linearizable or request.create_missing:
                 await self._catch_up()
             self._check_ready()
+            if request.create_missing and self._create is not None:
+                await self._create_missing(list(choice.names))
         except ControllerError as error:
             raise to_stream_error(error) from None
         description = self._share(("describe", choice.include_internal), choice, lambda: self._describe(choice))
         assert description is not None
         await stream.send(description)
+
+    async def _create_missing(self, names: Sequence[str]) -> None:
+        missing = missing_topics(self._source.image, names)
+        if not missing or self._create is None:
+            return
+        try:
+            async with asyncio.timeout(LINEARIZABLE_TIMEOUT_MS / 1000):
+                await self._create(missing)
+        except TimeoutError:
+            message = f"topic {missing[0]!r} could not be created within {LINEARIZABLE_TIMEOUT_MS} ms: try again"
+            raise ControllerError(errors_pb2.UNAVAILABLE, message) from None
+        await self._catch_up()
 
     def _describe(self, choice: TopicChoice) -> bytes:
         return self._description(choice).SerializeToString()

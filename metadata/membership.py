@@ -15,6 +15,7 @@ from lograft.metadata.alter_partition import Alteration
 from lograft.metadata.broker_session import BrokerSession, ReplicaEnd, SessionPorts
 from lograft.metadata.cluster_service import ClusterService
 from lograft.metadata.controller_client import ControllerClient
+from lograft.metadata.first_use import create_topics
 from lograft.metadata.follower import MetadataFollower
 from lograft.metadata.forwarding import Forwarding
 from lograft.metadata.image import ClusterImage
@@ -57,7 +58,12 @@ class ClusterMembership:
         self.session = BrokerSession(runtime, self.client, controllers, cluster_id, registration, ports)
         self._forwarding = Forwarding(runtime, self.client)
         self._cluster = ClusterService(
-            runtime, self.follower, cluster_id, self.latest_index, lambda: self.client.active_id
+            runtime,
+            self.follower,
+            cluster_id,
+            self.latest_index,
+            lambda: self.client.active_id,
+            lambda names: create_topics(self.client, runtime.rng, names),
         )
 
     @property

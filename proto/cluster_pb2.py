@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from lograft.proto import errors_pb2 as lograft_dot_proto_dot_errors__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blograft/proto/cluster.proto\x12\nlograft.v1\x1a\x1alograft/proto/errors.proto\"Q\n\x0f\x44\x65scribeRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x18\n\x10include_internal\x18\x02 \x01(\x08\x12\x14\n\x0clinearizable\x18\x03 \x01(\x08\"\xb6\x01\n\x12\x43lusterDescription\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x1a\n\rcontroller_id\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\x0emetadata_index\x18\x03 \x01(\x03\x12#\n\x07\x62rokers\x18\x04 \x03(\x0b\x32\x12.lograft.v1.Broker\x12!\n\x06topics\x18\x05 \x03(\x0b\x32\x11.lograft.v1.TopicB\x10\n\x0e_controller_id\"\xd3\x01\n\x06\x42roker\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\x04rack\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\'\n\x05state\x18\x04 \x01(\x0e\x32\x18.lograft.v1.Broker.State\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x13\n\x0b\x64irectories\x18\x06 \x03(\x0c\"C\n\x05State\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\n\n\x06\x46\x45NCED\x10\x01\x12\n\n\x06\x41\x43TIVE\x10\x02\x12\x11\n\rSHUTTING_DOWN\x10\x03\x42\x07\n\x05_rack\"\xea\x01\n\x05Topic\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bis_internal\x18\x03 \x01(\x08\x12)\n\npartitions\x18\x04 \x03(\x0b\x32\x15.lograft.v1.Partition\x12/\n\x07\x63onfigs\x18\x05 \x03(\x0b\x32\x1e.lograft.v1.Topic.ConfigsEntry\x12&\n\x05\x65rror\x18\x06 \x01(\x0b\x32\x17.lograft.v1.ErrorDetail\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe6\x01\n\tPartition\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x13\n\x06leader\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x0b\n\x03\x65lr\x18\x07 \x03(\x05\x12\x0e\n\x06\x61\x64\x64ing\x18\x08 \x03(\x05\x12\x10\n\x08removing\x18\t \x03(\x05\x12\x1a\n\runclean_epoch\x18\n \x01(\x05H\x01\x88\x01\x01\x42\t\n\x07_leaderB\x10\n\x0e_unclean_epoch\"`\n\x0cWatchRequest\x12\x17\n\nfrom_index\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x18\n\x10include_internal\x18\x03 \x01(\x08\x42\r\n\x0b_from_index\"\x83\x02\n\rClusterChange\x12\x16\n\x0emetadata_index\x18\x01 \x01(\x03\x12\x33\n\x0b\x64\x65scription\x18\x02 \x01(\x0b\x32\x1e.lograft.v1.ClusterDescription\x12#\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x12.lograft.v1.Broker\x12\x17\n\x0fremoved_brokers\x18\x04 \x03(\x05\x12!\n\x06topics\x18\x05 \x03(\x0b\x32\x11.lograft.v1.Topic\x12\x16\n\x0e\x64\x65leted_topics\x18\x06 \x03(\x0c\x12\x1a\n\rcontroller_id\x18\x07 \x01(\x05H\x00\x88\x01\x01\x42\x10\n\x0e_controller_id2\x92\x01\n\x07\x43luster\x12G\n\x08\x44\x65scribe\x12\x1b.lograft.v1.DescribeRequest\x1a\x1e.lograft.v1.ClusterDescription\x12>\n\x05Watch\x12\x18.lograft.v1.WatchRequest\x1a\x19.lograft.v1.ClusterChange0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blograft/proto/cluster.proto\x12\nlograft.v1\x1a\x1alograft/proto/errors.proto\"i\n\x0f\x44\x65scribeRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x18\n\x10include_internal\x18\x02 \x01(\x08\x12\x14\n\x0clinearizable\x18\x03 \x01(\x08\x12\x16\n\x0e\x63reate_missing\x18\x04 \x01(\x08\"\xb6\x01\n\x12\x43lusterDescription\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x1a\n\rcontroller_id\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\x0emetadata_index\x18\x03 \x01(\x03\x12#\n\x07\x62rokers\x18\x04 \x03(\x0b\x32\x12.lograft.v1.Broker\x12!\n\x06topics\x18\x05 \x03(\x0b\x32\x11.lograft.v1.TopicB\x10\n\x0e_controller_id\"\xd3\x01\n\x06\x42roker\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\x04rack\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\'\n\x05state\x18\x04 \x01(\x0e\x32\x18.lograft.v1.Broker.State\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x13\n\x0b\x64irectories\x18\x06 \x03(\x0c\"C\n\x05State\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\n\n\x06\x46\x45NCED\x10\x01\x12\n\n\x06\x41\x43TIVE\x10\x02\x12\x11\n\rSHUTTING_DOWN\x10\x03\x42\x07\n\x05_rack\"\xea\x01\n\x05Topic\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bis_internal\x18\x03 \x01(\x08\x12)\n\npartitions\x18\x04 \x03(\x0b\x32\x15.lograft.v1.Partition\x12/\n\x07\x63onfigs\x18\x05 \x03(\x0b\x32\x1e.lograft.v1.Topic.ConfigsEntry\x12&\n\x05\x65rror\x18\x06 \x01(\x0b\x32\x17.lograft.v1.ErrorDetail\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe6\x01\n\tPartition\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x13\n\x06leader\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x0b\n\x03\x65lr\x18\x07 \x03(\x05\x12\x0e\n\x06\x61\x64\x64ing\x18\x08 \x03(\x05\x12\x10\n\x08removing\x18\t \x03(\x05\x12\x1a\n\runclean_epoch\x18\n \x01(\x05H\x01\x88\x01\x01\x42\t\n\x07_leaderB\x10\n\x0e_unclean_epoch\"`\n\x0cWatchRequest\x12\x17\n\nfrom_index\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x18\n\x10include_internal\x18\x03 \x01(\x08\x42\r\n\x0b_from_index\"\x83\x02\n\rClusterChange\x12\x16\n\x0emetadata_index\x18\x01 \x01(\x03\x12\x33\n\x0b\x64\x65scription\x18\x02 \x01(\x0b\x32\x1e.lograft.v1.ClusterDescription\x12#\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x12.lograft.v1.Broker\x12\x17\n\x0fremoved_brokers\x18\x04 \x03(\x05\x12!\n\x06topics\x18\x05 \x03(\x0b\x32\x11.lograft.v1.Topic\x12\x16\n\x0e\x64\x65leted_topics\x18\x06 \x03(\x0c\x12\x1a\n\rcontroller_id\x18\x07 \x01(\x05H\x00\x88\x01\x01\x42\x10\n\x0e_controller_id2\x92\x01\n\x07\x43luster\x12G\n\x08\x44\x65scribe\x12\x1b.lograft.v1.DescribeRequest\x1a\x1e.lograft.v1.ClusterDescription\x12>\n\x05Watch\x12\x18.lograft.v1.WatchRequest\x1a\x19.lograft.v1.ClusterChange0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,23 +35,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPIC_CONFIGSENTRY']._loaded_options = None
   _globals['_TOPIC_CONFIGSENTRY']._serialized_options = b'8\001'
   _globals['_DESCRIBEREQUEST']._serialized_start=71
-  _globals['_DESCRIBEREQUEST']._serialized_end=152
-  _globals['_CLUSTERDESCRIPTION']._serialized_start=155
-  _globals['_CLUSTERDESCRIPTION']._serialized_end=337
-  _globals['_BROKER']._serialized_start=340
-  _globals['_BROKER']._serialized_end=551
-  _globals['_BROKER_STATE']._serialized_start=475
-  _globals['_BROKER_STATE']._serialized_end=542
-  _globals['_TOPIC']._serialized_start=554
-  _globals['_TOPIC']._serialized_end=788
-  _globals['_TOPIC_CONFIGSENTRY']._serialized_start=742
-  _globals['_TOPIC_CONFIGSENTRY']._serialized_end=788
-  _globals['_PARTITION']._serialized_start=791
-  _globals['_PARTITION']._serialized_end=1021
-  _globals['_WATCHREQUEST']._serialized_start=1023
-  _globals['_WATCHREQUEST']._serialized_end=1119
-  _globals['_CLUSTERCHANGE']._serialized_start=1122
-  _globals['_CLUSTERCHANGE']._serialized_end=1381
-  _globals['_CLUSTER']._serialized_start=1384
-  _globals['_CLUSTER']._serialized_end=1530
+  _globals['_DESCRIBEREQUEST']._serialized_end=176
+  _globals['_CLUSTERDESCRIPTION']._serialized_start=179
+  _globals['_CLUSTERDESCRIPTION']._serialized_end=361
+  _globals['_BROKER']._serialized_start=364
+  _globals['_BROKER']._serialized_end=575
+  _globals['_BROKER_STATE']._serialized_start=499
+  _globals['_BROKER_STATE']._serialized_end=566
+  _globals['_TOPIC']._serialized_start=578
+  _globals['_TOPIC']._serialized_end=812
+  _globals['_TOPIC_CONFIGSENTRY']._serialized_start=766
+  _globals['_TOPIC_CONFIGSENTRY']._serialized_end=812
+  _globals['_PARTITION']._serialized_start=815
+  _globals['_PARTITION']._serialized_end=1045
+  _globals['_WATCHREQUEST']._serialized_start=1047
+  _globals['_WATCHREQUEST']._serialized_end=1143
+  _globals['_CLUSTERCHANGE']._serialized_start=1146
+  _globals['_CLUSTERCHANGE']._serialized_end=1405
+  _globals['_CLUSTER']._serialized_start=1408
+  _globals['_CLUSTER']._serialized_end=1554
 # @@protoc_insertion_point(module_scope)

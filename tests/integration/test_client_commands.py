@@ -275,3 +275,28 @@ def test_a_killed_leader_costs_no_record_and_health_tells_of_it(cluster: Cluster
     assert values == [b"%d" % number for number in range(sent)]
     cluster.dev("restart", str(leader))
     assert cluster.done("health", "--exit-when-healthy", "--timeout", "60s").startswith("healthy: ")
+
+
+def test_topics_are_created_on_first_use_where_the_cluster_wants_that(cluster: Cluster) -> None:
+    assert "there is no topic 'unheard-of'" in cluster.refused("produce", "unheard-of", data=b"x\n")
+    cluster.done("config", "set", "cluster", "auto.create.topics.enable=true")
+    try:
+        cluster.done("produce", "unheard-of", data=b"x\n")
+        assert cluster.done("consume", "unheard-of", "--from", "earliest", "--exit") == "x\n"
+        assert "there is no topic 'looked-at'" in cluster.refused("get", "topic", "looked-at")
+    finally:
+        cluster.done("config", "unset", "cluster", "auto.create.topics.enable")
+
+
+def test_replicas_are_verified_by_command(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "verified", "--partitions", "2")
+    cluster.done("produce", "verified", data=b"a\nb\nc\n")
+    lines = cluster.done("verify", "replicas", "verified").splitlines()
+    assert lines[0].split() == ["PARTITION", "COMPARED", "FROM", "TO", "RESULT"]
+    assert [line.split()[0] for line in lines[1:]] == ["verified-0", "verified-1"]
+    assert all(line.endswith("same") for line in lines[1:])
+    found = cluster.json("verify", "replicas", "verified-1")["items"]
+    assert [(each["kind"], each["metadata"]["partition"], each["status"]["same"]) for each in found] == [
+        ("Verification", 1, True)
+    ]
+    assert "there is no topic 'nowhere'" in cluster.refused("verify", "replicas", "nowhere")

@@ -78,7 +78,7 @@ class Node:
             "test-cluster",
             lambda: self.read_index(),
             lambda: self.controller_id,
-            max_remembered_records,
+            max_remembered_records=max_remembered_records,
         )
         self.runtime = runtime
 

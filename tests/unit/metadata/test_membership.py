@@ -16,10 +16,13 @@ from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_session import ReplicaEnd, Wanted
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.methods import CREATE_TOPICS, DESCRIBE_CLUSTER, ELECT_LEADERS, WATCH_CLUSTER
+from lograft.metadata.methods import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CLUSTER, ELECT_LEADERS, WATCH_CLUSTER
 from lograft.metadata.partition import LeaderEpoch, Partition
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    ConfigResource,
     CreateTopicsRequest,
     CreateTopicsResponse,
     ElectLeadersRequest,
@@ -426,6 +429,52 @@ async def test_a_linearizable_description_has_all_that_was_answered_before_which
         description = await cluster.ask(slow.address, DESCRIBE_CLUSTER, request, ClusterDescription)
         assert [topic.name for topic in description.topics] == ["orders"]
         assert description.cluster_id == "cluster"
+
+
+async def first_use(cluster: ControllerNodes, by: BrokerHost, *names: str) -> ClusterDescription:
+    request = DescribeRequest(topics=names, create_missing=True)
+    return await cluster.ask(by.address, DESCRIBE_CLUSTER, request, ClusterDescription)
+
+
+async def create_on_first_use(cluster: ControllerNodes, by: BrokerHost, **more: str) -> None:
+    keys = {"auto.create.topics.enable": "true", **{key.replace("_", "."): value for key, value in more.items()}}
+    changes = [AlterConfigsRequest.Change(key=key, value=value) for key, value in keys.items()]
+    item = AlterConfigsRequest.Item(resource=ConfigResource(kind=ConfigResource.CLUSTER), changes=changes)
+    answer = await cluster.ask(by.address, ALTER_CONFIGS, AlterConfigsRequest(items=[item]), AlterConfigsResponse)
+    assert not answer.results[0].HasField("error"), answer
+
+
+@virtual
+async def test_topics_are_not_created_by_asking_for_them_unless_the_cluster_wants_that() -> None:
+    async with controllers() as cluster:
+        brokers = await three_brokers(cluster)
+        (topic,) = (await first_use(cluster, brokers[1], "orders")).topics
+        assert topic.error.code == errors_pb2.UNKNOWN_TOPIC
+
+
+@virtual
+async def test_topics_are_created_on_first_use_with_the_clusters_defaults() -> None:
+    async with controllers() as cluster:
+        brokers = await three_brokers(cluster)
+        await create_on_first_use(cluster, brokers[1], num_partitions="4", default_replication_factor="2")
+        answers = await asyncio.gather(*(first_use(cluster, brokers[each], "orders", "bills") for each in (1, 2, 3)))
+        for answer in answers:
+            assert [topic.name for topic in answer.topics] == ["orders", "bills"]
+            assert {len(topic.partitions) for topic in answer.topics} == {4}
+            assert {len(each.replicas) for topic in answer.topics for each in topic.partitions} == {2}
+        assert len({topic.id for answer in answers for topic in answer.topics}) == 2, "all got the same topics"
+        plain = DescribeRequest(topics=["more"], linearizable=True)
+        (topic,) = (await cluster.ask(brokers[1].address, DESCRIBE_CLUSTER, plain, ClusterDescription)).topics
+        assert topic.error.code == errors_pb2.UNKNOWN_TOPIC, "who only looks creates nothing"
+
+
+@virtual
+async def test_a_topic_that_cannot_be_created_says_why() -> None:
+    async with controllers() as cluster:
+        brokers = await three_brokers(cluster)
+        await create_on_first_use(cluster, brokers[1])
+        with pytest.raises(ControllerError, match="the topic name 'no/name' has '/'"):
+            await first_use(cluster, brokers[1], "no/name")
 
 
 def methods_of_a_broker() -> list[str]:
