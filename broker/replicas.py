@@ -33,6 +33,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from lograft.metadata.records import Record
+from lograft.metadata.settings import cluster_setting
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.logging import get_logger
@@ -115,6 +116,7 @@ class ReplicaManager(MachineListener):
             runtime.clock,
             self._directories,
             self._logs,
+            lambda: int(cluster_setting(cluster.image, "log.cleaner.io.max.bytes.per.second")),
             times or UpkeepTimes(),
         )
         self._group: asyncio.TaskGroup | None = None

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from lograft.broker.hosted_logs import HostedLogs
 from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
+from lograft.broker.throttle import Throttle
 from lograft.broker.topic_log_config import tail_bytes_among
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.logging import get_logger
@@ -17,6 +19,8 @@ from lograft.storage.errors import CorruptLog, LogClosed
 from lograft.storage.retention import apply_retention
 
 log_events = get_logger(__name__)
+
+_LOOK_MS = 200  # who waits looks so often whether it is still worth it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +39,20 @@ class UpkeepTimes:
 
 
 class Upkeep:
+    """`compaction_rate()`: how many bytes a second are read to compact logs, at most."""
+
     def __init__(
         self,
         clock: Clock,
         directories: LogDirectories,
         logs: HostedLogs,
+        compaction_rate: Callable[[], int],
         times: UpkeepTimes,
     ) -> None:
         self._clock = clock
         self._directories = directories
         self._logs = logs
+        self._throttle = Throttle(compaction_rate, clock.monotonic_ms())
         self._times = times
         self._shared = (0, 0)  # how often they had been configured, and how many there were, when they last got shares
         self._flushed: list[Replica] = []  # those whose topics ask for flushes
@@ -138,7 +146,15 @@ class Upkeep:
             async with replica.compacting:
                 if not replica.is_closed:
                     with _surviving(replica):
-                        await compact(replica.log, replica.high_watermark, self._clock.wall_ms())
+                        pace = partial(self._pace, replica)
+                        await compact(replica.log, replica.high_watermark, self._clock.wall_ms(), pace=pace)
+
+    async def _pace(self, replica: Replica, size_bytes: int) -> bool:
+        """Whoever wants to close the log waits for its compaction: that ends it."""
+        self._throttle.take(size_bytes, self._clock.monotonic_ms())
+        while not replica.has_failed and (wait_ms := self._throttle.wait_ms(self._clock.monotonic_ms())) > 0:
+            await self._clock.sleep_ms(min(wait_ms, _LOOK_MS))
+        return not replica.has_failed
 
     async def _expire(self) -> None:
         for replica in self._replicas():

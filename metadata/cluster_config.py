@@ -26,6 +26,10 @@ _OWN_KEYS = by_name(
         "Do leaders move back to the first replica of each partition by themselves?",
     ),
     ConfigKey(
+        "log.cleaner.io.max.bytes.per.second", Whole(1, LONG_MAX), str(100 * 1024 * 1024),
+        "How fast a broker reads at most to compact its logs, one after the other.",
+    ),
+    ConfigKey(
         "num.partitions", Whole(1, _MOST_PARTITIONS), "1",
         "How many partitions a topic gets if its creator does not say.",
     ),

@@ -10,10 +10,10 @@ does next. Readers that hold the old segments keep them open.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import Buffer
@@ -34,6 +34,9 @@ SLICE_BYTES = 16 * 1024 * 1024  # read, beside the loop, in one go
 
 T = TypeVar("T")
 
+Pace: TypeAlias = Callable[[int], Awaitable[bool]]
+"""Told how many bytes were read, after each slice; returns when the next may be, or False if none is wanted."""
+
 
 class CompactionFailed(StorageError):
     """The disk did not read, or take, what a compaction asked of it. The log is as it was."""
@@ -50,8 +53,18 @@ class CompactionResult:
     is_interrupted: bool
 
 
+async def at_once(_: int) -> bool:
+    """A pace: as fast as the disk goes."""
+    return True
+
+
 async def compact(
-    log: PartitionLog, bound: int, now_ms: int, max_keys: int = DEFAULT_MAX_KEYS, slice_bytes: int = SLICE_BYTES
+    log: PartitionLog,
+    bound: int,
+    now_ms: int,
+    max_keys: int = DEFAULT_MAX_KEYS,
+    slice_bytes: int = SLICE_BYTES,
+    pace: Pace = at_once,
 ) -> CompactionResult | None:
     """Compact what is below `bound`, the high watermark, and in sealed segments; None if there is too little to do.
 
@@ -71,7 +84,7 @@ async def compact(
         await log.flush()
     if log.synced_end < end or log.generation != generation:
         return None
-    return await _Compaction(log, segments, generation, now_ms, slice_bytes).run(max_keys)
+    return await _Compaction(log, segments, generation, now_ms, slice_bytes, pace).run(max_keys)
 
 
 async def _plan(log: PartitionLog, bound: int, now_ms: int) -> list[Segment]:
@@ -95,13 +108,14 @@ class _Compaction:
     """One run over `segments`, the oldest of the log, as they were in `generation`."""
 
     def __init__(
-        self, log: PartitionLog, segments: list[Segment], generation: int, now_ms: int, slice_bytes: int
+        self, log: PartitionLog, segments: list[Segment], generation: int, now_ms: int, slice_bytes: int, pace: Pace
     ) -> None:
         self._log = log
         self._segments = segments
         self._generation = generation
         self._now_ms = now_ms
         self._slice_bytes = slice_bytes
+        self._pace = pace
         self._bytes_before = 0
         self._bytes_after = 0
         self._records_removed = 0
@@ -159,10 +173,11 @@ class _Compaction:
                     return None
                 position = clean_bytes(index, first_dirty)
                 while position < sources[0].size_bytes:
+                    before = position
                     position, is_full = await self._beside_loop(
                         _map_slice, keys, sources[0], position, self._slice_bytes
                     )
-                    if self._is_changed([segment]):
+                    if not await self._pace(position - before) or self._is_changed([segment]):
                         return None
                     if is_full:
                         return keys
@@ -200,7 +215,10 @@ class _Compaction:
             while position < source.size_bytes:
                 if self._is_changed(group):
                     return False
+                before = position
                 position = await self._beside_loop(cleaned.copy, source, is_last, position, self._slice_bytes, cleaner)
+                if not await self._pace(position - before):
+                    return False
         await self._beside_loop(cleaned.write)
         try:
             await self._beside_loop(cleaned.file.sync)

@@ -94,7 +94,7 @@ async def test_what_logs_keep_in_memory_is_bounded_for_all_of_them_together(monk
 
 @virtual
 async def test_segments_expire_while_another_log_takes_long_to_be_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def without_end(log: PartitionLog, *arguments: int) -> None:
+    async def without_end(log: PartitionLog, *arguments: int, pace: object) -> None:
         if log.config.cleanup_compact:
             await asyncio.get_running_loop().create_future()
 
@@ -140,10 +140,27 @@ async def test_a_compacted_topic_is_compacted() -> None:
 
 
 @virtual
+async def test_compaction_reads_no_faster_than_it_may_and_ends_when_the_log_is_to_be_closed() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(
+        metadata, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0"
+    )
+    metadata.configure(None, "log.cleaner.io.max.bytes.per.second", "10")
+    for _ in range(200):
+        await append(leader).outcome()
+    before = leader.log.size_bytes
+    await asyncio.sleep(60)
+    assert leader.log.size_bytes == before, "it takes minutes to read"
+    metadata.carry_out(delete_topic(metadata.image, topic))
+    await until(lambda: leader.is_closed, seconds=1)
+    assert not brokers[ONE].has(topic)
+
+
+@virtual
 async def test_producers_that_were_not_heard_of_for_a_day_are_forgotten() -> None:
     metadata, broker_id, hour_ms = Metadata(), 1, 3_600_000
     broker = TestBroker(broker_id, metadata, {})
-    broker.times = UpkeepTimes(*[hour_ms] * 6, expiry_ms=600_000)
+    broker.times = UpkeepTimes(*[hour_ms] * 7, expiry_ms=600_000)
     await broker.start()
     leader = await broker.leads(metadata.create("orders", place(metadata, broker_id)))
     await append(leader, producer_id=7, producer_epoch=0, base_sequence=0).outcome()

@@ -82,6 +82,8 @@ def test_the_clusters_own_defaults() -> None:
         "offsets.topic.replication.factor": "3",
         "leader.rebalance.enable": "true",
         "replica.lag.time.max.ms": "10000",
+        "leader.replication.throttled.rate": str(2**63 - 1),
+        "log.cleaner.io.max.bytes.per.second": "104857600",
     }
     assert {key: cluster_default_of(key) for key in expected} == expected
     assert sorted(CLUSTER_CONFIG) == sorted([*expected, *TOPIC_CONFIG])
