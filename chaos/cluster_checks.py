@@ -9,22 +9,29 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from lograft.broker.replica_ports import Acks
+from lograft.chaos.cluster_compaction_checks import (
+    Cleaned,
+    check_compacted_replicas_agree,
+    check_compacted_shape,
+    check_deleted_stays_deleted,
+    check_gaps,
+    check_last_reader,
+)
 from lograft.chaos.cluster_history import (
     ClusterHistory,
     FinalPartition,
+    Gap,
     PartitionKey,
     Read,
     ReplicaLog,
     Send,
     Told,
+    named,
+    require,
 )
 from lograft.chaos.linearizability import Outcome
-from lograft.chaos.raft_invariants import InvariantBroken
 
-
-def require(condition: bool, rule: str, *what: object) -> None:
-    if not condition:
-        raise InvariantBroken(rule, " ".join(map(str, what)))
+LAST_READER = "last.consumer"  # reads all there is, when nothing is written any more
 
 
 def check_all(history: ClusterHistory, partitions: Mapping[PartitionKey, FinalPartition]) -> None:
@@ -33,16 +40,23 @@ def check_all(history: ClusterHistory, partitions: Mapping[PartitionKey, FinalPa
     check_no_phantoms(history)
     check_watermarks(history)
     for key, final in partitions.items():
-        check_replicas_agree(key, final.logs)
+        is_compacted = key[0] in history.compacted_topics
+        (check_compacted_replicas_agree if is_compacted else check_replicas_agree)(key, final.logs)
         for log in final.logs.values():
-            check_shape(key, log)
+            (check_compacted_shape if is_compacted else check_shape)(key, log)
+            if is_compacted:
+                check_deleted_stays_deleted(key, log, history)
         log = min(final.logs.values(), key=lambda one: one.start_offset)
+        cleaned = Cleaned(key, log, history) if is_compacted else None
         check_start(key, log, history)
         check_log(key, log, history)
-        check_acknowledged(key, log, final.leader_epoch, history)
+        check_acknowledged(key, log, final.leader_epoch, cleaned, history)
         check_order(log, history)
-        check_reads(log, [read for read in history.reads if read.key == key], history)
+        check_reads(log, [read for read in history.reads if read.key == key], cleaned, history)
         check_told(key, log.end_offset, history)
+        if cleaned is not None:
+            check_gaps(key, cleaned, history)
+            check_last_reader(key, log, LAST_READER, history)
 
 
 # -- replicas
@@ -86,7 +100,6 @@ def check_log(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> No
     places: dict[bytes, int] = {}
     for stored in log.records:
         value = stored.value
-        assert value is not None
         send = history.sends.get(value)
         require(value not in history.refused, "what is refused is not stored", named(key), stored)
         require(send is not None and send.key == key, "no phantoms", named(key), stored)
@@ -97,7 +110,9 @@ def check_log(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> No
         places[value] = stored.offset
 
 
-def check_acknowledged(key: PartitionKey, log: ReplicaLog, leader_epoch: int, history: ClusterHistory) -> None:
+def check_acknowledged(
+    key: PartitionKey, log: ReplicaLog, leader_epoch: int, cleaned: Cleaned | None, history: ClusterHistory
+) -> None:
     """Each acknowledged record is at its offset, or nowhere; and nowhere only if that may be."""
     by_offset = {stored.offset: stored.value for stored in log.records}
     places = {stored.value: stored.offset for stored in log.records}
@@ -109,6 +124,8 @@ def check_acknowledged(key: PartitionKey, log: ReplicaLog, leader_epoch: int, hi
             require(place == send.offset, "acknowledged is nowhere else", described(send), "is at", place)
             continue
         there = by_offset.get(send.offset)
+        if there is None and cleaned is not None and cleaned.may_lack(send.value, send.offset):
+            continue
         require(there == send.value, "acknowledged is at its offset", described(send), "there is", there)
 
 
@@ -126,7 +143,6 @@ def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
     """The records of a producer are in the order in which they were sent."""
     latest: dict[str, Send] = {}
     for stored in log.records:
-        assert stored.value is not None
         send = history.sends[stored.value]
         before = latest.get(send.producer)
         if before is not None and send.acks is not Acks.NONE:
@@ -138,15 +154,19 @@ def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
 
 
 def check_next(history: ClusterHistory, before: Read | None, read: Read) -> None:
-    """A consumer that began at the beginning gets every record, in order, but for those that retention has deleted. In
-    another generation it may find itself anywhere."""
+    """A consumer that began at the beginning gets every record, in order, but for those that retention has deleted, or
+    that were compacted away: whether those might be, is seen in the end. In another generation it may find itself
+    anywhere."""
     expected = 0 if before is None else before.offset + 1
     if read.offset == expected:
         return
     if before is not None and _generation(history, before) != _generation(history, read):
         return
     is_deleted = expected < read.offset <= history.starts.get(read.key, 0)
-    require(is_deleted, "no gaps", f"{read.reader} was to get {expected}, and got", read)
+    is_cleaned = expected < read.offset and read.key[0] in history.compacted_topics
+    require(is_deleted or is_cleaned, "no gaps", f"{read.reader} was to get {expected}, and got", read)
+    if not is_deleted:
+        history.gaps.append(Gap(read.key, read.reader, expected, read.offset, read.leader_epoch))
 
 
 def _generation(history: ClusterHistory, read: Read) -> int:
@@ -155,7 +175,7 @@ def _generation(history: ClusterHistory, read: Read) -> int:
 
 def check_promises_agree(history: ClusterHistory) -> None:
     """Whoever reads an offset reads the same, and what is acknowledged to be there, in one generation."""
-    seen: dict[tuple[PartitionKey, int, int], bytes | None] = {}
+    seen: dict[tuple[PartitionKey, int, int], bytes] = {}
     for send in history.sends.values():
         if send.is_acknowledged and send.acks is Acks.ALL and send.offset is not None and send.leader_epoch is not None:
             place = (send.key, history.generation(send.key, send.leader_epoch), send.offset)
@@ -168,16 +188,17 @@ def check_promises_agree(history: ClusterHistory) -> None:
 
 def check_no_phantoms(history: ClusterHistory) -> None:
     for read in history.reads:
-        assert read.value is not None
         send = history.sends.get(read.value)
         require(send is not None and send.key == read.key, "no phantoms are read", read)
 
 
-def check_reads(log: ReplicaLog, reads: Iterable[Read], history: ClusterHistory) -> None:
+def check_reads(log: ReplicaLog, reads: Iterable[Read], cleaned: Cleaned | None, history: ClusterHistory) -> None:
     by_offset = {stored.offset: stored.value for stored in log.records}
     for read in reads:
         if read.offset >= log.start_offset and history.is_last(read.key, read.leader_epoch):
             there = by_offset.get(read.offset)
+            if there is None and cleaned is not None and cleaned.may_lack(read.value, read.offset):
+                continue
             require(there == read.value, "what was served is not taken back", read, "there is", there)
 
 
@@ -229,10 +250,6 @@ def check_leader(history: ClusterHistory, key: PartitionKey, leader_epoch: int, 
     """One process an epoch."""
     other = history.leaders.setdefault((key, leader_epoch), process)
     require(other == process, "one leader an epoch", named(key), "epoch", leader_epoch, other, process)
-
-
-def named(key: PartitionKey) -> str:
-    return f"{str(key[0])[:4]}-{key[1]}"
 
 
 def described(send: Send) -> str:

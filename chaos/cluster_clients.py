@@ -1,6 +1,7 @@
 """What all clients of a simulated cluster have in common. What they do goes into the history."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Protocol
 
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
@@ -41,6 +42,15 @@ class Stage(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A record to be sent: of one of few keys, so that each is written again and again."""
+
+    record_key: bytes
+    is_deletion: bool
+    padding_bytes: int
+
+
 class Client:
     """`run` until `stop`. A name is used once."""
 
@@ -68,6 +78,11 @@ class Client:
 
     def _life_seconds(self) -> float:
         return self.rng.choice([0.5, 1, 3]) * _LIFE_SECONDS
+
+    def _any_record(self, padding_bytes: int = 0) -> Wanted:
+        weather, rng = self.stage.weather, self.rng
+        record_key = b"k%d" % rng.randrange(weather.record_keys)
+        return Wanted(record_key, rng.random() < weather.deletion_probability, padding_bytes)
 
     def _any_key(self) -> PartitionKey | None:
         topics = list(self.stage.image.topics.values())

@@ -1,6 +1,6 @@
 """What clients of a simulated cluster did, and what they were told. Pure.
 
-Every value that is ever sent is different from all others, so that a record is known by it.
+Every record that is ever sent has a mark of its own (`cluster_marks`); what is called its value here is that.
 
 An unclean election ends what was promised until then, and begins a new *generation* of the partition: whatever leaders
 of one generation say holds until the next begins.
@@ -14,8 +14,18 @@ from uuid import UUID
 
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.linearizability import Outcome
+from lograft.chaos.raft_invariants import InvariantBroken
 
 PartitionKey = tuple[UUID, int]
+
+
+def require(condition: bool, rule: str, *what: object) -> None:
+    if not condition:
+        raise InvariantBroken(rule, " ".join(map(str, what)))
+
+
+def named(key: PartitionKey) -> str:
+    return f"{str(key[0])[:4]}-{key[1]}"
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +55,18 @@ class Read:
     key: PartitionKey
     reader: str
     offset: int
-    value: bytes | None
+    value: bytes
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets that a consumer passed over, [start, end), as the leader of an epoch had nothing there."""
+
+    key: PartitionKey
+    reader: str
+    start: int
+    end: int
     leader_epoch: int
 
 
@@ -66,7 +87,7 @@ class Stored:
 
     offset: int
     leader_epoch: int
-    value: bytes | None
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +114,11 @@ class ClusterHistory:
         self.sends: dict[bytes, Send] = {}
         self.refused: dict[bytes, str] = {}  # values that no producer took
         self.reads: list[Read] = []
+        self.gaps: list[Gap] = []
         self.told: list[Told] = []
         self.leaders: dict[tuple[PartitionKey, int], str] = {}  # the process that led in an epoch
         self.limited_topics: dict[UUID, None] = {}  # whose old records may be deleted
+        self.compacted_topics: dict[UUID, None] = {}  # of whose keys only the latest records need be there
         self.starts: dict[PartitionKey, int] = {}  # the greatest log start that any replica had; 0 if there is none
         self._unclean: dict[PartitionKey, list[int]] = {}
 

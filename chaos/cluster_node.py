@@ -11,6 +11,7 @@ from lograft.broker.node_config import NodeConfig
 from lograft.broker.replicas import AllDirectoriesFailed
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.crash import is_simulated_crash
+from lograft.chaos.crash_places import calling_code, without_numbers
 from lograft.chaos.memory_store import MemoryDisk, MemoryStore
 from lograft.chaos.raft_schedule import Detail
 from lograft.chaos.virtual_files import VirtualFiles
@@ -44,6 +45,10 @@ class World(Protocol):
 
     def may_lose_power(self, host: "SimulatedHost") -> bool:
         """Whether all is promised to survive that."""
+        ...
+
+    def crashed_in(self, place: str) -> None:
+        """A call to a disk, and where in the code it was made."""
         ...
 
     def about_to_end(self, host: "SimulatedHost") -> None:
@@ -181,6 +186,7 @@ class SimulatedHost:
         task.cancel()
 
     def _crash_soon(self, call: str) -> None:
+        self._world.crashed_in(f"{calling_code()}: {without_numbers(call)}")
         asyncio.get_running_loop().call_soon(self._crashed, call, context=Context())
 
     def _crashed(self, call: str) -> None:

@@ -1,14 +1,14 @@
 """Operators of a simulated cluster: they create, delete, move and configure topics, by the production admin client."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from lograft.chaos.cluster_clients import Client, Stage
 from lograft.clients.admin_types import ConfigKind, ElectionKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import LograftError
 from lograft.metadata.image import Topic
-from lograft.metadata.partition import Partition
+from lograft.metadata.partition import BrokerId, Partition
 from lograft.runtime.rng import Rng
 
 _PATIENCE_MS = 5_000
@@ -29,6 +29,10 @@ class Operator(Client):
             "delete": self._delete,
             "add_partition": self._add_partition,
             "set_min_isr": self._set_min_isr,
+            "recreate": self._recreate,
+            "configure": self._configure,
+            "drain": self._drain,
+            "spread": self._spread,
             "reassign": self._reassign,
             "cancel": self._cancel,
             "elect_preferred": self._elect_preferred,
@@ -70,7 +74,13 @@ class Operator(Client):
 
     async def _create_topic(self, admin: Admin, name: str) -> None:
         weather, rng = self.stage.weather, self.rng
-        config = {"flush.mode": weather.flush_mode, "segment.bytes": str(weather.segment_bytes)}
+        config = {
+            "flush.mode": weather.flush_mode,
+            "segment.bytes": str(weather.segment_bytes),
+            "cleanup.policy": rng.choice(weather.policies),
+            "min.cleanable.dirty.ratio": rng.choice(["0", "0.5"]),
+            "delete.retention.ms": str(weather.delete_retention_ms),
+        }
         if weather.min_isr is not None:
             config["min.insync.replicas"] = str(weather.min_isr)
         elif rng.random() < 0.3:
@@ -91,6 +101,16 @@ class Operator(Client):
         await self._admin.delete_topic(topic.name)
         return True
 
+    async def _recreate(self) -> bool:
+        """Under the same name, at once: clients are in the middle of the old one."""
+        topic = self._any_topic()
+        if topic is None:
+            return False
+        self.stage.note("recreate", topic.name, str(topic.topic_id)[:4])
+        await self._admin.delete_topic(topic.name)
+        await self._create_topic(self._admin, topic.name)
+        return True
+
     async def _add_partition(self) -> bool:
         topic = self._any_topic()
         if topic is None or len(topic.partitions) > self.stage.weather.partitions:
@@ -107,14 +127,52 @@ class Operator(Client):
         await self._admin.alter_config(ConfigKind.TOPIC, topic.name, {"min.insync.replicas": value})
         return True
 
+    async def _configure(self) -> bool:
+        topic = self._any_topic()
+        if topic is None:
+            return False
+        setting, values = self.rng.choice(self.stage.weather.settings)
+        value = self.rng.choice(values)
+        self.stage.note("configure", topic.name, setting, value)
+        await self._admin.alter_config(ConfigKind.TOPIC, topic.name, {setting: value})
+        return True
+
     async def _reassign(self) -> bool:
+        """To as many as before, to more or to fewer."""
         found = self._any_partition(lambda partition: True)
         if found is None:
             return False
         name, number, partition = found
-        count = self.rng.choice([2, 3, 3, len(partition.final_replicas)])
+        fewest = min(2, self.stage.weather.least_min_isr)
+        count = self.rng.choice([fewest, 2, 3, 3, len(self._broker_ids), len(partition.final_replicas)])
         target = self.rng.sample(self._broker_ids, count)
         self.stage.note("reassign", name, number, str(target))
+        return await self._move(name, number, target)
+
+    async def _drain(self) -> bool:
+        """All that a broker has goes elsewhere, as far as there is an elsewhere."""
+        broker_id = self.rng.choice(self._broker_ids)
+        targets: dict[tuple[str, int], list[int] | None] = {}
+        for topic in self.stage.image.topics.values():
+            for number, partition in topic.partitions.items():
+                before = partition.final_replicas
+                others = [one for one in self._broker_ids if one not in before]
+                if broker_id in before and (others or len(before) > 2):
+                    staying = [one for one in before if one != broker_id]
+                    targets[topic.name, number] = [*staying, *self.rng.sample(others, min(1, len(others)))]
+        self.stage.note("drain", broker_id, len(targets))
+        return bool(targets) and await self._move_all(targets)
+
+    async def _spread(self) -> bool:
+        """Whoever has the least, perhaps because it is new, gets a replica of something."""
+        counts = {broker_id: self.stage.image.replica_count(BrokerId(broker_id)) for broker_id in self._broker_ids}
+        least = min(counts, key=lambda broker_id: counts[broker_id])
+        found = self._any_partition(lambda partition: least not in partition.final_replicas)
+        if found is None:
+            return False
+        name, number, partition = found
+        target = [least, *partition.final_replicas[:-1]]
+        self.stage.note("spread", name, number, str(target))
         return await self._move(name, number, target)
 
     async def _cancel(self) -> bool:
@@ -122,8 +180,10 @@ class Operator(Client):
         return found is not None and await self._move(found[0], found[1], None)
 
     async def _move(self, name: str, number: int, target: list[int] | None) -> bool:
-        [error] = (await self._admin.reassign({(name, number): target})).values()
-        return error is None
+        return await self._move_all({(name, number): target})
+
+    async def _move_all(self, targets: Mapping[tuple[str, int], list[int] | None]) -> bool:
+        return None in (await self._admin.reassign(targets)).values()
 
     async def _elect_preferred(self) -> bool:
         elections = await self._admin.elect_leaders(ElectionKind.PREFERRED)

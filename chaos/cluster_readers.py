@@ -7,6 +7,7 @@ from lograft.broker.log_methods import READ, READ_RANGE
 from lograft.chaos.cluster_checks import check_next
 from lograft.chaos.cluster_clients import Client, Stage
 from lograft.chaos.cluster_history import PartitionKey, Read, Told
+from lograft.chaos.cluster_marks import mark_of
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.calling import call
 from lograft.clients.errors import LograftError
@@ -75,7 +76,8 @@ class ReadRecorder:
         for record in records:
             partition = partitions[TopicPartition(record.topic, record.partition)]
             key = (UUID(bytes=partition.topic_id), record.partition)
-            read = Read(key, self.name, record.offset, record.value, partition.leader_epoch)
+            mark = mark_of(record.key, record.value, record.headers)
+            read = Read(key, self.name, record.offset, mark, partition.leader_epoch)
             check_next(self._stage.history, self.latest.get(key), read)
             self.latest[key] = read
             note_read(self._stage, read)
@@ -133,7 +135,9 @@ class AskingClient(Client):
         if answer.HasField("high_watermark"):
             self._told(key, epoch, answer.high_watermark, asked_us)
         for record in answer.records:
-            note_read(self.stage, Read(key, self.name, record.offset, record.value, epoch))
+            value = record.value if record.HasField("value") else None
+            mark = mark_of(record.key, value, [(header.key, header.value) for header in record.headers])
+            note_read(self.stage, Read(key, self.name, record.offset, mark, epoch))
 
     async def _read_range(self, connection: Connection, told: Told) -> None:
         key, epoch = told.key, told.leader_epoch
@@ -156,7 +160,8 @@ class AskingClient(Client):
                 batch = memoryview(answer.batches)[begin : begin + header.total_bytes]
                 for record in decode_records(batch):
                     if start <= record.offset < end:
-                        note_read(self.stage, Read(key, self.name, record.offset, record.value, epoch))
+                        mark = mark_of(record.key, record.value, record.headers)
+                        note_read(self.stage, Read(key, self.name, record.offset, mark, epoch))
 
     def _told(self, key: PartitionKey, leader_epoch: int, watermark: int, asked_us: int) -> Told:
         told = Told(key, leader_epoch, watermark, asked_us, self.stage.now_us)

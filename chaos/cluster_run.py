@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from lograft.chaos.cluster_checks import check_all
-from lograft.chaos.cluster_clients import Client
+from lograft.chaos.cluster_checks import LAST_READER, check_all
+from lograft.chaos.cluster_clients import Client, Wanted
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, ReplicaLog, Send, Stored
 from lograft.chaos.cluster_losses import Losses
+from lograft.chaos.cluster_marks import is_deletion, mark_of
 from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_operator import Operator
@@ -49,10 +50,12 @@ class ClusterRun:
     acknowledged: int
     unknown: int
     failed: int
+    deletions: int
     read: int
     told: int
     epochs: int
     sights: Counter[str]
+    crashes: Counter[str]
     wishes: Counter[str]
 
 
@@ -226,7 +229,7 @@ async def _work(stage: Stage) -> None:
     recorder = SendRecorder("last.producer", stage)
     async with Producer(stage.addresses, runtime=stage.client_runtime("last")) as producer:
         for name, number in names:
-            send = await recorder.send(producer, name, number, 10)
+            send = await recorder.send(producer, name, number, Wanted(b"last", is_deletion=False, padding_bytes=10))
             assert send is not None
             sends.append(send)
         await producer.flush()
@@ -237,7 +240,7 @@ async def _work(stage: Stage) -> None:
         stage.addresses, runtime=stage.client_runtime("last"), auto_offset_reset="earliest"
     ) as consumer:
         await consumer.assign([TopicPartition(*name) for name in names])
-        reader = ReadRecorder("last.consumer", consumer, stage)
+        reader = ReadRecorder(LAST_READER, consumer, stage)
         while not all(_has_got_to(reader, send) for send in sends):
             await reader.poll(1.0)
 
@@ -279,7 +282,7 @@ async def _read_log(log: PartitionLog) -> ReplicaLog:
         for position, header in iterate_batches(data):
             records = decode_records(memoryview(data)[position : position + header.total_bytes])
             stored += [
-                Stored(record.offset, header.leader_epoch, record.value)
+                Stored(record.offset, header.leader_epoch, mark_of(record.key, record.value, record.headers))
                 for record in records
                 if record.offset >= start_offset
             ]
@@ -301,9 +304,11 @@ def _summary(stage: Stage) -> ClusterRun:
         acknowledged=outcomes[Outcome.OK],
         unknown=outcomes[Outcome.UNKNOWN],
         failed=outcomes[Outcome.FAIL],
+        deletions=sum(is_deletion(send.value) for send in history.sends.values() if send.is_acknowledged),
         read=len(history.reads),
         told=len(history.told),
         epochs=len(history.leaders),
         sights=Counter({**stage.sights.counts, "logs trimmed": len(history.starts)}),
+        crashes=stage.sights.crashes,
         wishes=wishes,
     )

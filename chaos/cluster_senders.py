@@ -6,8 +6,9 @@ from uuid import UUID
 from lograft.broker.log_methods import APPEND
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.cluster_checks import described
-from lograft.chaos.cluster_clients import Client, Stage
+from lograft.chaos.cluster_clients import Client, Stage, Wanted
 from lograft.chaos.cluster_history import PartitionKey, Send
+from lograft.chaos.cluster_marks import headers_of, mark_for, record_key_of, value_of
 from lograft.chaos.linearizability import Outcome
 from lograft.clients.aio_producer import Producer
 from lograft.clients.calling import call
@@ -48,7 +49,8 @@ class SendingClient(Client):
             if topics:
                 topic = rng.choice(topics)
                 for _ in range(rng.randint(1, weather.records_at_once)):
-                    await recorder.send(producer, topic.name, rng.randrange(len(topic.partitions)), rng.randrange(200))
+                    wanted = self._any_record(rng.randrange(200))
+                    await recorder.send(producer, topic.name, rng.randrange(len(topic.partitions)), wanted)
         await producer.close(rng.choice([0.0, 0.3, None]))
         recorder.close()
 
@@ -64,18 +66,19 @@ class SendRecorder:
         self._count = 0
         self._open: list[tuple[Send, Delivery]] = []
 
-    async def send(self, producer: Producer, topic: str, partition: int, padding: int) -> Send | None:
+    async def send(self, producer: Producer, topic: str, partition: int, wanted: Wanted) -> Send | None:
         """None: it was not taken."""
         number, self._count = self._count, self._count + 1
-        value = f"{self._name}/{number}/".encode() + b"." * padding
-        # A value may be stored before `send` returns, but not before the producer knows where to.
+        mark = mark_for(self._name, number, wanted.record_key, is_deletion=wanted.is_deletion)
+        value, headers = value_of(mark, wanted.padding_bytes), headers_of(mark)
+        # A record may be stored before `send` returns, but not before the producer knows where to.
         try:
-            delivery = await producer.send(topic, value, partition=partition)
+            delivery = await producer.send(topic, value, key=wanted.record_key, partition=partition, headers=headers)
         except LograftError as error:
-            self._history.refused[value] = str(error)
+            self._history.refused[mark] = str(error)
             return None
         key = (UUID(bytes=delivery.batch.partition_key.topic_id), delivery.batch.partition_key.partition)
-        send = self._history.sends[value] = Send(key, self._name, number, value, self._acks)
+        send = self._history.sends[mark] = Send(key, self._name, number, mark, self._acks)
         delivery.add_done_callback(lambda done: self._settled(send, done))
         self._open.append((send, delivery))
         return send
@@ -114,6 +117,11 @@ def _stored(batch: PendingBatch, index: int) -> Stored:
     return batch.outcome
 
 
+def _new_record(mark: bytes) -> pb.NewRecord:
+    headers = [pb.Header(key=name, value=value) for name, value in headers_of(mark)]
+    return pb.NewRecord(key=record_key_of(mark), value=value_of(mark), headers=headers)
+
+
 class AppendingClient(Client):
     """Stores records by plain calls, each once: what became of one that was not answered stays unknown."""
 
@@ -128,7 +136,11 @@ class AppendingClient(Client):
             return
         count = self.rng.randint(1, self.stage.weather.records_at_once)
         acks = self.rng.choice([Acks.ALL, Acks.ALL, Acks.LEADER])
-        sends = [Send(key, name, number, f"{name}/{number}".encode(), acks) for number in range(count)]
+        wanted = [self._any_record() for _ in range(count)]
+        marks = [
+            mark_for(name, number, one.record_key, is_deletion=one.is_deletion) for number, one in enumerate(wanted)
+        ]
+        sends = [Send(key, name, number, mark, acks) for number, mark in enumerate(marks)]
         for send in sends:
             self.stage.history.sends[send.value] = send
         try:
@@ -149,7 +161,7 @@ class AppendingClient(Client):
             topic_id=key[0].bytes,
             partition=key[1],
             leader_epoch=leader_epoch,
-            records=[pb.NewRecord(value=send.value) for send in sends],
+            records=[_new_record(send.value) for send in sends],
             acks=pb.ACKS_ALL if sends[0].acks is Acks.ALL else pb.ACKS_LEADER,
             timeout_ms=1_000,
         )

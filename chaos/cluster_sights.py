@@ -6,8 +6,7 @@ from typing import Protocol
 
 from lograft.broker.hosted_logs import Corrupt, Lost
 from lograft.broker.replica import Replica
-from lograft.chaos.cluster_checks import named
-from lograft.chaos.cluster_history import PartitionKey
+from lograft.chaos.cluster_history import PartitionKey, named
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.partition import Partition
@@ -20,13 +19,16 @@ class Cluster(Protocol):
 
 
 class Sights:
-    """`counts`: by name. What people want to read of in a story is noted there."""
+    """`counts`: by name. `crashes`: those in the middle of something, by where in the code that was. What people want
+    to read of in a story is noted there."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.counts: Counter[str] = Counter()
+        self.crashes: Counter[str] = Counter()
         self._cluster = cluster
         self._partitions: dict[PartitionKey, Partition] = {}
         self._cuts: dict[Replica, int] = {}
+        self._cleaned: dict[Replica, int] = {}
         self._broken: dict[tuple[str, PartitionKey], None] = {}
 
     def changed(self, key: PartitionKey, after: Partition) -> None:
@@ -45,6 +47,16 @@ class Sights:
         self.counts["joined the isr"] += len([one for one in after.isr if one not in before.isr])
         self.counts["left the isr"] += len([one for one in before.isr if one not in after.isr])
         self.counts["replicas moved"] += len([one for one in after.replica_ids if one not in before.replica_ids])
+        self._count_reassignment(before, after)
+
+    def _count_reassignment(self, before: Partition, after: Partition) -> None:
+        if before.is_reassigning and not after.is_reassigning:
+            is_through = after.replica_ids == before.target
+            self.counts["reassignments through" if is_through else "reassignments cancelled"] += 1
+        elif before.is_reassigning and after.target != before.target:
+            self.counts["reassignments redirected"] += 1
+        if not after.is_reassigning and len(after.replicas) != len(before.final_replicas):
+            self.counts["more replicas" if len(after.replicas) > len(before.final_replicas) else "fewer replicas"] += 1
 
     def look(self) -> None:
         for host in self._cluster.hosts:
@@ -52,6 +64,9 @@ class Sights:
                 cuts = replica.log.generation
                 self.counts["logs cut or reset"] += cuts - self._cuts.get(replica, 0)
                 self._cuts[replica] = cuts
+                cleaned_below = replica.log.checkpointed.cleaned_below
+                self.counts["compactions"] += cleaned_below > self._cleaned.get(replica, cleaned_below)
+                self._cleaned[replica] = cleaned_below
             for key, state in _broken(host):
                 place = (host.process, key)
                 if place not in self._broken:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lograft.broker.config_values import Role
 from lograft.broker.node_config import NodeConfig
+from lograft.broker.topic_log_config import log_config_of
 from lograft.chaos.cluster_clients import Client
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
 from lograft.chaos.cluster_losses import Losses
@@ -31,13 +32,15 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.records import PartitionChanged, Record, TopicCreated
+from lograft.metadata.records import PartitionChanged, Record
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
+from lograft.storage.config import LogConfig
 
 _MAX_VIRTUAL_SECONDS = 400.0
 _LOOK_EVERY_MS = 20
+_UNLIMITED = (LogConfig().retention_bytes, LogConfig().retention_ms)
 
 
 class SimulatedCluster:
@@ -167,11 +170,14 @@ class SimulatedCluster:
 
     async def watch(self) -> None:
         """Now and then: who leads, and what the metadata say."""
+        looked_at = -1
         while True:
             await self.pass_ms(_LOOK_EVERY_MS)
             for host in self.hosts:
                 self._listen_to(host)
-            self._note_unclean(self.image)
+            if self.image.sequence != looked_at:
+                looked_at = self.image.sequence
+                self._note_promises(self.image)
             self.sights.look()
             self._watch.look()
 
@@ -184,6 +190,9 @@ class SimulatedCluster:
     def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None:
         self._watch.check_committed(key, leader_epoch, end, what)
 
+    def crashed_in(self, place: str) -> None:
+        self.sights.crashes[place] += 1
+
     def about_to_end(self, host: SimulatedHost) -> None:
         self._watch.look()
 
@@ -194,16 +203,21 @@ class SimulatedCluster:
         for record in records:
             for line in _told(record, image):
                 self.note("metadata", index, line)
-            if isinstance(record, TopicCreated) and self.weather.retention_bytes is not None:
-                self.history.limited_topics[record.topic_id] = None
             if isinstance(record, PartitionChanged):
                 self.sights.changed((record.topic_id, record.number), record.partition)
-        self._note_unclean(image)
+        self._note_promises(image)
 
-    def _note_unclean(self, image: ClusterImage) -> None:
+    def _note_promises(self, image: ClusterImage) -> None:
+        """What the metadata give up of what is promised: by unclean elections, and by how topics are to be cleaned."""
         for key, partition in partitions_of(image):
             if partition.unclean_epoch is not None:
                 self.history.elected_uncleanly(key, partition.unclean_epoch)
+        for topic_id in image.topics:
+            config = log_config_of(image, topic_id)
+            if config.cleanup_compact:
+                self.history.compacted_topics[topic_id] = None
+            if config.cleanup_delete and (config.retention_bytes, config.retention_ms) != _UNLIMITED:
+                self.history.limited_topics[topic_id] = None
 
     # -- what the nemesis does
 

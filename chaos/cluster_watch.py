@@ -11,8 +11,8 @@ from uuid import UUID
 
 from lograft.broker.replica import Replica
 from lograft.broker.replica_leading import Leading
-from lograft.chaos.cluster_checks import check_leader, named, require
-from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
+from lograft.chaos.cluster_checks import check_leader
+from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, named, require
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, Partition

@@ -1,15 +1,28 @@
 """What a simulated run of a whole cluster is like: it follows from its seed."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lograft.broker.replica_ports import Acks
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.runtime.rng import Rng
 
 WISHES = (
-    "create", "create", "delete", "set_min_isr", "set_min_isr", "reassign", "reassign", "reassign", "cancel",
-    "elect_preferred", "transfer", "add_partition",
+    "create", "create", "delete", "recreate", "set_min_isr", "set_min_isr", "reassign", "reassign", "reassign",
+    "cancel", "elect_preferred", "transfer", "add_partition", "drain", "spread",
 )  # fmt: skip
+
+Settings: TypeAlias = tuple[tuple[str, tuple[str | None, ...]], ...]
+"""Keys of a topic's configuration, each with what it may be set to. None: back to the default."""
+
+SEGMENTS: Settings = (("segment.bytes", ("1024", "4096", None)),)
+POLICIES: Settings = (
+    ("cleanup.policy", ("delete", "compact", "compact,delete")),
+    ("min.cleanable.dirty.ratio", ("0", "0.5")),
+    ("delete.retention.ms", ("0", "1000", "5000")),
+)
+RETENTION: Settings = (("retention.bytes", (None, "2048", "16384")), ("retention.ms", (None, "4000")))
+FLUSHING: Settings = (("flush.mode", ("os", "fsync")), ("flush.messages", (None, "5")), ("flush.ms", (None, "500")))
 
 # What is done now and then in a broker, so often that it is met in a run.
 QUICK_UPKEEP = UpkeepTimes(
@@ -51,9 +64,14 @@ class ClusterWeather:
     operators: int = 1
     think_ms: tuple[float, float] = (200.0, 3_000.0)
     wishes: tuple[str, ...] = WISHES  # what operators ask for; named more than once: more often
+    settings: Settings = ()  # that operators change
     lag_ms: int = 1_500
     flush_mode: str = "fsync"
     segment_bytes: int = 4_096
+    policies: tuple[str, ...] = ("delete",)  # one of which a topic gets
+    delete_retention_ms: int = 1_000
+    record_keys: int = 6  # that records have
+    deletion_probability: float = 0.1  # of a record
     retention_bytes: int | None = None  # of a partition
     min_isr: int | None = None  # of every topic to begin with; none: it depends
     least_min_isr: int = 1  # what it may be set to
@@ -79,6 +97,9 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
     faults = tuple(fault for fault in PROCESS_FAULTS if rng.random() < 0.7)
     if rng.random() < 0.7:
         faults += tuple(fault for fault in MACHINE_FAULTS if rng.random() < 0.7)
+    policies = rng.choice([("delete",), ("delete", "compact"), ("compact",), ("compact", "compact,delete")])
+    flush_mode = "os" if rng.random() < 0.2 else "fsync"
+    settings = _draw_settings(rng, policies, flush_mode)
     has_losses = rng.random() < 0.4
     if has_losses:
         faults += LOSSES
@@ -106,15 +127,35 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         delivery_timeout_ms=rng.choice([1_500, 4_000, 15_000]),
         operators=rng.randint(0, 2),
         think_ms=(100.0, rng.choice([1_000.0, 4_000.0])),
-        wishes=WISHES + (("elect_unclean",) * 3 if is_unclean and rng.random() < 0.6 else ()),
+        wishes=(
+            *WISHES,
+            *(("configure",) * (3 if settings else 0)),
+            *(("elect_unclean",) * (3 if is_unclean and rng.random() < 0.6 else 0)),
+        ),
+        settings=settings,
         lag_ms=rng.choice([300, 1_500, 10_000]),
-        flush_mode="os" if rng.random() < 0.2 else "fsync",
-        segment_bytes=rng.choice([1_024, 4_096, 1 << 30]),
+        flush_mode=flush_mode,
+        segment_bytes=rng.choice([1_024, 4_096, 1 << 30 if policies == ("delete",) else 2_048]),
+        policies=policies,
+        delete_retention_ms=rng.choice([0, 500, 3_000]),
+        record_keys=rng.choice([2, 6, 20]),
+        deletion_probability=rng.choice([0.0, 0.1, 0.3]),
         retention_bytes=rng.choice([2_048, 16_384]) if rng.random() < 0.2 else None,
         min_isr=1 if is_unclean and not has_losses and rng.random() < 0.7 else None,
         least_min_isr=2 if has_losses else 1,
         unclean_probability=0.7 if is_unclean else 0.0,
     )
+
+
+def _draw_settings(rng: Rng, policies: tuple[str, ...], flush_mode: str) -> Settings:
+    """What is not among them stays as it is for all of the run: what is never compacted, or never limited, is whole in
+    the end, and checked more closely."""
+    if rng.random() < 0.4:
+        return ()
+    settings = SEGMENTS
+    settings += POLICIES if policies != ("delete",) else ()
+    settings += RETENTION if rng.random() < 0.3 else ()
+    return settings + (FLUSHING if flush_mode == "os" else ())
 
 
 def _draw_pace(rng: Rng) -> tuple[int, int]:

@@ -22,8 +22,9 @@ def described(run: ClusterRun) -> str:
 def counted(run: ClusterRun) -> dict[str, dict[str, int]]:
     records = {"sent": run.sent, "acknowledged": run.acknowledged, "failed": run.failed, "unknown": run.unknown}
     return {
-        "clients": {**records, "read": run.read, "watermarks told": run.told},
+        "clients": {**records, "deletions": run.deletions, "read": run.read, "watermarks told": run.told},
         "met": {**run.sights, "leader epochs": run.epochs},
+        "crashes": run.crashes,
     }
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.cluster_chaos import DAMAGED_DISKS, FAILING_DISKS, SHORT_MEMORY, TRUSTED_MEMORY, UNCLEAN
+from support.cluster_chaos import COMPACTED, DAMAGED_DISKS, FAILING_DISKS, SHORT_MEMORY, TRUSTED_MEMORY, UNCLEAN
 
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import simulate_cluster
@@ -49,6 +49,7 @@ def test_seeds_that_once_failed_do_not_any_more(seed: int, cause: str) -> None:
 def met_in(run: ClusterRun) -> Counter[str]:
     granted = {wish.split()[0]: count for wish, count in run.wishes.items() if wish.endswith(" ok")}
     clients = {"acknowledged": run.acknowledged, "unknown": run.unknown, "read": run.read, "told": run.told}
+    clients["deletions"] = run.deletions
     return Counter(clients) + Counter(granted) + run.schedule.counts + run.sights
 
 
@@ -62,6 +63,7 @@ def met_in(run: ClusterRun) -> Counter[str]:
     (FAILING_DISKS, ("fill_disk", "fail_writes", "fail_sync", "wipe", "directory_failed", "acknowledged")),
     (TRUSTED_MEMORY, ("power", "crashed", "acknowledged")),
     (SHORT_MEMORY, ("logs trimmed", "elections", "acknowledged")),
+    (COMPACTED, ("compactions", "configure", "recreate", "elections", "crashed", "deletions", "acknowledged")),
 ])  # fmt: skip
 def test_the_simulator_meets_what_it_is_for(weather: ClusterWeather | None, expected: tuple[str, ...]) -> None:
     """In a few runs; of those that take long no more than it takes."""
@@ -99,9 +101,9 @@ def test_one_seed_prints_what_happened() -> None:
 
 def test_many_seeds_print_what_was_met_and_what_it_cost() -> None:
     lines = _run_tool("--seeds", "1", "--first", str(REPLAYED_SEED))
-    assert [line.partition(":")[0] for line in lines[:4]] == ["clients", "met", "wishes", "events"]
-    assert lines[4].startswith(f"1 runs from seed {REPLAYED_SEED}, 0 failed")
-    assert "simulated seconds a second" in lines[5]
+    assert [line.partition(":")[0] for line in lines[:5]] == ["clients", "met", "crashes", "wishes", "events"]
+    assert lines[5].startswith(f"1 runs from seed {REPLAYED_SEED}, 0 failed")
+    assert "simulated seconds a second" in lines[6]
 
 
 def _run_tool(*arguments: str) -> list[str]:

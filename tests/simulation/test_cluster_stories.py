@@ -17,9 +17,11 @@ from lograft.metadata.partition import BrokerId
 
 Story = Callable[[SimulatedCluster], Awaitable[None]]
 
+SEED = 6  # the moments that these stories are about come in most seeds, not in all
+
 
 def tell(story: Story, weather: ClusterWeather = STAGE) -> ClusterRun:
-    return simulate_cluster(1, weather, story=story)
+    return simulate_cluster(SEED, weather, story=story)
 
 
 # -- who was asked to be let in counts from then on

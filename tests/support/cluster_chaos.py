@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lograft.broker.replica_ports import Acks
-from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.cluster_weather import POLICIES, SEGMENTS, ClusterWeather
 
 # Leaders come and go, and each leaves something behind that not all have. No operator interferes.
 RESTLESS_LEADERS = ClusterWeather(
@@ -105,3 +105,23 @@ SHORT_MEMORY = replace(
     send_every_ms=20.0,
     retention_bytes=2_048,
 )
+
+# Of each key only the latest stays, and what stays moves, while brokers come and go.
+COMPACTED = ClusterWeather(
+    duration_ms=12_000,
+    fault_every_ms=700,
+    faults=(
+        "kill", "kill_leader", "power_failure", "crash_in_call", "crash_in_call", "isolate_leader", "start", "heal",
+        "forget_tails",
+    ),
+    topics=1,
+    send_every_ms=20.0,
+    think_ms=(100.0, 2_000.0),
+    wishes=("configure", "configure", "configure", "recreate", "reassign", "elect_preferred"),
+    settings=SEGMENTS + POLICIES,
+    segment_bytes=1_024,
+    policies=("compact", "compact,delete"),
+    delete_retention_ms=500,
+    record_keys=6,
+    deletion_probability=0.2,
+)  # fmt: skip

@@ -1,13 +1,16 @@
 """Stories of simulated clusters: this happens, then that, at a certain moment. Clients are at work all the while."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lograft.broker.leading import LeaderCore
 from lograft.broker.replica import Replica
 from lograft.broker.replica_leading import Leading
+from lograft.chaos.cluster_clients import Wanted
 from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_senders import SendRecorder
 from lograft.chaos.cluster_simulation import SimulatedCluster
 from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.clients.aio_producer import Producer
 from lograft.metadata.partition import BrokerId, Partition
 
 CONTROLLER = "n101"
@@ -37,6 +40,7 @@ class Scene:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
+        self._writers = 0
 
     # -- who
 
@@ -96,6 +100,25 @@ class Scene:
         await self.until(lambda: self.end_on(host) >= end)
 
     # -- what happens
+
+    async def write(self, *record_keys: bytes) -> None:
+        """A record of each, acknowledged; in its turn among what clients write."""
+        await self._send(record_keys, is_deletion=False)
+
+    async def delete(self, *record_keys: bytes) -> None:
+        await self._send(record_keys, is_deletion=True)
+
+    async def _send(self, record_keys: Sequence[bytes], *, is_deletion: bool) -> None:
+        cluster = self._cluster
+        [topic] = cluster.image.topics.values()
+        self._writers += 1
+        recorder = SendRecorder(f"story{self._writers}", cluster)
+        async with Producer(cluster.addresses, runtime=cluster.client_runtime("story")) as producer:
+            for record_key in record_keys:
+                send = await recorder.send(producer, topic.name, 0, Wanted(record_key, is_deletion, padding_bytes=0))
+                assert send is not None
+            await producer.flush()
+        recorder.close()
 
     def kill(self, host: SimulatedHost) -> None:
         self._cluster.note("kill", host.process)
