@@ -5,7 +5,7 @@ from functools import partial
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription
+from lograft.clients.admin_types import BrokerState, ClusterDescription
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli_moves import Progress, begin, look, partitions_of, plan
 from lograft.clients.cli_nouns import Noun, check_names, parse_id, parse_nouns
@@ -61,18 +61,19 @@ async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_
             await progress.pause(admin, seen.cluster, f"{left} replica{'' if left == 1 else 's'} left there")
         for broker_id in drained:
             click.echo(f"broker/{broker_id} {'has nothing' if dry_run else 'drained'}")
-        await _tell_what_is_next(admin, drained)
+        await _tell_what_is_next(admin, seen.cluster, drained)
 
 
 def _replicas_on(cluster: ClusterDescription, brokers: Sequence[int]) -> int:
     return sum(broker in brokers for partition in partitions_of(cluster) for broker in partition.replicas)
 
 
-async def _tell_what_is_next(admin: Admin, drained: Sequence[int]) -> None:
+async def _tell_what_is_next(admin: Admin, cluster: ClusterDescription, drained: Sequence[int]) -> None:
     try:
         voters = [voter.node_id for voter in (await admin.describe_quorum()).voters]
     except LograftError:
         voters = []
+    running = [broker.id for broker in cluster.brokers if broker.state is not BrokerState.FENCED]
     for broker_id in drained:
         if broker_id in voters:
             click.echo(
@@ -80,4 +81,5 @@ async def _tell_what_is_next(admin: Admin, drained: Sequence[int]) -> None:
                 f"`lograft quorum remove {broker_id}`.",
                 err=True,
             )
-        click.echo(f"Next: stop broker {broker_id}, then `lograft delete broker {broker_id}`.", err=True)
+        stop = f"stop broker {broker_id}, then " if broker_id in running else ""
+        click.echo(f"Next: {stop}`lograft delete broker {broker_id}`.", err=True)

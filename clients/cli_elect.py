@@ -12,6 +12,10 @@ from lograft.clients.cli_moves import partitions_of, shown
 from lograft.clients.cli_options import Settings, cluster_command, open_admin, run_async
 from lograft.clients.errors import ElectionNotNeeded
 from lograft.clients.named_partitions import named_partitions
+from lograft.clients.topic_partition import TopicPartition
+from lograft.runtime.clock import Clock, LoopClock
+
+_LOOK_EVERY_MS = 500
 
 
 @click.group()
@@ -58,10 +62,34 @@ async def _elect(settings: Settings, kind: ElectionKind, names: list[str], *, dr
         if dry_run:
             await _foretell(admin, kind, named)
             return
-        elections = await admin.elect_leaders(kind, [one.name for one in named] if named is not None else None)
+        partitions = [one.name for one in named] if named is not None else None
+        if kind is ElectionKind.UNCLEAN:
+            elections = await elect_patiently(admin, partitions, settings.timeout_ms, LoopClock())
+        else:
+            elections = await admin.elect_leaders(kind, partitions)
     if not elections:
         click.echo("No partition needs it.", err=True)
     _tell(elections)
+
+
+async def elect_patiently(
+    admin: Admin, partitions: Sequence[TopicPartition] | None, timeout_ms: int, clock: Clock
+) -> list[Election]:
+    """Uncleanly; and again, within this time, those of which brokers have not said yet how much they have."""
+    give_up_ms = clock.monotonic_ms() + timeout_ms
+    found: dict[TopicPartition, Election] = {}
+    waiting = partitions
+    while True:
+        elections = await admin.elect_leaders(ElectionKind.UNCLEAN, waiting)
+        found.update((election.partition, election) for election in elections)
+        refused = [election for election in elections if election.error is not None and election.error.retriable]
+        if not refused or clock.monotonic_ms() + _LOOK_EVERY_MS >= give_up_ms:
+            return list(found.values())
+        if waiting is partitions:
+            assert refused[0].error is not None
+            click.echo(f"Waiting: {refused[0].error.message}", err=True)
+        waiting = [election.partition for election in refused]
+        await clock.sleep_ms(_LOOK_EVERY_MS)
 
 
 def _tell(elections: Sequence[Election]) -> None:

@@ -20,6 +20,7 @@ from lograft.runtime.clock import Clock, LoopClock
 
 _LOOK_EVERY_MS = 500
 _TELL_EVERY_MS = 5000
+_NAMED = 3  # of partitions that all have the same trouble
 _MOVES_AT_ONCE = 2000  # a controller takes no more than 100,000 partitions and replicas at once
 
 
@@ -133,16 +134,32 @@ class Progress:
 
     async def _hindrances(self, admin: Admin, cluster: ClusterDescription) -> list[str]:
         """What it waits for: records, and brokers that are not there."""
-        moving = [partition for partition in partitions_of(cluster) if partition.adding]
-        awaited = dict.fromkeys(broker for partition in moving for broker in partition.adding)
-        told = [
-            f"waiting for broker {broker.id}, which is {broker.state.value}"
-            for broker in cluster.brokers
-            if broker.id in awaited and broker.state is not BrokerState.ACTIVE
-        ]
+        moving = [partition for partition in partitions_of(cluster) if partition.adding or partition.removing]
         under_way = await progress_of(admin, list(dict.fromkeys(partition.topic for partition in moving)))
         behind = [count for each in under_way if (count := records_behind(each)) is not None]
-        return [f"{sum(behind)} records to copy", *told] if behind else told
+        return [*([f"{sum(behind)} records to copy"] if behind else []), *hindrances(cluster, moving)]
+
+
+def hindrances(cluster: ClusterDescription, moving: Sequence[PartitionDescription]) -> list[str]:
+    """Who has to come back before these partitions can be where they should, in words."""
+    leaderless = [partition for partition in moving if partition.leader is None]
+    lost = dict.fromkeys(broker for partition in leaderless for broker in partition.replicas)
+    awaited = dict.fromkeys(
+        broker
+        for partition in moving
+        for broker in partition.replicas
+        if broker not in partition.isr and broker not in partition.removing
+    )
+    told = [
+        f"waiting for broker {broker.id}, which is {broker.state.value}"
+        for broker in cluster.brokers
+        if broker.state is not BrokerState.ACTIVE and (broker.id in awaited or broker.id in lost)
+    ]
+    if leaderless:
+        names = [f"{partition.topic}-{partition.number}" for partition in leaderless]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        told.append(f"{', '.join(names[:_NAMED])}{more} without a leader, so that nothing can be copied")
+    return told
 
 
 async def progress_of(

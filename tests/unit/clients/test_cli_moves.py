@@ -11,7 +11,7 @@ from support.raft_nodes import virtual
 from lograft.clients.admin_types import ClusterDescription, Reassignment, ReplicaDescription
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli import CommandError
-from lograft.clients.cli_moves import Look, begin, plan, wait_for
+from lograft.clients.cli_moves import Look, begin, hindrances, plan, wait_for
 from lograft.clients.cli_options import Settings
 from lograft.clients.errors import InvalidReassignment, LograftError, UnknownTopic
 from lograft.clients.reassignment_plan import CannotPlan, Move
@@ -115,6 +115,18 @@ async def test_a_dry_run_asks_whether_it_could_be(capsys: pytest.CaptureFixture[
     await begin(cast(Admin, admin), MOVES[:1], dry_run=True)
     assert capsys.readouterr().out == "partition/t-0 would be reassigned: 1,2 -> 1,3\n"
     assert [validate_only for _, validate_only in admin.asked] == [True]
+
+
+def test_who_has_to_come_back_is_named() -> None:
+    seen = cluster([1, 2], [1, 2], moving=[0, 1], fenced=[1])
+    moving = [replace(each, leader=None, isr=()) for each in seen.topics[0].partitions]
+    assert hindrances(seen, moving) == [
+        "waiting for broker 1, which is fenced",
+        "t-0, t-1 without a leader, so that nothing can be copied",
+    ]
+    assert hindrances(seen, moving * 2)[1].startswith("t-0, t-1, t-0 and 1 more without")
+    in_sync = [replace(each, isr=(1, 2, 3)) for each in seen.topics[0].partitions]
+    assert hindrances(seen, in_sync) == []
 
 
 def test_a_plan_that_cannot_be_is_told_with_its_remedy() -> None:
