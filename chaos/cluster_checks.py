@@ -243,6 +243,13 @@ def check_told(key: PartitionKey, end: int, history: ClusterHistory) -> None:
             require(one.watermark <= end, "what was told to be committed is there", one, "end", end)
 
 
+def check_told_range(history: ClusterHistory, key: PartitionKey, start: int | None, end: int | None) -> None:
+    """Who asks for offset 0, and does not get it, is told what there is: retention has deleted what was before."""
+    is_possible = key[0] in history.limited_topics and start is not None and start > 0
+    require(is_possible, "nothing is deleted that is to be kept", named(key), "starts at", start)
+    require(end is None or (start is not None and start <= end), "what is there is told", named(key), start, end)
+
+
 # -- leaders
 
 

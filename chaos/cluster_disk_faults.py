@@ -5,7 +5,9 @@ from typing import Protocol
 
 from lograft.broker.replica import Replica
 from lograft.chaos.cluster_losses import Losses, LostDirectories, LostMemory, Rot
+from lograft.chaos.cluster_network_faults import Plan
 from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_quorum import may_lose_store
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.image import ClusterImage
@@ -33,10 +35,11 @@ class Cluster(Protocol):
 class DiskFaults:
     """`end` ends a host's process, in some way, and plans its next."""
 
-    def __init__(self, cluster: Cluster, rng: Rng, end: Callable[[SimulatedHost, str], None]) -> None:
+    def __init__(self, cluster: Cluster, rng: Rng, end: Callable[[SimulatedHost, str], None], plan: Plan) -> None:
         self._cluster = cluster
         self._rng = rng
         self._end = end
+        self._plan = plan
 
     def faults(self) -> dict[str, Callable[[], None]]:
         return {
@@ -44,6 +47,9 @@ class DiskFaults:
             "forget_tails": self._forget_tails,
             "fill_disk": self._fill_disk,
             "fail_writes": self._fail_writes,
+            "fill_directory": self._fill_directory,
+            "take_away": self._take_away,
+            "wipe_store": self._wipe_store,
             "wipe": self._wipe,
             "fail_sync": self._fail_sync,
             "rot": self._rot,
@@ -84,6 +90,31 @@ class DiskFaults:
             self._cluster.note("fail_writes", host.process, directory)
             host.fail_writes(directory)
 
+    def _fill_directory(self) -> None:
+        """Until the next start."""
+        if (host := self._any_broker_up()) is not None:
+            directory = self._rng.choice(host.config.data_dirs)
+            self._cluster.note("fill_directory", host.process, directory)
+            host.fill_directory(directory)
+
+    def _take_away(self) -> None:
+        """A broker is started without one of its directories, and later with it: what is there has had no part in what
+        happened meanwhile. The first has a controller's metadata, in the world."""
+        host = self._any_broker_up()
+        if host is None or host.lacks_directories or len(host.config.data_dirs) < 2:
+            return
+        directory = self._rng.choice(host.config.data_dirs[1 if host.config.is_controller else 0 :])
+        self._cluster.note("take_away", host.process, directory)
+        self._end(host, "kill")
+        host.take_away(directory)
+        self._plan(self._rng.choice([1500, 4000, 8000]), lambda: self._put_back(host))
+
+    def _put_back(self, host: SimulatedHost) -> None:
+        self._cluster.note("put_back", host.process)
+        host.put_back()
+        if host.is_up:
+            self._end(host, "kill")
+
     def _any_broker_up(self) -> SimulatedHost | None:
         up = [host for host in self._cluster.hosts if host.is_up and host.is_broker]
         return self._rng.choice(up) if up else None
@@ -100,6 +131,14 @@ class DiskFaults:
             if self._rng.random() < 0.7:
                 self._note_lost(host, directory)
                 host.wipe(directory)
+
+    def _wipe_store(self) -> None:
+        """A controller loses what it knows of the metadata, and all it ever voted for."""
+        if may_lose_store(self._cluster.hosts):
+            host = self._rng.choice([host for host in self._cluster.hosts if host.config.is_controller])
+            if host.is_up:
+                self._end(host, "kill")
+            host.wipe_store()
 
     def _fail_sync(self) -> None:
         host = self._any_expendable()

@@ -53,7 +53,7 @@ class ClusterNemesis:
         self._rng = rng
         self._is_over = False
         self._network = NetworkFaults(cluster, rng.fork(), self._plan)
-        self._disks = DiskFaults(cluster, rng.fork(), self._end)
+        self._disks = DiskFaults(cluster, rng.fork(), self._end, self._plan)
         self._faults: dict[str, Callable[[], None]] = {
             "kill": self._kill,
             "kill_broker": self._kill_broker,
@@ -95,15 +95,19 @@ class ClusterNemesis:
             host.speed.slowdown = 1.0
             host.clock.set_rate(1.0)
             host.disarm()
-            if host.is_up and host.has_disk_trouble:
+            host.is_expected = True
+            if host.is_up and (host.has_disk_trouble or host.lacks_directories):
                 self._end(host, "kill")
+            host.put_back()
         self.start_all()
 
     def start_all(self) -> None:
         """Whoever is down."""
-        for host in self._cluster.hosts:
-            if not host.is_up:
-                host.start()
+        for host in self._down():
+            host.start()
+
+    def _down(self) -> list[SimulatedHost]:
+        return [host for host in self._cluster.hosts if not host.is_up and host.is_expected]
 
     # -- processes
 
@@ -131,7 +135,7 @@ class ClusterNemesis:
             self._plan_start(host)
 
     def _start(self) -> None:
-        down = [host for host in self._cluster.hosts if not host.is_up]
+        down = self._down()
         if down:
             self._rng.choice(down).start()
 

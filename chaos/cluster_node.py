@@ -1,7 +1,9 @@
 """A simulated node: the whole production node, on disks in memory that outlive it."""
 
 import asyncio
+import errno
 from contextvars import Context
+from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
@@ -20,6 +22,7 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_process import Process
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
+from lograft.raft.configuration import Configuration
 from lograft.raft.ports import Store
 from lograft.raft.roles import Leader
 from lograft.runtime.rng import Rng
@@ -72,7 +75,9 @@ class SimulatedHost:
         self.node: Node | None = None
         self.life = 0
         self.boots = 1
+        self.is_expected = True  # False: nobody has installed it yet
         self.has_disk_trouble = False  # until the next start
+        self._away: dict[str, None] = {}  # directories that it does without for now
         self._broken_directories: list[str] = []  # to be replaced before the next start
         self._world = world
         self._rng = rng
@@ -118,6 +123,13 @@ class SimulatedHost:
         raft = controller.node.raft if controller is not None else None
         return raft is not None and isinstance(raft.core.role, Leader)
 
+    @property
+    def quorum(self) -> Configuration | None:
+        """Who votes, as far as its controller knows."""
+        controller = self.node.controller if self.node is not None else None
+        raft = controller.node.raft if controller is not None else None
+        return raft.status().configuration if raft is not None else None
+
     # -- its lives
 
     def start(self) -> None:
@@ -131,11 +143,15 @@ class SimulatedHost:
         network = self._world.network.host(self.host)
         runtime = Runtime(self.clock, self._rng.fork(), self.files, network, self._blocking, self._workers)
         machine = Machine(f"boot{self.boots}", self._open_store)
-        self.node = Node(runtime, self.config, machine, self._panicked, self._upkeep)
+        self.node = Node(runtime, self._config_without_away(), machine, self._panicked, self._upkeep)
         self._task = asyncio.get_running_loop().create_task(
             self.node.run(), name=self.process, context=self._process.context
         )
         self._task.add_done_callback(self._ended)
+
+    def _config_without_away(self) -> NodeConfig:
+        present = tuple(directory for directory in self.config.data_dirs if directory not in self._away)
+        return replace(self.config, data_dirs=present)
 
     async def _open_store(self, runtime: Runtime, directory: str, cluster_id: str, node_id: int) -> Store:
         self._store = self.disk.open(self.speed, self._rng.fork())
@@ -243,6 +259,11 @@ class SimulatedHost:
         self.files.fail_writes(f"{directory}/")
         self.has_disk_trouble = True
 
+    def fill_directory(self, directory: str) -> None:
+        """There is no room for what is written next."""
+        self.files.fail_writes(f"{directory}/", errno.ENOSPC)
+        self.has_disk_trouble = True
+
     def fill_disk(self, room_bytes: int) -> None:
         """No more than that is left, for all directories."""
         self.files.set_capacity(self.files.used_bytes() + room_bytes)
@@ -257,6 +278,24 @@ class SimulatedHost:
         for directory in self._broken_directories:
             self.wipe(directory)
         self._broken_directories.clear()
+
+    @property
+    def lacks_directories(self) -> bool:
+        return bool(self._away)
+
+    def take_away(self, directory: str) -> None:
+        """From the next start on it does without, until it is put back, with all that is in it."""
+        self._away[directory] = None
+
+    def put_back(self) -> None:
+        """From the next start on."""
+        self._away.clear()
+
+    def wipe_store(self) -> None:
+        """The disk with the metadata is replaced by an empty one."""
+        assert not self.is_up
+        self._world.note("wipe_store", self.host)
+        self.disk.wipe()
 
     def directory_id(self, directory: str) -> UUID | None:
         """That the metadata know it by; None if it was never used."""

@@ -38,6 +38,9 @@ class Operator(Client):
             "elect_preferred": self._elect_preferred,
             "elect_unclean": self._elect_unclean,
             "transfer": self._transfer,
+            "add_voter": self._add_voter,
+            "remove_voter": self._remove_voter,
+            "replace_voter": self._replace_voter,
         }
 
     async def run(self) -> None:
@@ -197,6 +200,48 @@ class Operator(Client):
     async def _transfer(self) -> bool:
         await self._admin.transfer_leadership(self.rng.choice(self._node_ids))
         return True
+
+    async def _add_voter(self) -> bool:
+        """One that is none."""
+        missing = self.stage.missing_voters
+        if not missing:
+            return False
+        number = self.rng.choice(missing)
+        self.stage.note("add_voter", number)
+        await self._admin.add_voter(number)
+        return True
+
+    async def _remove_voter(self) -> bool:
+        """Of three or more: so that no single crash stops the rest for long."""
+        if self.stage.missing_voters != [] or len(self._node_ids) < 3:
+            return False
+        number = self.rng.choice(self._node_ids)
+        self.stage.note("remove_voter", number)
+        await self._admin.remove_voter(number)
+        return True
+
+    async def _replace_voter(self) -> bool:
+        """One that lost its disk."""
+        missing = self.stage.missing_voters
+        if not missing:
+            return False
+        number = self.rng.choice(missing)
+        self.stage.note("replace_voter", number)
+        await self._admin.replace_voter(number)
+        return True
+
+    async def restore_quorum(self) -> None:
+        """Every controller votes, with the disk that it has."""
+        runtime = self.stage.client_runtime(self.name)
+        async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
+            change = admin.replace_voter if "replace_voter" in self.stage.weather.wishes else admin.add_voter
+            while (missing := self.stage.missing_voters) != []:
+                for number in missing or ():
+                    try:
+                        await change(number)
+                    except LograftError as error:
+                        self.stage.note("refused", self.name, "restore_quorum", str(error))
+                await self._pause(100, 300)
 
     # -- what there is
 

@@ -4,13 +4,13 @@ import asyncio
 from uuid import UUID
 
 from lograft.broker.log_methods import READ, READ_RANGE
-from lograft.chaos.cluster_checks import check_next
+from lograft.chaos.cluster_checks import check_next, check_told_range
 from lograft.chaos.cluster_clients import Client, Stage
-from lograft.chaos.cluster_history import PartitionKey, Read, Told
+from lograft.chaos.cluster_history import PartitionKey, Read, Told, named
 from lograft.chaos.cluster_marks import mark_of
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.calling import call
-from lograft.clients.errors import LograftError
+from lograft.clients.errors import LograftError, OffsetOutOfRange
 from lograft.clients.methods import LIST_OFFSETS
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
@@ -35,6 +35,7 @@ class ReadingClient(Client):
             max_poll_records=self.rng.choice([1, 7, 500]),
             fetch_buffer_bytes=self.rng.choice([500, 100_000]),
             fetch_partition_bytes=self.rng.choice([300, 50_000]),
+            rack=self._any_rack(),
         )
         await consumer.start()
         recorder = ReadRecorder(name, consumer, stage)
@@ -43,6 +44,11 @@ class ReadingClient(Client):
                 await self._look(consumer, recorder)
         finally:
             await consumer.close()
+
+    def _any_rack(self) -> str | None:
+        """Half of all consumers are somewhere, and read from followers that are there, too."""
+        racks = self.stage.weather.racks
+        return f"rack{self.rng.randrange(racks)}" if racks and self.rng.random() < 0.5 else None
 
     async def _look(self, consumer: Consumer, recorder: "ReadRecorder") -> None:
         wanted = [
@@ -108,7 +114,8 @@ class AskingClient(Client):
         try:
             told = await self._ask_for_watermark(connection, key)
             if told is not None:
-                await (self._read if self.rng.random() < 0.7 else self._read_range)(connection, told)
+                read = self.rng.choices([self._read, self._read_range, self._read_from_start], [6, 3, 1])[0]
+                await read(connection, told)
         finally:
             await connection.close()
 
@@ -123,13 +130,19 @@ class AskingClient(Client):
 
     async def _read(self, connection: Connection, told: Told) -> None:
         """A few of the latest records, of the leader that was asked."""
+        await self._read_at(connection, told, max(0, told.watermark - self.rng.randint(0, 5)))
+
+    async def _read_from_start(self, connection: Connection, told: Told) -> None:
+        """Where the log may not start any more: then it says where it does."""
+        try:
+            await self._read_at(connection, told, 0)
+        except OffsetOutOfRange as error:
+            self.stage.note("below_start", named(told.key), error.valid_start)
+            check_told_range(self.stage.history, told.key, error.valid_start, error.valid_end)
+
+    async def _read_at(self, connection: Connection, told: Told, offset: int) -> None:
         key, epoch = told.key, told.leader_epoch
-        request = pb.ReadRequest(
-            topic_id=key[0].bytes,
-            partition=key[1],
-            leader_epoch=epoch,
-            offset=max(0, told.watermark - self.rng.randint(0, 5)),
-        )
+        request = pb.ReadRequest(topic_id=key[0].bytes, partition=key[1], leader_epoch=epoch, offset=offset)
         asked_us = self.stage.now_us
         answer = await call(connection, READ, request, pb.ReadResponse)
         if answer.HasField("high_watermark"):

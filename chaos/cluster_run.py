@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from lograft.chaos.cluster_checks import LAST_READER, check_all
@@ -80,6 +81,9 @@ class Stage(Protocol):
     @property
     def addresses(self) -> list[str]: ...
 
+    @property
+    def missing_voters(self) -> list[int] | None: ...
+
     def note(self, event: str, *details: Detail) -> None: ...
 
     def client_runtime(self, host: str) -> Runtime: ...
@@ -96,9 +100,9 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
 
     `trouble`: what happens meanwhile, instead of faults by chance.
     """
-    for host in stage.hosts:
-        host.start()
+    stage.nemesis.start_all()
     await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
+    _expect_late(stage)
     async with asyncio.TaskGroup() as group:
         founder = stage.operators[0]
         tasks = [group.create_task(founder.run_first(), name="first")]
@@ -110,6 +114,7 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
         for client in stage.clients:
             client.stop()
         await _ended(stage, tasks)
+    await _within(stage.operators[0].restore_quorum(), "the quorum is not whole again")
     await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
     for host in stage.hosts:
         host.forget_tails()
@@ -117,6 +122,18 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
     await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _behind(stage), _RECOVERY_MS)
     check_all(stage.history, await _read_all_logs(stage))
     return _summary(stage)
+
+
+def _expect_late(stage: Stage) -> None:
+    """Brokers that come later, do so at some moment."""
+
+    def install(host: SimulatedHost) -> None:
+        host.is_expected = True
+        if not host.is_up:
+            host.start()
+
+    for host in [host for host in stage.hosts if not host.is_expected]:
+        stage.call_later_ms(stage.rng.uniform(0, stage.weather.duration_ms), partial(install, host))
 
 
 async def _be_troubled(stage: Stage) -> None:
@@ -154,7 +171,7 @@ async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> N
 
 
 def _unready(stage: Stage) -> str:
-    for host in stage.hosts:
+    for host in [host for host in stage.hosts if host.is_expected]:
         reason = host.node.why_not_ready() if host.node is not None else "down"
         if reason is not None:
             return f"{host.process}: {reason}"
@@ -211,14 +228,18 @@ async def _expect_work(stage: Stage) -> None:
         stage.note("whole", str(key[0])[:4], key[1], f"leader {partition.leader}@{partition.leader_epoch}")
     if not stage.image.topics:
         await stage.operators[0].run_first()
+    await _within(_work(stage), "what is new is not delivered, though nothing is wrong")
+
+
+async def _within(work: Coroutine[None, None, None], otherwise: str) -> None:
     timeout = asyncio.timeout(_RECOVERY_MS / 1000)
     try:
         async with timeout:
-            await _work(stage)
+            await work
     except TimeoutError:
         if not timeout.expired():
             raise
-        raise NotLive("what is new is not delivered, though nothing is wrong") from None
+        raise NotLive(otherwise) from None
     except LograftError as error:
         raise NotLive(f"nothing is wrong, and still: {error}") from error
 

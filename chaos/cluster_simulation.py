@@ -18,6 +18,7 @@ from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, SimulatedHost
 from lograft.chaos.cluster_operator import Operator
+from lograft.chaos.cluster_quorum import missing_voters, quorum_of
 from lograft.chaos.cluster_readers import AskingClient, ReadingClient
 from lograft.chaos.cluster_run import ClusterRun, live_through, partitions_of
 from lograft.chaos.cluster_senders import AppendingClient, SendingClient
@@ -62,6 +63,8 @@ class SimulatedCluster:
         self._watched: dict[str, None] = {}  # processes whose controller is looked at
         self._cuts: dict[tuple[str, str], None] = {}
         self.hosts = [SimulatedHost(config, self.weather.upkeep, self, rng.fork()) for config in self._configs()]
+        for host in self.hosts[len(self.hosts) - self.weather.late_brokers :]:
+            host.is_expected = False
         self.losses = Losses(self)
         self._watch = ClusterWatch(self)
         self.sights = Sights(self)
@@ -96,6 +99,7 @@ class SimulatedCluster:
                     listen=address,
                     advertised=address,
                     controller_listen=controllers.get(number),
+                    rack=f"rack{number % weather.racks}" if weather.racks else None,
                     cluster_settings={"replica.lag.time.max.ms": str(weather.lag_ms)},
                 )
             )
@@ -125,6 +129,11 @@ class SimulatedCluster:
     @property
     def addresses(self) -> list[str]:
         return [host.address for host in self.hosts if host.is_broker]
+
+    @property
+    def missing_voters(self) -> list[int] | None:
+        configuration = quorum_of(self.hosts)
+        return None if configuration is None else [one.number for one in missing_voters(self.hosts, configuration)]
 
     @property
     def client_hosts(self) -> list[str]:

@@ -42,6 +42,8 @@ class ClusterWeather:
 
     controllers: int = 3  # the first nodes; those that are no more than that have numbers of their own
     brokers: int = 3
+    late_brokers: int = 0  # of those, how many come while the cluster is at work
+    racks: int = 0  # that brokers stand in; 0: nobody says
     is_combined: bool = True  # the first nodes are both
     directories: int = 1  # of each broker
     upkeep: UpkeepTimes = QUICK_UPKEEP
@@ -87,9 +89,16 @@ PROCESS_FAULTS = (
 # Machines die, or their disks are full, and have all they had when they are back.
 MACHINE_FAULTS = (
     "power_failure", "power_failure", "blink", "blackout", "crash_in_call", "crash_in_call", "fill_disk", "fail_writes",
+    "fill_directory", "take_away", "take_away",
 )  # fmt: skip
 # Something is lost.
 LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot")
+
+
+# Either voters come and go, or disks of theirs do: of three, one may be lost, and then no other may leave.
+VOTER_WISHES = ("add_voter", "add_voter", "remove_voter", "transfer")
+STORE_LOSSES = ("wipe_store", "wipe_store")
+STORE_WISHES = ("replace_voter", "replace_voter", "transfer")
 
 
 def draw_cluster_weather(rng: Rng) -> ClusterWeather:
@@ -104,12 +113,21 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
     if has_losses:
         faults += LOSSES
     is_unclean = rng.random() < 0.25
-    controllers, brokers, is_combined = rng.choice([(3, 3, True), (3, 3, True), (3, 4, True), (1, 3, False)])
+    controllers, brokers, is_combined = rng.choice(
+        [(3, 3, True), (3, 3, True), (3, 4, True), (3, 4, True), (1, 3, False)]
+    )
+    quorum_wishes: tuple[str, ...] = ()
+    if controllers > 1 and rng.random() < 0.3:
+        loses_stores = rng.random() < 0.5
+        quorum_wishes = STORE_WISHES if loses_stores else VOTER_WISHES
+        faults += STORE_LOSSES if loses_stores else ()
     duration_ms, fault_every_ms = _draw_pace(rng)
     return ClusterWeather(
         controllers=controllers,
         brokers=brokers,
         is_combined=is_combined,
+        late_brokers=rng.choice([0, 1]) if brokers > 3 else 0,
+        racks=rng.choice([0, 2, 3]),
         directories=rng.choice([1, 1, 2]),
         upkeep=rng.choice([QUICK_UPKEEP, QUICK_UPKEEP, UpkeepTimes()]),
         duration_ms=duration_ms,
@@ -129,6 +147,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         think_ms=(100.0, rng.choice([1_000.0, 4_000.0])),
         wishes=(
             *WISHES,
+            *quorum_wishes,
             *(("configure",) * (3 if settings else 0)),
             *(("elect_unclean",) * (3 if is_unclean and rng.random() < 0.6 else 0)),
         ),

@@ -109,6 +109,7 @@ class VirtualFiles:
         self._capacity: int | None = None
         self._failing_syncs: list[str] = []
         self._failing_writes: str | None = None
+        self._failing_code = errno.EIO
         self.points = CrashPoints(rng)
         self.incarnation = 0
         self.cold_read_probability = cold_read_probability
@@ -174,9 +175,10 @@ class VirtualFiles:
         """How many failures asked for with `fail_next_sync` have not come yet."""
         return len(self._failing_syncs)
 
-    def fail_writes(self, path_part: str | None = "") -> None:
-        """Writes to files whose path contains `path_part` now raise EIO, having written a part; None ends it."""
+    def fail_writes(self, path_part: str | None = "", code: int = errno.EIO) -> None:
+        """Writes to files whose path contains `path_part` now raise this, having written a part; None ends it."""
         self._failing_writes = path_part
+        self._failing_code = code
 
     def flip_bit(self, path: str, byte: int, bit: int) -> None:
         """Corrupt one bit of a file, on disk and in memory."""
@@ -214,7 +216,7 @@ class VirtualFiles:
     def write_node(self, path: str, node: FileNode, position: int, data: bytes) -> None:
         if self._failing_writes is not None and self._failing_writes in path:
             self._change_node(node, position, self.some_of(data))
-            raise os_error(errno.EIO, path)
+            raise os_error(self._failing_code, path)
         fitting = data
         if self._capacity is not None:
             room = max(0, self._capacity - self._tree.used_bytes())

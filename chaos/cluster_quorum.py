@@ -1,0 +1,31 @@
+"""What the controllers of a simulated cluster agree on about who votes, and what of it may be lost or changed next."""
+
+from collections.abc import Sequence
+
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.raft.configuration import Configuration
+
+
+def quorum_of(hosts: Sequence[SimulatedHost]) -> Configuration | None:
+    """As the leader and most voters have it; None while there is no such thing."""
+    leaders = [host.quorum for host in hosts if host.leads_quorum]
+    for configuration in leaders:
+        if configuration is None:
+            continue
+        agreeing = {host.number for host in hosts if host.quorum == configuration}
+        if configuration.is_majority(lambda member: member.node_id in agreeing):  # noqa: B023 (used at once)
+            return configuration
+    return None
+
+
+def missing_voters(hosts: Sequence[SimulatedHost], configuration: Configuration) -> list[SimulatedHost]:
+    """Controllers that do not vote with the disk that they have now."""
+    voters = {(member.node_id, member.directory_id) for member in configuration.voters}
+    controllers = [host for host in hosts if host.config.is_controller]
+    return [host for host in controllers if (host.number, host.disk.content.identity.directory_id) not in voters]
+
+
+def may_lose_store(hosts: Sequence[SimulatedHost]) -> bool:
+    """One voter of three may lose its disk, if all have theirs."""
+    configuration = quorum_of(hosts)
+    return configuration is not None and len(configuration.voters) > 2 and not missing_voters(hosts, configuration)
