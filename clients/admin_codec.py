@@ -43,6 +43,7 @@ def _broker(broker: cluster_pb2.Broker) -> types.BrokerDescription:
         state=_BROKER_STATES.get(broker.state, types.BrokerState.UNKNOWN),
         epoch=broker.epoch,
         directories=tuple(UUID(bytes=directory) for directory in broker.directories),
+        is_cordoned=broker.is_cordoned,
     )
 
 

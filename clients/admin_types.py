@@ -20,7 +20,7 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """`epoch` is new with each process of the broker."""
+    """`epoch` is new with each process of the broker. `is_cordoned`: nothing new is placed there."""
 
     id: int
     address: str
@@ -28,6 +28,7 @@ class BrokerDescription:
     state: BrokerState
     epoch: int
     directories: tuple[UUID, ...]
+    is_cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

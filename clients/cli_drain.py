@@ -5,7 +5,7 @@ from functools import partial
 
 import click
 
-from lograft.clients.admin_types import BrokerState, ClusterDescription
+from lograft.clients.admin_types import BrokerState, ClusterDescription, ConfigKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli_moves import Progress, begin, look, partitions_of, plan
 from lograft.clients.cli_nouns import Noun, check_names, parse_id, parse_nouns
@@ -27,11 +27,12 @@ from lograft.runtime.clock import LoopClock
 def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -> None:
     """Move everything off brokers, running or not: internal topics, too. Nothing else moves.
 
-    Refused if the other live brokers are too few for the replicas. What is put there meanwhile, by a new topic for
-    example, moves as well; so create nothing until the broker is stopped.
+    Refused if the other live brokers are too few for the replicas. Nothing new is placed there from now on:
+    `placement.enable` is set to false. Unset it if you change your mind.
 
     \b
     lograft drain broker 3
+    lograft config unset broker/3 placement.enable      it may be used again
     lograft drain broker 3 --no-wait      and `lograft reassign status` tells how far it is
     """
     noun, names = parse_nouns(words, [Noun.BROKER])
@@ -45,6 +46,9 @@ def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -
 async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_run: bool) -> None:
     async with open_admin(settings) as admin:
         progress = Progress(settings, LoopClock())
+        plan(await look(admin), partial(plan_drain, drained=drained))  # refused, if at all, before anything is changed
+        for broker_id in () if dry_run else drained:
+            await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": "false"})
         while True:
             # Again each time: somebody may have created a topic there, or cancelled a move.
             seen = await look(admin)

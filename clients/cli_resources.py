@@ -135,6 +135,7 @@ def broker_resource(broker: BrokerDescription, cluster: ClusterDescription) -> R
         spec={"address": broker.address, "rack": broker.rack},
         status={
             "state": broker.state.value,
+            "cordoned": broker.is_cordoned,
             "epoch": broker.epoch,
             "leaders": sum(partition.leader == broker.id for partition in partitions),
             "replicas": sum(broker.id in partition.replicas for partition in partitions),
@@ -147,7 +148,7 @@ def broker_resource(broker: BrokerDescription, cluster: ClusterDescription) -> R
 BROKER_COLUMNS = (
     Column("ID", _metadata("id"), is_number=True),
     Column("ADDRESS", _spec("address")),
-    Column("STATE", _status("state")),
+    Column("STATE", lambda each: each["status"]["state"] + (",cordoned" if each["status"]["cordoned"] else "")),
     Column("RACK", _spec("rack")),
     Column("LEADERS", _status("leaders"), is_number=True),
     Column("REPLICAS", _status("replicas"), is_number=True),

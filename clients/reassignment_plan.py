@@ -71,7 +71,7 @@ def plan_balance(
 def plan_drain(cluster: ClusterDescription, under_way: Iterable[Reassignment], drained: Collection[int]) -> list[Move]:
     """Have nothing on the brokers that are `drained`; what is not there stays as it is."""
     _check_known(cluster, drained)
-    takers = [broker.id for broker in cluster.brokers if is_live(broker) and broker.id not in drained]
+    takers = [broker for broker in _takers(cluster, None) if broker not in drained]
     drawing = _Drawing(cluster, under_way, None, takers)
     for name in drawing.names:
         drawing.refit(name, [broker for broker in drawing.layout.replicas[name] if broker in drained], None)
@@ -113,7 +113,7 @@ def _standing(partition: PartitionDescription, target: tuple[int, ...] | None) -
 
 def _takers(cluster: ClusterDescription, brokers: Collection[int] | None) -> list[int]:
     if brokers is None:
-        return [broker.id for broker in cluster.brokers if is_live(broker)]
+        return [broker.id for broker in cluster.brokers if is_live(broker) and not broker.is_cordoned]
     _check_known(cluster, brokers)
     for broker in cluster.brokers:
         if broker.id in brokers and not is_live(broker):

@@ -38,6 +38,8 @@ class Touched:
                     self.topics.setdefault(topic_id, {})
                 case ConfigChanged(resource=resource) if resource.kind is ResourceKind.TOPIC:
                     self.topics.setdefault(TopicId(UUID(resource.name)), {})
+                case ConfigChanged(resource=resource) if resource.kind is ResourceKind.BROKER:
+                    self.brokers[BrokerId(int(resource.name))] = None
                 case BrokerRegistered(broker=broker):
                     self.brokers[broker.broker_id] = None
                 case BrokerStateChanged(broker_id=broker_id) | BrokerUnregistered(broker_id=broker_id):

@@ -12,6 +12,7 @@ from lograft.metadata.cluster_changes import Touched
 from lograft.metadata.image import ClusterImage, Topic
 from lograft.metadata.partition import Partition
 from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.settings import is_cordoned
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
 from lograft.proto.errors import error_detail
@@ -42,7 +43,7 @@ def describe_cluster(
     """All brokers, and the topics of the choice, those asked for in vain included."""
     description = pb.ClusterDescription(cluster_id=cluster_id, controller_id=controller_id, metadata_index=index)
     for broker_id in sorted(image.brokers):
-        _fill_broker(description.brokers.add(), image.brokers[broker_id])
+        _fill_broker(description.brokers.add(), image, image.brokers[broker_id])
     for name in choice.names or sorted(image.topic_ids):
         topic = image.topic(name)
         if topic is None:
@@ -61,7 +62,7 @@ def describe_change(image: ClusterImage, index: int, choice: TopicChoice, touche
         if broker is None:
             change.removed_brokers.append(broker_id)
         else:
-            _fill_broker(change.brokers.add(), broker)
+            _fill_broker(change.brokers.add(), image, broker)
     for topic_id, numbers in touched.topics.items():
         topic = image.topics.get(topic_id)
         if topic is None:
@@ -84,7 +85,8 @@ def is_news(change: pb.ClusterChange) -> bool:
     )
 
 
-def _fill_broker(target: pb.Broker, broker: Broker) -> None:
+def _fill_broker(target: pb.Broker, image: ClusterImage, broker: Broker) -> None:
+    target.is_cordoned = is_cordoned(image, broker.broker_id)
     target.id = broker.broker_id
     target.address = broker.address
     if broker.rack is not None:

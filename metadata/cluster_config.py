@@ -48,6 +48,10 @@ CLUSTER_CONFIG: Mapping[str, ConfigKey] = {**TOPIC_CONFIG, **_OWN_KEYS}
 
 BROKER_CONFIG: Mapping[str, ConfigKey] = by_name(
     ConfigKey(
+        "placement.enable", Flag(), "true",
+        "May replicas of new partitions be placed on the broker? `lograft drain` has it that they may not.",
+    ),
+    ConfigKey(
         "log.level", OneOf(("debug", "info", "warning", "error")), "info",
         "How grave an event must be to appear in the broker's log of events.",
     ),

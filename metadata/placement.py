@@ -8,6 +8,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.leader_spread import choose_leaders
 from lograft.metadata.partition import BrokerId, Partition, Replica
+from lograft.metadata.settings import is_cordoned
 from lograft.metadata.spread import Spread
 from lograft.proto import errors_pb2
 from lograft.runtime.rng import Rng
@@ -52,8 +53,12 @@ def place(
 
 def usable_brokers(image: ClusterImage) -> list[Broker]:
     """Those that may be given new replicas, in the order of their ids."""
-    usable = [broker for broker in image.brokers.values() if broker.state is BrokerState.ACTIVE and broker.directories]
+    usable = [broker for broker in _live_brokers(image) if not is_cordoned(image, broker.broker_id)]
     return sorted(usable, key=lambda broker: broker.broker_id)
+
+
+def _live_brokers(image: ClusterImage) -> list[Broker]:
+    return [broker for broker in image.brokers.values() if broker.state is BrokerState.ACTIVE and broker.directories]
 
 
 def check_replica_limit(image: ClusterImage, added: Iterable[BrokerId]) -> None:
@@ -92,12 +97,14 @@ class DirectoryChoice:
 
 
 def _brokers_for(image: ClusterImage, replication_factor: int) -> list[Broker]:
-    active = usable_brokers(image)
+    active, live = usable_brokers(image), len(_live_brokers(image))
     if replication_factor > len(active):
+        cordoned = f" that take replicas (`placement.enable` is off on {live - len(active)})"
         raise ControllerError(
             errors_pb2.NOT_ENOUGH_BROKERS,
             f"{replication_factor} replicas need as many live brokers, and there are {len(active)} of "
-            f"{len(image.brokers)} registered: start more brokers, or ask for fewer replicas",
+            f"{len(image.brokers)} registered{cordoned if live > len(active) else ''}: start more brokers, or ask for "
+            "fewer replicas",
         )
     with_room = [broker for broker in active if image.replica_count(broker.broker_id) < MAX_REPLICAS_PER_BROKER]
     if replication_factor > len(with_room):

@@ -2,7 +2,7 @@
 
 from lograft.metadata.cluster_config import cluster_default_of
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import Partition, TopicId
+from lograft.metadata.partition import BrokerId, Partition, TopicId
 from lograft.metadata.partition_change import Conditions
 from lograft.metadata.records import ConfigResource, ResourceKind
 from lograft.metadata.topic_config import MIN_ISR, default_of
@@ -22,6 +22,11 @@ def cluster_setting(image: ClusterImage, key: str) -> str:
     """Of a key that only the cluster has."""
     value = image.config_of(CLUSTER).get(key)
     return value if value is not None else cluster_default_of(key)
+
+
+def is_cordoned(image: ClusterImage, broker_id: BrokerId) -> bool:
+    """Is nothing new to be placed on the broker?"""
+    return image.config_of(ConfigResource(ResourceKind.BROKER, str(broker_id))).get("placement.enable") == "false"
 
 
 def effective_min_isr(image: ClusterImage, topic_id: TopicId, partition: Partition) -> int:

@@ -35,7 +35,7 @@ class ClusterDescription(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., controller_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("id", "address", "rack", "state", "epoch", "directories")
+    __slots__ = ("id", "address", "rack", "state", "epoch", "directories", "is_cordoned")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[Broker.State]
@@ -52,13 +52,15 @@ class Broker(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+    IS_CORDONED_FIELD_NUMBER: _ClassVar[int]
     id: int
     address: str
     rack: str
     state: Broker.State
     epoch: int
     directories: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., state: _Optional[_Union[Broker.State, str]] = ..., epoch: _Optional[int] = ..., directories: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    is_cordoned: bool
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., state: _Optional[_Union[Broker.State, str]] = ..., epoch: _Optional[int] = ..., directories: _Optional[_Iterable[bytes]] = ..., is_cordoned: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
     __slots__ = ("id", "name", "is_internal", "partitions", "configs", "error")

@@ -91,6 +91,12 @@ def a_broker_is_drained(operator: Operator) -> None:
     assert operator.does("drain", "broker", "2", "--dry-run").count("would be reassigned: ") == 2
     assert operator.does("drain", "broker", "2").endswith("broker/2 drained\n")
     assert {broker for each in operator.replicas("life") for broker in each} == {1, 3, 4}
+    states = {each["metadata"]["id"]: each["status"]["cordoned"] for each in operator.sees("get", "brokers")["items"]}
+    assert states == {1: False, 2: True, 3: False, 4: False}
+    operator.does("create", "topic", "elsewhere", "--partitions", "9", "--replicas", "1")
+    assert {broker for each in operator.replicas("elsewhere") for broker in each} == {1, 3, 4}
+    operator.does("delete", "topic", "elsewhere", "--yes")
+    assert operator.does("config", "unset", "broker/2", "placement.enable") == "broker/2 configured\n"
     message = operator.is_refused("drain", "broker", "3", "2")
     assert "'life' is to have 3 replicas" in message
     assert "lograft scale topic life --replicas 2" in message

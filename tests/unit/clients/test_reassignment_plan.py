@@ -38,6 +38,15 @@ def test_who_is_away_for_a_while_keeps_what_it_has() -> None:
     assert plan_balance(described({"t": RING}, fenced=[3])) == []
 
 
+def test_who_is_cordoned_keeps_what_it_has_and_gets_nothing() -> None:
+    cluster = described({"t": [*RING, [1, 3, 2]]}, [1, 2, 3, 4])
+    brokers = tuple(replace(broker, is_cordoned=broker.id == 4) for broker in cluster.brokers)
+    cluster = replace(cluster, brokers=brokers)
+    assert all(not move.adding for move in plan_balance(cluster))
+    with pytest.raises(CannotPlan, match="there are only 2 live brokers"):
+        plan_drain(cluster, (), [3])
+
+
 def test_leaders_alone_are_evened_out_without_moving_a_replica() -> None:
     moves = plan_balance(described({"t": [[1, 2, 3]] * 3}))
     assert [set(move.after) for move in moves] == [{1, 2, 3}] * 2

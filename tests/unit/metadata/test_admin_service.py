@@ -327,7 +327,8 @@ async def test_configurations_are_altered_and_described() -> None:
     assert topic.values[0].default_value == "604800000"
     assert all(value.description and value.kind for value in topic.values)
     assert [(value.key, value.value, value.source) for value in node.values] == [
-        ("log.level", "debug", pb.ConfigValue.BROKER)
+        ("log.level", "debug", pb.ConfigValue.BROKER),
+        ("placement.enable", "true", pb.ConfigValue.DEFAULT),
     ]
     values = {value.key: value for value in other.values}
     assert list(values) == sorted(values)

@@ -78,7 +78,8 @@ def test_a_broker_has_its_own_keys_alone() -> None:
     image = image_of(cluster={"retention.ms": "7"})
     image = apply(image, alter_configs(image, BROKER_1, {"log.level": "debug"}))
     assert [(each.key, each.value, each.source) for each in describe(image, BROKER_1)] == [
-        ("log.level", "debug", ConfigSource.BROKER)
+        ("log.level", "debug", ConfigSource.BROKER),
+        ("placement.enable", "true", ConfigSource.DEFAULT),
     ]
     assert value(image, ConfigResource(ResourceKind.BROKER, "2"), "log.level").value == "info"
 

@@ -26,7 +26,14 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, Partition, Replica
 from lograft.metadata.placement import DirectoryChoice, check_replica_limit, place, usable_brokers
-from lograft.metadata.records import PartitionChanged, TopicCreated, TopicDeleted
+from lograft.metadata.records import (
+    ConfigChanged,
+    ConfigResource,
+    PartitionChanged,
+    ResourceKind,
+    TopicCreated,
+    TopicDeleted,
+)
 from lograft.metadata.spread import Spread
 from lograft.proto import errors_pb2
 from lograft.runtime.rng import Rng
@@ -307,3 +314,29 @@ def test_the_image_counts_the_replicas_in_each_directory() -> None:
 
 def moved_to(*replicas: Replica, epoch: int = 1) -> Partition:
     return partition(*replicas, partition_epoch=epoch)
+
+
+# -- cordoned
+
+
+def cordoned(image: ClusterImage, *numbers: int) -> ClusterImage:
+    return with_records(
+        image,
+        *(
+            ConfigChanged(ConfigResource(ResourceKind.BROKER, str(number)), "placement.enable", "false")
+            for number in numbers
+        ),
+    )
+
+
+def test_a_broker_that_is_cordoned_gets_nothing_new() -> None:
+    image = cordoned(image_with(*brokers(4)), 2)
+    assert [each.broker_id for each in usable_brokers(image)] == list(ids(1, 3, 4))
+    placed = place(image, Rng(1), 12, 3)
+    assert {each.broker_id for replicas in placed for each in replicas} == set(ids(1, 3, 4))
+
+
+def test_that_brokers_are_cordoned_is_told_to_who_asks_for_too_many_replicas() -> None:
+    image = cordoned(image_with(*brokers(3)), 2, 3)
+    with pytest.raises(ControllerError, match=r"there are 1 of 3 registered that take replicas .* is off on 2"):
+        place(image, Rng(1), 1, 2)
