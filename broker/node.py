@@ -8,14 +8,17 @@ registers, recovers its logs, says that it is ready. An orderly stop goes the ot
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
 from lograft.broker.controller_part import ControllerPart, StoreOpener, open_controller
+from lograft.broker.log_level import LogLevel
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.settings_check import SettingsCheck
 from lograft.broker.upkeep import UpkeepTimes
+from lograft.metadata.partition import BrokerId
 from lograft.raft.store_errors import StoreRefused
 from lograft.runtime.http_server import HttpServer, Page
 from lograft.runtime.logging import get_logger
@@ -34,10 +37,12 @@ class NodeRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost."""
+    """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost.
+    `set_log_level`: of the whole process; None if the node has none of its own."""
 
     boot_id: str
     open_store: StoreOpener
+    set_log_level: Callable[[str], None] | None = None
 
 
 class Node:
@@ -110,7 +115,7 @@ class Node:
                 self._runtime, config, self._directories, self._machine.boot_id, self._upkeep
             )
             await self.broker.listen(self._on_panic)
-        self._check_settings()
+        self._heed_settings()
         if config.http is not None:
             self._http = HttpServer({"/healthz": lambda: Page(200, "alive\n"), "/readyz": self._readiness_page})
             await self._http.listen(config.http)
@@ -130,10 +135,13 @@ class Node:
         if failed is not None and not self._directories:
             raise failed
 
-    def _check_settings(self) -> None:
+    def _heed_settings(self) -> None:
         if self.broker is not None:
             follower = self.broker.membership.follower
             follower.listen(SettingsCheck(self._config.cluster_settings, lambda: follower.image))
+            if self._machine.set_log_level is not None:
+                own_id, level = BrokerId(self._config.node_id), self._config.log_level
+                follower.listen(LogLevel(own_id, level, lambda: follower.image, self._machine.set_log_level))
         elif self.controller is not None:
             machine = self.controller.node.machine
             machine.listen(SettingsCheck(self._config.cluster_settings, lambda: machine.image))

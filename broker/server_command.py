@@ -102,7 +102,7 @@ def _run(config: NodeConfig) -> int:
 async def _serve(config: NodeConfig) -> int:
     from lograft.broker.node import Machine, Node, NodeRefused
     from lograft.raft.lmdb_store import open_lmdb_store
-    from lograft.runtime.logging import get_logger
+    from lograft.runtime.logging import get_logger, set_own_level
     from lograft.runtime.machine import boot_id
     from lograft.runtime.production import close_production_runtime, production_runtime
 
@@ -121,7 +121,7 @@ async def _serve(config: NodeConfig) -> int:
 
     asyncio.get_running_loop().set_exception_handler(loop_failed)
     runtime = production_runtime(panic)
-    node = Node(runtime, config, Machine(boot_id(), open_lmdb_store), panic)
+    node = Node(runtime, config, Machine(boot_id(), open_lmdb_store, set_own_level), panic)
     _stop_on_signals(node.stop)
     try:
         await node.run()

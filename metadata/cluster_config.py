@@ -53,7 +53,7 @@ BROKER_CONFIG: Mapping[str, ConfigKey] = by_name(
     ),
     ConfigKey(
         "log.level", OneOf(("debug", "info", "warning", "error")), "info",
-        "How grave an event must be to appear in the broker's log of events.",
+        "How grave an event must be to appear in the log of events of the broker's node; by default as its file says.",
     ),
 )  # fmt: skip
 

@@ -102,6 +102,11 @@ def set_level(logger_name: str, level: str | None) -> None:
     logging.getLogger(logger_name).setLevel(logging.NOTSET if level is None else _level_number(level))
 
 
+def set_own_level(level: str) -> None:
+    """Of all that is ours, as `configure_logging` does."""
+    set_level(_ROOT, level)
+
+
 def configure_logging(level: str = "info", stream: TextIO | None = None, json: bool | None = None) -> None:
     """Send our events from `level` up, and the warnings of libraries, to `stream` (stderr).
 
@@ -112,7 +117,7 @@ def configure_logging(level: str = "info", stream: TextIO | None = None, json: b
     is_terminal = stream.isatty()
     handler = _Handler(stream)
     handler.setFormatter(_formatter(json=not is_terminal if json is None else json, colours=is_terminal))
-    set_level(_ROOT, level)
+    set_own_level(level)
     root = logging.getLogger()
     for former in [former for former in root.handlers if isinstance(former, _Handler)]:
         root.removeHandler(former)

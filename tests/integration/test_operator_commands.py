@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.live_cluster import LiveCluster, live_cluster
-from support.server_processes import lograft, start_all
+from support.server_processes import lograft, start_all, until
 from support.steady_load import SteadyLoad
 
 ENOUGH = 500
@@ -126,11 +126,19 @@ def leaders_are_elected(operator: Operator, directory: Path) -> None:
     ]
     plan = directory / "leaders.json"
     plan.write_text(json.dumps({"apiVersion": "lograft/v1", "kind": "List", "items": wishes}))
+    assert operator.does("config", "set", "cluster", "leader.rebalance.enable=false") == "cluster configured\n"
     operator.does("reassign", "run", "-f", str(plan), "--wait")
+    wanted = [each["status"]["replicas"][-1] for each in partitions]
+    others = sum(
+        leader != preferred for leader, preferred in zip(operator.cluster.leaders("life"), wanted, strict=True)
+    )
+    assert others > 0
+    assert operator.does("elect", "leaders", "--preferred", "life", "--dry-run").count("would be led by") == others
     operator.does("elect", "leaders", "--preferred", "life")
-    assert operator.cluster.leaders("life") == [wish["spec"]["to"][0] for wish in wishes]  # type: ignore[index]
+    assert operator.cluster.leaders("life") == wanted
     assert operator.does("elect", "leaders", "--preferred", "life-0").startswith("partition/life-0 unchanged: led by")
     assert "say --yes" in operator.is_refused("elect", "leaders", "--unclean", "life")
+    operator.does("config", "unset", "cluster", "leader.rebalance.enable")
 
 
 def voters_come_and_go(operator: Operator) -> None:
@@ -154,6 +162,9 @@ def settings_change(operator: Operator) -> None:
     assert operator.does("config", "unset", "topic/life", "min.insync.replicas") == "topic/life configured\n"
     assert "retention.mss" in operator.is_refused("config", "set", "topic/life", "retention.mss=1")
     assert "segment.bytes" in operator.does("describe", "config", "topic/life")
+    assert operator.does("config", "set", "broker/1", "log.level=debug") == "broker/1 configured\n"
+    until(lambda: "log_level_changed" in operator.cluster.node(1).events, "it logs more")
+    operator.does("config", "unset", "broker/1", "log.level")
 
 
 def a_broker_is_taken_out_for_good(operator: Operator) -> None:
@@ -192,6 +203,7 @@ def test_a_reassignment_is_looked_at_and_cancelled_half_way(operator: Operator, 
         assert "only 2 live brokers" in operator.is_refused("scale", "topic", "half", "--replicas", "4")
         assert operator.does("reassign", "cancel", "half-0", "--dry-run").endswith("would be cancelled\n")
         assert operator.does("reassign", "cancel", "--all") == "partition/half-0 reassignment cancelled\n"
+        assert operator.does("reassign", "status", "--watch") == ""
         assert "nothing of half" in operator.is_refused("reassign", "cancel", "half")
         assert operator.replicas("half") == [(1, 3)]
         start_all([away])

@@ -1,0 +1,37 @@
+"""How much a node logs: what `log.level` of its broker says, from the moment that it does; else what its file says."""
+
+from collections.abc import Callable
+
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.machine import MachineListener
+from lograft.metadata.partition import BrokerId
+from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.runtime.logging import get_logger
+
+log = get_logger(__name__)
+
+KEY = "log.level"
+
+
+class LogLevel(MachineListener):
+    """`in_file`: the level that the process began with."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        in_file: str,
+        image: Callable[[], ClusterImage],
+        set_level: Callable[[str], None],
+    ) -> None:
+        self._resource = ConfigResource(ResourceKind.BROKER, str(broker_id))
+        self._in_file = self._in_force = in_file
+        self._image = image
+        self._set_level = set_level
+
+    def advanced(self, index: int) -> None:
+        wanted = self._image().config_of(self._resource).get(KEY, self._in_file)
+        if wanted == self._in_force:
+            return
+        self._in_force = wanted
+        self._set_level(wanted)
+        log.info("log_level_changed", level=wanted)

@@ -1,0 +1,29 @@
+"""How much a node logs can be changed while it runs."""
+
+from support.metadata_images import image_with, with_records
+
+from lograft.broker.log_level import LogLevel
+from lograft.metadata.partition import BrokerId
+from lograft.metadata.records import ConfigChanged, ConfigResource, ResourceKind
+
+
+def change(broker: str, value: str | None) -> ConfigChanged:
+    return ConfigChanged(ConfigResource(ResourceKind.BROKER, broker), "log.level", value)
+
+
+def test_what_is_set_for_the_broker_is_in_force_at_once_and_the_file_again_when_it_is_unset() -> None:
+    images, levels = [image_with()], list[str]()
+    level = LogLevel(BrokerId(1), "warning", lambda: images[-1], levels.append)
+    steps = [
+        (change("2", "error"), []),
+        (change("1", "debug"), ["debug"]),
+        (change("1", "debug"), []),
+        (change("1", "warning"), ["warning"]),
+        (change("1", "info"), ["info"]),
+        (change("1", None), ["warning"]),
+    ]
+    for index, (record, expected) in enumerate(steps, start=1):
+        images.append(with_records(images[-1], record))
+        levels.clear()
+        level.advanced(index)
+        assert levels == expected
