@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 from uuid import UUID
 
 from google.protobuf.message import DecodeError
@@ -13,6 +14,7 @@ from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_ports import Followed, ResetTo
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import replication_pb2 as pb
+from lograft.proto.wire import WireError, cut_out
 from lograft.storage.epochs import EpochEntry
 from lograft.storage.frames import Frame
 from lograft.storage.producer_state import ProducerState
@@ -21,6 +23,11 @@ REPLICATE = "/lograft.internal.v1.Replication/Replicate"
 
 _UUID_BYTES = 16
 _NO_EPOCH = -1
+
+# From here on, taking a message apart by hand costs less than the copies that the generated code makes.
+_SPLIT_BYTES = 96 * 1024
+_FRAMES = pb.ReplicateResponse.FRAMES_FIELD_NUMBER
+_BATCHES = pb.ReplicaFrame.BATCHES_FIELD_NUMBER
 
 
 class ReplicationCodecError(ValueError):
@@ -100,11 +107,31 @@ def read_acknowledgement(message: pb.ReplicaAcknowledgement) -> Acknowledge:
 # -- what a leader says (frames are written by `replication_outbox`)
 
 
-def read_response(data: bytes) -> pb.ReplicateResponse:
+class ReceivedFrame(NamedTuple):
+    """`fields`: all of the message but the batches."""
+
+    fields: pb.ReplicaFrame
+    batches: bytes | memoryview
+
+
+def read_response(data: bytes, split_bytes: int = _SPLIT_BYTES) -> tuple[pb.ReplicateResponse, list[ReceivedFrame]]:
+    """All but the frames, and these. Of a large message, a frame that is most of it is left where it is."""
     try:
-        return pb.ReplicateResponse.FromString(data)
-    except DecodeError as error:
+        if len(data) < split_bytes:
+            response = pb.ReplicateResponse.FromString(data)
+            return response, [ReceivedFrame(frame, frame.batches) for frame in response.frames]
+        head, contents = cut_out(memoryview(data), _FRAMES)
+        return pb.ReplicateResponse.FromString(head), [_split_frame(content, len(data)) for content in contents]
+    except (DecodeError, WireError) as error:
         raise ReplicationCodecError(f"not a ReplicateResponse: {error}") from None
+
+
+def _split_frame(content: memoryview, message_bytes: int) -> ReceivedFrame:
+    fields, found = cut_out(content, _BATCHES)
+    batches = found[-1] if found else memoryview(b"")  # of a field that is there more than once, the last counts
+    # Whoever keeps a part keeps all of the message: not for a small one.
+    kept = batches if 2 * len(batches) >= message_bytes else bytes(batches)
+    return ReceivedFrame(pb.ReplicaFrame.FromString(fields), kept)
 
 
 def reset_message(handle: int, order: ResetTo) -> pb.ReplicaReset:
@@ -134,8 +161,9 @@ def read_truncate(message: pb.ReplicaTruncate) -> TruncateTo:
     return TruncateTo(message.epoch, message.end_offset)
 
 
-def read_frame(message: pb.ReplicaFrame) -> Frame:
-    return Frame(message.start, message.end, message.batches, _read_epochs(message.epochs))
+def read_frame(received: ReceivedFrame) -> Frame:
+    fields = received.fields
+    return Frame(fields.start, fields.end, received.batches, _read_epochs(fields.epochs))
 
 
 def epoch_messages(epochs: Sequence[EpochEntry]) -> list[pb.ReplicaEpoch]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_codec import (
+    ReceivedFrame,
     acknowledgement_message,
     read_frame,
     read_reset,
@@ -217,7 +218,7 @@ class FollowingStream:
 
     def hear(self, data: bytes) -> None:
         """A message of the leader's. `ReplicationCodecError` if it is none."""
-        response = read_response(data)
+        response, frames = read_response(data)
         for matched in response.matched:
             self._matched(matched)
         for truncate in response.truncate:
@@ -226,7 +227,7 @@ class FollowingStream:
             self._parted(reset.handle, read_reset(reset))
         for refused in response.refused:
             self._refused(refused)
-        for frame in response.frames:
+        for frame in frames:
             self._take(frame)
         for news in response.watermarks:
             subscription = self._by_handle.get(news.handle)
@@ -264,8 +265,9 @@ class FollowingStream:
             kind = ErrorCode.Name(code) if code in ErrorCode.values() else f"code {code}"
             self._begin_again(subscription, kind, message.error.message)
 
-    def _take(self, message: pb.ReplicaFrame) -> None:
-        frame, subscription = read_frame(message), self._by_handle.get(message.handle)
+    def _take(self, received: ReceivedFrame) -> None:
+        message = received.fields
+        frame, subscription = read_frame(received), self._by_handle.get(message.handle)
         if subscription is None:
             # Nobody wants it any more, but it came out of the window.
             self._owed_bytes += len(frame.batches)

@@ -16,7 +16,7 @@ class Frame:
 
     start: int
     end: int
-    batches: bytes
+    batches: bytes | memoryview
     epochs: Sequence[EpochEntry] = ()
 
 

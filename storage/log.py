@@ -190,7 +190,7 @@ class PartitionLog:
         self._last_append_ms = admitted.header.max_timestamp
         return admitted
 
-    def _append(self, batches: bytes, headers: Sequence[BatchHeader], end: int) -> None:
+    def _append(self, batches: bytes | memoryview, headers: Sequence[BatchHeader], end: int) -> None:
         now_ms = self.disk.clock.wall_ms()
         if self._roll_is_due(len(batches), end, now_ms):
             self.roll()

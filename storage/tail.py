@@ -9,7 +9,7 @@ class Chunk(NamedTuple):
 
     start: int
     end: int
-    batches: bytes
+    batches: bytes | memoryview
 
 
 class Tail:

@@ -80,9 +80,11 @@ def test_a_frame_arrives_as_it_was_sent(
         handle, OutgoingFrame(start, end, [memoryview(buffer) for buffer in buffers], begun), watermark, log_start
     )
     (message,) = outbox.take()
-    (frame,) = read_response(message).frames
-    assert (frame.handle, frame.high_watermark, frame.log_start) == (handle, watermark, log_start)
-    assert read_frame(frame) == Frame(start, end, b"".join(buffers), begun)
+    for split_bytes in (0, 1 << 20):
+        _, (frame,) = read_response(message, split_bytes)
+        fields = frame.fields
+        assert (fields.handle, fields.high_watermark, fields.log_start) == (handle, watermark, log_start)
+        assert read_frame(frame) == Frame(start, end, b"".join(buffers), begun)
 
 
 @given(handles, offsets, st.none() | epochs, st.integers(0, 2), epochs)
@@ -98,7 +100,8 @@ def test_answers_arrive_as_they_were_sent(
     outbox.refused(handle, errors_pb2.ErrorDetail(code=errors_pb2.NOT_LEADER, message="why"))
     outbox.watermark(handle, offset, 4)
     (message,) = outbox.take()
-    read = read_response(message)
+    (read, _), (split, _) = read_response(message), read_response(message, 0)
+    assert read == split
     matched = read.matched[0]
     assert (matched.handle, matched.high_watermark, matched.log_start) == (handle, offset, 3)
     assert (matched.tombstones_removed_below, matched.cleaned_below) == (2, 7)
@@ -115,8 +118,10 @@ def test_a_message_is_not_larger_than_one_may_be() -> None:
         outbox.frame(handle, OutgoingFrame(0, 1, [bytes(size)]), 0, 0)
     assert outbox.frame_count == 5
     assert outbox.size_bytes > 65 * MIB
-    messages = [read_response(message) for message in outbox.take()]
-    assert [[frame.handle for frame in message.frames] for message in messages] == [[0, 1], [2], [3, 4]]
+    messages = [read_response(message)[1] for message in outbox.take()]
+    assert [[frame.fields.handle for frame in frames] for frames in messages] == [[0, 1], [2], [3, 4]]
+    kinds = [[type(frame.batches) for frame in frames] for frames in messages]
+    assert kinds[1:] == [[memoryview], [memoryview, bytes]], "a small part does not keep the whole"
     assert (outbox.size_bytes, outbox.frame_count, list(outbox.take())) == (0, 0, [])
 
 
@@ -145,7 +150,7 @@ def test_a_log_is_not_cut_below_its_beginning() -> None:
 
 @given(st.binary(max_size=60))
 def test_garbage_is_an_error_or_a_message(data: bytes) -> None:
-    for read in (read_request, read_response):
+    for read in (read_request, read_response, lambda message: read_response(message, 0)):
         try:
             read(data)
         except ReplicationCodecError:
