@@ -82,11 +82,21 @@ class ReplicaLayout:
                 self.move(name, *better)
 
     def even_out(self, topics: Sequence[str]) -> None:
+        """What evens out all of them may make room, on some rack, for what evens out one: so again, until there is
+        nothing more to be done. No topic gets less even by it, so there is an end."""
+        while self._even_out_once(topics):
+            pass
+
+    def _even_out_once(self, topics: Sequence[str]) -> bool:
+        """Whether all of them together were uneven."""
         for topic in topics:
             while (move := self._evening_of_topic(topic)) is not None:
                 self.move(*move)
+        was_uneven = False
         while (move := self._evening_of_all(topics)) is not None:
+            was_uneven = True
             self.move(*move)
+        return was_uneven
 
     def _less_crowded(self, name: TopicPartition) -> tuple[int, int] | None:
         movable = [broker for broker in self.replicas[name] if broker in self.brokers]

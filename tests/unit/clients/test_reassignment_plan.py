@@ -23,6 +23,18 @@ def test_what_is_balanced_already_stays() -> None:
     assert plan_balance(described({"t": RING})) == []
 
 
+def test_what_a_plan_makes_of_racks_needs_no_other_plan() -> None:
+    """What evened out both topics made room in a rack for evening out one of them."""
+    racks = {1: "b", 2: "c", 3: "a", 4: "b", 5: "b", 6: "a"}
+    before = {"t0": [[3, 2], [5, 6], [4, 5]], "t1": [[4, 2, 3]]}
+    moves = {move.partition: move.after for move in plan_balance(described(before, racks, racks=racks))}
+    after = {
+        topic: [moves.get(TopicPartition(topic, number), replicas) for number, replicas in enumerate(partitions)]
+        for topic, partitions in before.items()
+    }
+    assert plan_balance(described(after, racks, racks=racks)) == []
+
+
 def test_only_the_topics_that_are_named_move() -> None:
     cluster = described({"a": RING, "b": RING}, [1, 2, 3, 4])
     assert {move.partition.topic for move in plan_balance(cluster, topics=["b"])} == {"b"}
