@@ -8,7 +8,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.cluster_chaos import COMPACTED, DAMAGED_DISKS, FAILING_DISKS, SHORT_MEMORY, TRUSTED_MEMORY, UNCLEAN
+from support.cluster_chaos import (
+    CHANGING_QUORUM,
+    COMPACTED,
+    DAMAGED_DISKS,
+    FAILING_DISKS,
+    LOST_STORES,
+    MOVING,
+    SHORT_MEMORY,
+    TRUSTED_MEMORY,
+    UNCLEAN,
+)
 
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import simulate_cluster
@@ -62,7 +72,13 @@ def met_in(run: ClusterRun) -> Counter[str]:
     (DAMAGED_DISKS, ("rot", "found_corrupt", "acknowledged")),
     (FAILING_DISKS, ("fill_disk", "fail_writes", "fail_sync", "wipe", "directory_failed", "acknowledged")),
     (TRUSTED_MEMORY, ("power", "crashed", "acknowledged")),
-    (SHORT_MEMORY, ("logs trimmed", "elections", "acknowledged")),
+    (SHORT_MEMORY, ("logs trimmed", "below_start", "elections", "acknowledged")),
+    (MOVING, (
+        "reassignments through", "reassignments cancelled", "more replicas", "fewer replicas", "drain", "spread",
+        "take_away", "put_back", "fill_directory", "directory_failed", "add_partition", "acknowledged",
+    )),
+    (CHANGING_QUORUM, ("add_voter", "remove_voter", "transfer", "elections", "acknowledged")),
+    (LOST_STORES, ("wipe_store", "replace_voter", "transfer", "elections", "acknowledged")),
     (COMPACTED, ("compactions", "configure", "recreate", "elections", "crashed", "deletions", "acknowledged")),
 ])  # fmt: skip
 def test_the_simulator_meets_what_it_is_for(weather: ClusterWeather | None, expected: tuple[str, ...]) -> None:

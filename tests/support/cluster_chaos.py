@@ -3,7 +3,14 @@
 from dataclasses import replace
 
 from lograft.broker.replica_ports import Acks
-from lograft.chaos.cluster_weather import POLICIES, SEGMENTS, ClusterWeather
+from lograft.chaos.cluster_weather import (
+    POLICIES,
+    SEGMENTS,
+    STORE_LOSSES,
+    STORE_WISHES,
+    VOTER_WISHES,
+    ClusterWeather,
+)
 
 # Leaders come and go, and each leaves something behind that not all have. No operator interferes.
 RESTLESS_LEADERS = ClusterWeather(
@@ -125,3 +132,33 @@ COMPACTED = ClusterWeather(
     record_keys=6,
     deletion_probability=0.2,
 )  # fmt: skip
+
+# Partitions move, to more brokers and to fewer, to one that is new, and away from others; directories come and go.
+MOVING = ClusterWeather(
+    brokers=4,
+    late_brokers=1,
+    racks=2,
+    directories=2,
+    duration_ms=15_000,
+    fault_every_ms=1_500,
+    faults=("take_away", "take_away", "fill_directory", "kill_leader", "cut", "start", "heal"),
+    topics=2,
+    operators=2,
+    think_ms=(100.0, 1_200.0),
+    wishes=("reassign", "reassign", "reassign", "cancel", "cancel", "drain", "spread", "add_partition", "create"),
+)
+
+# Voters are added and removed, and leaders of the quorum change.
+CHANGING_QUORUM = ClusterWeather(
+    duration_ms=15_000,
+    fault_every_ms=2_000,
+    faults=("kill", "pause", "cut", "start", "start", "heal", "heal"),
+    topics=1,
+    think_ms=(100.0, 1_000.0),
+    wishes=(*VOTER_WISHES, "reassign"),
+)
+
+# Controllers lose what they know, and are replaced by themselves.
+LOST_STORES = replace(
+    CHANGING_QUORUM, faults=(*STORE_LOSSES, "kill", "start", "heal"), wishes=(*STORE_WISHES, "set_min_isr")
+)
