@@ -15,27 +15,33 @@ from lograft.chaos.linearizability import Outcome
 
 
 class Cleaned:
-    """What may be missing from a partition's log, because of what came later."""
+    """What may be missing from a partition's log, because of what came later: what is there, what was read, or what was
+    acknowledged. What supersedes something may itself be gone by now: superseded, or deleted by retention."""
 
     def __init__(self, key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> None:
-        self._latest: dict[bytes, int] = {record_key_of(one.value): one.offset for one in log.records}
-        self._deleted: dict[bytes, float] = {}
+        self._latest: dict[bytes, float] = {}  # offset of each key
+        for stored in log.records:
+            self._note(stored.value, stored.offset)
+        for read in history.reads:
+            if read.key == key and history.is_last(key, read.leader_epoch):
+                self._note(read.value, read.offset)
+        may_be_deleted = key[0] in history.limited_topics
         for send in history.sends.values():
-            if send.key != key or not is_deletion(send.value) or send.outcome is Outcome.FAIL:
+            if send.key != key:
                 continue
-            # Of what was not answered nobody knows where it is.
-            is_known = send.is_acknowledged and send.offset is not None
-            if not is_known or history.is_last(key, send.leader_epoch):
-                place = inf if send.offset is None or not is_known else send.offset
-                record_key = record_key_of(send.value)
-                self._deleted[record_key] = max(place, self._deleted.get(record_key, -1))
+            if send.is_acknowledged and send.acks is Acks.ALL and send.offset is not None:
+                if history.is_last(key, send.leader_epoch):
+                    self._note(send.value, send.offset)
+            elif send.outcome is not Outcome.FAIL and (is_deletion(send.value) or may_be_deleted):
+                self._note(send.value, inf)  # nobody knows where it was, and it need not be there any more
+
+    def _note(self, mark: bytes, offset: float) -> None:
+        record_key = record_key_of(mark)
+        self._latest[record_key] = max(offset, self._latest.get(record_key, -1))
 
     def may_lack(self, mark: bytes, offset: int) -> bool:
         """A record that was there, at `offset`."""
-        record_key = record_key_of(mark)
-        return (
-            is_deletion(mark) or self._latest.get(record_key, -1) > offset or self._deleted.get(record_key, -1) > offset
-        )
+        return is_deletion(mark) or self._latest.get(record_key_of(mark), -1) > offset
 
 
 def check_compacted_replicas_agree(key: PartitionKey, replicas: Mapping[int, ReplicaLog]) -> None:

@@ -33,7 +33,7 @@ Story = Callable[[SimulatedCluster], Awaitable[None]]
 # Many keys, of which each is written a few times: what goes wrong with one is not mended by the next record of it.
 TABLE = replace(
     STAGE,
-    upkeep=replace(QUICK_UPKEEP, cleaning_ms=300),
+    upkeep=replace(QUICK_UPKEEP, compaction_ms=300),
     consumers=0,
     askers=0,
     policies=("compact",),
