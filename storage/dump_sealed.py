@@ -64,6 +64,9 @@ class Document:
     note: str = ""
 
 
+_LEAST = {"cleanedInEpoch": -1}  # below that, numbers of a checkpoint make no sense; 0 for the others
+
+
 def read_sealed(file: Readable) -> Document | None:
     """The sealed file, if its seal is whole and right; None if it is another kind of file, or damaged."""
     parts = _split(file)
@@ -202,7 +205,7 @@ def _order_problems(
 def _decode_checkpoint(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
     checkpoint = Checkpoint.decode(seal(kind, body))
     pairs = tuple((_camel(field.name), getattr(checkpoint, field.name)) for field in fields(checkpoint))
-    negative = [Problem(0, "Malformed", f"{name} is {value}") for name, value in pairs if value < 0]
+    negative = [Problem(0, "Malformed", f"{name} is {value}") for name, value in pairs if value < _LEAST.get(name, 0)]
     return Document(short_kind(kind), pairs, problems=(*problems, *negative))
 
 

@@ -519,7 +519,7 @@ async def test_a_disk_that_cannot_be_read_is_a_failed_disk() -> None:
     leader.log.tail.clear()
     original = leader.log.read
 
-    async def broken(*arguments: int | None) -> None:
+    async def broken(*arguments: int | None, from_disk: bool) -> None:
         raise OSError(errno.EIO, "unreadable")
 
     leader.log.read = broken  # type: ignore[method-assign, assignment]
@@ -535,7 +535,7 @@ async def test_too_many_open_files_are_no_failed_disk() -> None:
     metadata = Metadata()
     _, _, leader = await led(metadata)
 
-    async def broken(*arguments: int | None) -> None:
+    async def broken(*arguments: int | None, from_disk: bool) -> None:
         raise OSError(errno.EMFILE, "too many")
 
     leader.log.read = broken  # type: ignore[method-assign, assignment]

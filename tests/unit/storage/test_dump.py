@@ -289,12 +289,14 @@ def test_an_empty_file_may_be_a_new_segment_but_no_sealed_file() -> None:
 
 
 def test_a_checkpoint_shows_each_of_its_offsets() -> None:
-    dump = document(Checkpoint(1, 40, 20, 10).encode())
+    dump = document(Checkpoint(1, 40, 20, 10, 15, 3).encode())
     assert dict(dump.fields) == {
         "logStart": 1,
         "recoveryPoint": 40,
         "firstDirty": 20,
         "tombstonesRemovedBelow": 10,
+        "cleanedBelow": 15,
+        "cleanedInEpoch": 3,
     }
 
 
