@@ -117,9 +117,11 @@ def _takers(cluster: ClusterDescription, brokers: Collection[int] | None) -> lis
     _check_known(cluster, brokers)
     for broker in cluster.brokers:
         if broker.id in brokers and not is_live(broker):
-            state = "has no data directory that works" if broker.state is BrokerState.ACTIVE else broker.state.value
+            is_homeless = broker.state is BrokerState.ACTIVE
+            why = "it has no data directory that works" if is_homeless else f"it is {broker.state.value}"
             raise CannotPlan(
-                f"broker {broker.id} cannot be given anything: it is {state}", "start it first, or leave it out"
+                f"broker {broker.id} cannot be given anything: {why}",
+                f"{'repair it' if is_homeless else 'start it'} first, or leave it out",
             )
     return list(dict.fromkeys(brokers))
 
@@ -148,6 +150,7 @@ class _Drawing:
         }
         self._before = standing_replicas(cluster, under_way)
         self._takers = takers
+        self._cordoned = [broker.id for broker in cluster.brokers if is_live(broker) and broker.is_cordoned]
         self.topics = sorted(topic.name for topic in cluster.topics if topics is None or topic.name in topics)
         self.names = sorted(name for name in self._described if topics is None or name.topic in topics)
         self.layout = ReplicaLayout(self._before, takers, {broker.id: broker.rack for broker in cluster.brokers})
@@ -193,11 +196,14 @@ class _Drawing:
     def _too_few(self, name: TopicPartition, leaving: Sequence[int], wanted: int) -> CannotPlan:
         count = len(self._takers)
         without = f" without {_listed(leaving)}" if leaving else ""
+        unused = [broker for broker in self._cordoned if broker not in self._takers and broker not in leaving]
+        cordoned = f"; {_listed(unused)} may be given nothing new" if unused else ""
+        use = f"have it used again with `lograft config unset broker/{unused[0]} placement.enable`, " if unused else ""
         return CannotPlan(
             f"topic {name.topic!r} is to have {wanted} replicas of each partition, and{without} there "
             f"{'is' if count == 1 else 'are'} only {count} live broker{'' if count == 1 else 's'} for them "
-            f"({_listed(self._takers)})",
-            "start more brokers or name more of them, or have fewer replicas: "
+            f"({_listed(self._takers)}{cordoned})",
+            f"{use}start more brokers or name more of them, or have fewer replicas: "
             f"`lograft scale topic {name.topic} --replicas {max(count, 1)}`",
         )
 

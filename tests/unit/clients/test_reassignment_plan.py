@@ -94,6 +94,23 @@ def test_a_broker_that_cannot_be_given_anything_is_refused(state: BrokerState) -
         plan_balance(cluster, brokers=[1, 2])
 
 
+def test_a_broker_without_a_directory_is_refused() -> None:
+    cluster = described({"t": [[1]]}, [1, 2])
+    cluster = replace(cluster, brokers=(cluster.brokers[0], replace(cluster.brokers[1], directories=())))
+    with pytest.raises(CannotPlan, match="broker 2 cannot be given anything: it has no data directory that works"):
+        plan_balance(cluster, brokers=[1, 2])
+
+
+def test_a_refusal_names_who_would_be_there_if_it_were_not_cordoned() -> None:
+    cluster = described({"t": [[1, 2]]}, [1, 2, 3])
+    cluster = replace(cluster, brokers=(*cluster.brokers[:2], replace(cluster.brokers[2], is_cordoned=True)))
+    with pytest.raises(
+        CannotPlan, match=r"only 2 live brokers for them \(1, 2; 3 may be given nothing new\)"
+    ) as caught:
+        plan_replicas(cluster, (), ["t"], 3)
+    assert "`lograft config unset broker/3 placement.enable`" in caught.value.remedy
+
+
 def test_fewer_replicas_keep_the_leader_and_who_is_in_sync() -> None:
     partition = replace(described_partition("t", 0, [1, 2, 3, 4]), leader=3, isr=(3, 4))
     cluster = replace(described({}, [1, 2, 3, 4]), topics=(replace(described_topic("t", []), partitions=(partition,)),))
