@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from support.live_cluster import LiveCluster, live_cluster
-from support.server_processes import ServerProcess, start_all, until
+from support.server_processes import ServerProcess, lograft, start_all, until
 from support.steady_load import SteadyLoad
 from support.stored_logs import partition_directory
 
@@ -119,7 +119,8 @@ def test_a_node_whose_disk_is_wiped_comes_back(cluster: LiveCluster) -> None:
         cluster.until_in_sync("wiped")
         until(lambda: victim.readiness().startswith("not a voter of the quorum"), "it says what is missing")
         assert voting_disks(cluster) == disks
-        cluster.admin.replace_voter(victim.node_id)
+        told = typed(cluster, "quorum", "replace", str(victim.node_id))
+        assert told == f"voter/{victim.node_id} replaced: the voters are 1, 2, 3\n"
         until(victim.is_ready, "it votes")
         load.until_stored(ENOUGH)
     load.check()
@@ -182,14 +183,16 @@ def test_the_last_copy_is_given_up_by_an_operator_only(cluster: LiveCluster, lat
         "to elect one without its disk is no election"
     )
     cluster.admin.reassign({("single", 0): [2]})
-    until(lambda: has_elected(cluster, "single"), "it is given up")
+    # Refused until each live replica has said how much it has, which is waited for.
+    assert typed(cluster, "elect", "leaders", "--unclean", "single-0", "--yes") == "partition/single-0 led by 2\n"
     with Producer(cluster.bootstrap) as producer:
         assert producer.send("single", b"anew").result(30).offset == 0
     (partition,) = cluster.partitions("single")
     assert (partition.replicas, partition.leader, partition.unclean_epoch) == ((2,), 2, partition.leader_epoch)
 
 
-def has_elected(cluster: LiveCluster, topic: str) -> bool:
-    """Uncleanly. It is refused until each live replica has said how much it has."""
-    (election,) = cluster.admin.elect_leaders(ElectionKind.UNCLEAN, [(topic, 0)])
-    return election.leader is not None
+def typed(cluster: LiveCluster, *arguments: str) -> str:
+    """What a command wrote to standard output."""
+    result = lograft(*arguments, LOGRAFT_BOOTSTRAP=cluster.bootstrap)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
