@@ -1,12 +1,13 @@
 """Operators of a simulated cluster: they create, delete, move and configure topics, by the production admin client."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lograft.chaos.cluster_clients import Client, Stage
 from lograft.clients.admin_types import ConfigKind, ElectionKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import LograftError
+from lograft.clients.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain
 from lograft.metadata.image import Topic
 from lograft.metadata.partition import BrokerId, Partition
 from lograft.runtime.rng import Rng
@@ -33,6 +34,8 @@ class Operator(Client):
             "configure": self._configure,
             "drain": self._drain,
             "spread": self._spread,
+            "balance": self._balance,
+            "use_again": self._use_again,
             "reassign": self._reassign,
             "cancel": self._cancel,
             "elect_preferred": self._elect_preferred,
@@ -153,18 +156,36 @@ class Operator(Client):
         return await self._move(name, number, target)
 
     async def _drain(self) -> bool:
-        """All that a broker has goes elsewhere, as far as there is an elsewhere."""
+        """All that a broker has goes elsewhere; where there is no elsewhere, there is a replica less."""
         broker_id = self.rng.choice(self._broker_ids)
-        targets: dict[tuple[str, int], list[int] | None] = {}
-        for topic in self.stage.image.topics.values():
-            for number, partition in topic.partitions.items():
-                before = partition.final_replicas
-                others = [one for one in self._broker_ids if one not in before]
-                if broker_id in before and (others or len(before) > 2):
-                    staying = [one for one in before if one != broker_id]
-                    targets[topic.name, number] = [*staying, *self.rng.sample(others, min(1, len(others)))]
-        self.stage.note("drain", broker_id, len(targets))
-        return bool(targets) and await self._move_all(targets)
+        self.stage.note("drain", broker_id)
+        if self.rng.random() < 0.5:
+            await self._admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": "false"})
+        cluster, under_way = await self._admin.describe_cluster(), await self._admin.list_reassignments()
+        try:
+            return await self._move_as_planned(plan_drain(cluster, under_way, [broker_id]))
+        except CannotPlan:
+            return await self._move_all(
+                {
+                    (topic.name, number): [one for one in partition.final_replicas if one != broker_id]
+                    for topic in self.stage.image.topics.values()
+                    for number, partition in topic.partitions.items()
+                    if broker_id in partition.final_replicas and len(partition.final_replicas) > 2
+                }
+            )
+
+    async def _use_again(self) -> bool:
+        """Brokers that were drained."""
+        for broker_id in self._broker_ids:
+            await self._admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
+        return True
+
+    async def _balance(self) -> bool:
+        cluster, under_way = await self._admin.describe_cluster(), await self._admin.list_reassignments()
+        return await self._move_as_planned(plan_balance(cluster, under_way))
+
+    async def _move_as_planned(self, moves: Sequence[Move]) -> bool:
+        return await self._move_all({(*move.partition,): list(move.after) for move in moves})
 
     async def _spread(self) -> bool:
         """Whoever has the least, perhaps because it is new, gets a replica of something."""
@@ -186,7 +207,7 @@ class Operator(Client):
         return await self._move_all({(name, number): target})
 
     async def _move_all(self, targets: Mapping[tuple[str, int], list[int] | None]) -> bool:
-        return None in (await self._admin.reassign(targets)).values()
+        return bool(targets) and None in (await self._admin.reassign(targets)).values()
 
     async def _elect_preferred(self) -> bool:
         elections = await self._admin.elect_leaders(ElectionKind.PREFERRED)
@@ -230,18 +251,23 @@ class Operator(Client):
         await self._admin.replace_voter(number)
         return True
 
-    async def restore_quorum(self) -> None:
-        """Every controller votes, with the disk that it has."""
+    async def restore(self) -> None:
+        """Every broker may be used, and every controller votes, with the disk that it has."""
         runtime = self.stage.client_runtime(self.name)
         async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
-            change = admin.replace_voter if "replace_voter" in self.stage.weather.wishes else admin.add_voter
-            while (missing := self.stage.missing_voters) != []:
-                for number in missing or ():
-                    try:
-                        await change(number)
-                    except LograftError as error:
-                        self.stage.note("refused", self.name, "restore_quorum", str(error))
-                await self._pause(100, 300)
+            await self._restore_quorum(admin)
+            for broker_id in self._broker_ids:
+                await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
+
+    async def _restore_quorum(self, admin: Admin) -> None:
+        change = admin.replace_voter if "replace_voter" in self.stage.weather.wishes else admin.add_voter
+        while (missing := self.stage.missing_voters) != []:
+            for number in missing or ():
+                try:
+                    await change(number)
+                except LograftError as error:
+                    self.stage.note("refused", self.name, "restore_quorum", str(error))
+            await self._pause(100, 300)
 
     # -- what there is
 

@@ -114,7 +114,7 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
         for client in stage.clients:
             client.stop()
         await _ended(stage, tasks)
-    await _within(stage.operators[0].restore_quorum(), "the quorum is not whole again")
+    await _within(stage.operators[0].restore(), "the quorum is not whole again")
     await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
     for host in stage.hosts:
         host.forget_tails()

@@ -9,7 +9,7 @@ from lograft.runtime.rng import Rng
 
 WISHES = (
     "create", "create", "delete", "recreate", "set_min_isr", "set_min_isr", "reassign", "reassign", "reassign",
-    "cancel", "elect_preferred", "transfer", "add_partition", "drain", "spread",
+    "cancel", "elect_preferred", "transfer", "add_partition", "drain", "use_again", "spread", "balance",
 )  # fmt: skip
 
 Settings: TypeAlias = tuple[tuple[str, tuple[str | None, ...]], ...]
