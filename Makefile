@@ -41,8 +41,10 @@ test-integration: setup ## real processes and real files only
 	$(PYTEST) --durations=10 tests/integration
 
 SEEDS ?= 200
-sim: setup ## Raft clusters under simulation: SEEDS=n, or the story of one, SEED=n [TIER=cores|messages|streams]
+sim: setup ## all simulators, SEEDS=n of each; or the story of one of Raft's, SEED=n [TIER=cores|messages|streams]
 	$(VENV)/python tools/simulate_raft.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(TIER),--tier $(TIER))
+	$(if $(SEED)$(TIER),,$(VENV)/python tools/simulate_metadata.py --seeds $(SEEDS))
+	$(if $(SEED)$(TIER),,$(VENV)/python tools/simulate_cluster.py --seeds $(SEEDS))
 
 sim-metadata: setup ## controllers and brokers under simulation: SEEDS=n, or the story of one, SEED=n
 	$(VENV)/python tools/simulate_metadata.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
