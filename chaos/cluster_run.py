@@ -1,6 +1,7 @@
 """The course of a simulated run of a whole cluster: trouble, recovery, work; then a judgement."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from lograft.metadata.partition import Partition, TopicId
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import decode_records, iterate_batches
-from lograft.storage.errors import CorruptLog, InvalidBatch
+from lograft.storage.errors import CorruptLog, InvalidBatch, OffsetOutOfRange
 from lograft.storage.log import PartitionLog
 from lograft.storage.verifying import check_batches
 
@@ -294,6 +295,13 @@ async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
 
 
 async def _read_log(log: PartitionLog) -> ReplicaLog:
+    """All of it, as it is; if its beginning goes meanwhile, again."""
+    while True:
+        with contextlib.suppress(OffsetOutOfRange):
+            return await _read_from_start(log)
+
+
+async def _read_from_start(log: PartitionLog) -> ReplicaLog:
     stored: list[Stored] = []
     start_offset = offset = log.start_offset
     while offset < log.end_offset:
