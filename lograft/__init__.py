@@ -3,6 +3,7 @@
 from lograft import Producer, Consumer, Admin, Record, RecordMetadata, TopicPartition
 from lograft import aio         # the same, awaitable
 from lograft import errors
+from lograft.testing import cluster         # real processes, for tests
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ _HOMES = {
     "RecordMetadata": "lograft.clients.topic_partition",
     "TopicPartition": "lograft.clients.topic_partition",
 }
-_MODULES = ("aio", "errors")
+_MODULES = ("aio", "errors", "testing")
 
 
 def __getattr__(name: str) -> Any:

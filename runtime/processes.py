@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,13 @@ def start_process(
     found = _stat(process.pid)
     assert found is not None, "a child is there until it is waited for"
     return ProcessIdentity(process.pid, found[1], boot_id())
+
+
+def run_module(name: str, *arguments: str) -> tuple[int, str]:
+    """Run a Python module, in a process of its own, to its end: its exit code, and what it wrote to standard error."""
+    command = [sys.executable, "-m", name, *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, every_seconds: float = _LOOK_SECONDS) -> bool:
