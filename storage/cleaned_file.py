@@ -11,17 +11,19 @@ from lograft.storage.index import SegmentIndex
 from lograft.storage.names import CLEANED_SUFFIX
 from lograft.storage.scan import scan_batches
 from lograft.storage.segment import Segment
+from lograft.storage.verifying import PlaceCheck
 
 WRITE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A segment to read from, as it was when it was opened."""
+    """A segment to read from, as it was when it was opened; once, from one end to the other."""
 
     file: File
     path: str
     size_bytes: int
+    places: PlaceCheck
 
 
 class CleanedFile:
@@ -64,6 +66,7 @@ class CleanedFile:
         position, size = start, source.size_bytes
         try:
             for found in scan_batches(source.file, start, size):
+                source.places.check(found.header)
                 position = found.end_position
                 cleaned = cleaner.clean(found.header, found.content, is_last=is_last and position == size)
                 self.is_changed = self.is_changed or cleaned is not found.content

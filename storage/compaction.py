@@ -21,6 +21,7 @@ from lograft.storage.batch import decode_columns
 from lograft.storage.batch_cleaner import BatchCleaner
 from lograft.storage.cleaned_file import CleanedFile, Source
 from lograft.storage.compaction_plan import clean_bytes, count_cleanable, group_segments, is_worthwhile
+from lograft.storage.epochs import EpochCache
 from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired, StorageError
 from lograft.storage.header import BatchHeader
 from lograft.storage.index import SegmentIndex
@@ -29,6 +30,7 @@ from lograft.storage.log import MAX_RELATIVE_OFFSET, PartitionLog
 from lograft.storage.producer_state import NO_PRODUCER
 from lograft.storage.scan import scan_batches
 from lograft.storage.segment import Segment
+from lograft.storage.verifying import PlaceCheck
 
 SLICE_BYTES = 16 * 1024 * 1024  # read, beside the loop, in one go
 
@@ -261,7 +263,7 @@ class _Compaction:
             for segment in segments:
                 try:
                     file = await segment_files.lease(segment)
-                    sources.append(Source(file, segment.path, segment.size_bytes))
+                    sources.append(Source(file, segment.path, segment.size_bytes, self._places(segment)))
                 except SegmentRetired:
                     yield None
                     return
@@ -269,6 +271,10 @@ class _Compaction:
         finally:
             for segment in segments[: len(sources)]:
                 segment_files.release(segment)
+
+    def _places(self, segment: Segment) -> PlaceCheck:
+        """With epochs of its own: it is used beside the loop."""
+        return PlaceCheck(segment.base_offset, _index(segment).summary.next_offset, EpochCache(list(self._log.epochs)))
 
     async def _beside_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         """To its end, as it uses files that are closed next."""
@@ -281,6 +287,7 @@ def _map_slice(keys: KeyMap, source: Source, start: int, limit_bytes: int) -> tu
     try:
         for found in scan_batches(source.file, start, source.size_bytes):
             header = found.header
+            source.places.check(header)
             if header.next_offset > keys.end:
                 if not _add_batch(keys, header, found.content):
                     return position, True

@@ -51,6 +51,9 @@ def _index_before(segment: Segment, file: File, index: SegmentIndex, offset: int
         first_append_ms = index.summary.first_append_ms
         for batch in _scan(segment, file, anchor, index.summary.size_bytes):
             header = batch.header
+            if not remaining.summary.next_offset <= header.base_offset < index.summary.next_offset:
+                reason = f"offset {header.base_offset} after {remaining.summary.next_offset - 1}"
+                raise CorruptLog(segment.path, batch.position, reason)
             if header.next_offset > offset:
                 break
             remaining.add(header, first_append_ms, interval_bytes)

@@ -415,6 +415,47 @@ def test_a_batch_no_one_can_read_is_kept_and_a_damaged_one_is_reported(tmp_path:
     with_log(tmp_path, config(), story)
 
 
+@pytest.mark.parametrize(("byte", "bit"), [(0, 6), (3, 3), (7, 2), (15, 0)], ids=["far", "near", "before", "epoch"])
+def test_a_batch_that_is_out_of_place_is_reported(tmp_path: Path, byte: int, bit: int) -> None:
+    """No checksum covers its offset and its epoch: it must not be copied to where it does not belong."""
+
+    async def story(log: PartitionLog) -> None:
+        for number in range(7):
+            append(log, (b"%d" % (number % 2), b"%d" % number))
+        await seal(log)
+        [*_, last] = await read_batches(log)
+        with (tmp_path / "t" / "00000000000000000000.log").open("r+b") as file:
+            file.seek(byte - len(last), 2)
+            [value] = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([value ^ 1 << bit]))
+        before = list(log.segments)
+        with pytest.raises(CorruptLog):
+            await compact(log, log.end_offset, NOW_MS)
+        assert list(log.segments) == before
+
+    with_log(tmp_path, config(), story)
+
+
+@pytest.mark.parametrize(("byte", "bit"), [(0, 6), (7, 2)], ids=["far", "before"])
+def test_a_log_is_not_cut_by_a_batch_that_is_out_of_place(tmp_path: Path, byte: int, bit: int) -> None:
+    async def story(log: PartitionLog) -> None:
+        for number in range(7):
+            append(log, (b"%d" % number, b"%d" % number))
+        await seal(log)
+        [*_, last] = await read_batches(log)
+        with (tmp_path / "t" / "00000000000000000000.log").open("r+b") as file:
+            file.seek(byte - 2 * len(last), 2)
+            [value] = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([value ^ 1 << bit]))
+        with pytest.raises(CorruptLog):
+            await log.truncate(6)
+        assert log.end_offset == 7
+
+    with_log(tmp_path, config(), story)
+
+
 def test_truncation_into_a_cleaned_segment_works_as_ever(tmp_path: Path) -> None:
     async def story(log: PartitionLog) -> None:
         for number in range(10):
