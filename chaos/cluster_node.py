@@ -244,10 +244,12 @@ class SimulatedHost:
             self.files.points.restart()
 
     def forget_tails(self) -> None:
-        """What brokers keep in memory of the end of each log: from now on that is to be read from the disk."""
+        """What brokers keep in memory of the end of each log: what is written is read from the disk from now on."""
         if self.node is not None and self.node.broker is not None:
             for replica in self.node.broker.replicas._logs.replicas.values():
-                replica.log.tail.clear()
+                kept_bytes = replica.log.tail.limit_bytes
+                replica.log.keep_in_memory(0)
+                replica.log.keep_in_memory(kept_bytes)
 
     def fail_sync(self, directory: str) -> None:
         """The next one there fails: what was to be synced is lost, though it can be read. The disk is replaced."""

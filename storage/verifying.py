@@ -10,8 +10,8 @@ from lograft.storage.header import BatchHeader, check_crc
 
 
 class PlaceCheck:
-    """Are batches, one after the other, where they belong: in [start, end), in order, in the epoch of their offset? No CRC
-    covers that."""
+    """Are batches, one after the other, where they belong: in [start, end), in order, in the epoch of their offset? No
+    CRC covers that."""
 
     def __init__(self, start: int, end: int | None, epochs: EpochCache) -> None:
         self._next_offset = start

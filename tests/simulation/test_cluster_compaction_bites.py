@@ -80,8 +80,8 @@ async def a_leader_is_cut_off(cluster: SimulatedCluster) -> None:
 def compact_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     original = upkeep.compact
 
-    async def compact(log: PartitionLog, bound: int, now_ms: int) -> Any:
-        return await original(log, log.end_offset, now_ms)
+    async def compact(log: PartitionLog, bound: int, *arguments: Any, **options: Any) -> Any:
+        return await original(log, log.end_offset, *arguments, **options)
 
     patch.setattr(upkeep, "compact", compact)
 
