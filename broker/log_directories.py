@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -10,6 +11,7 @@ from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import Files
 from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
+from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory
 from lograft.storage.errors import CorruptLog
 from lograft.storage.names import PartitionName
@@ -25,13 +27,16 @@ _STRAY = "-stray."
 @dataclass(slots=True, eq=False)
 class LogDirectory:
     """One of them. `names`: of the partitions that have a log there. `watermarks`: as the file has them,
-    or will have when the disk gets there. `missing`: those that the file has, but of which no log was found."""
+    or will have when the disk gets there. `gone`: those that the file may have, though we have put their logs away.
+    `missing`: those that the file has, but of which no log was found."""
 
     data: DataDirectory
     names: dict[PartitionName, None] = field(default_factory=dict)
     watermarks: dict[PartitionName, int] = field(default_factory=dict)
+    gone: dict[PartitionName, None] = field(default_factory=dict)
     missing: dict[PartitionName, None] = field(default_factory=dict)
     has_failed: bool = False
+    _forgetting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def identity(self) -> UUID:
@@ -55,6 +60,14 @@ class LogDirectory:
         if self.watermarks.get(name, 0) > high_watermark:
             await self._write({**self.watermarks, name: high_watermark})
 
+    async def forget_gone(self) -> None:
+        """The file does not have those any more that are gone: before all trace of them is, or they would be missed.
+        All that go together are forgotten together."""
+        async with self._forgetting:
+            gone, self.gone = self.gone, {}
+            lost = [name for name in gone if name not in self.names]  # the others were made anew
+            await self._write({name: value for name, value in self.watermarks.items() if name not in lost})
+
     async def _write(self, watermarks: dict[PartitionName, int]) -> None:
         if watermarks != self.watermarks:
             self.watermarks = watermarks
@@ -74,7 +87,10 @@ class LogDirectories:
         for directory in self._directories:
             directory.names = dict.fromkeys(await directory.data.partitions())
             directory.watermarks = await directory.data.read_high_watermarks()
-            missing = (name for name in directory.watermarks if name not in directory.names)
+            put_away = map(_original, await directory.data.entries())
+            directory.gone = {name: None for name in put_away if name is not None and name not in directory.names}
+            known = {**directory.names, **directory.gone}
+            missing = (name for name in directory.watermarks if name not in known)
             directory.missing = dict.fromkeys(missing)
 
     def forget_missing(self) -> None:
@@ -115,11 +131,13 @@ class LogDirectories:
         open read on."""
         path = await self._rename(directory, name, _REMOVED)
         if path is not None:
+            await directory.forget_gone()
             await run_to_end(self._runtime.blocking, _remove_all, self._runtime.files, [path])
 
     async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
         """Put a log aside, whole: somebody may want it after all. It goes after seven days."""
         path = await self._rename(directory, name, _STRAY)
+        await directory.forget_gone()
         if path is not None:
             log.warning("log_put_aside", path=path, reason=reason)
 
@@ -128,13 +146,16 @@ class LogDirectories:
         oldest_ms = self._runtime.clock.wall_ms() - QUARANTINE_MS
         for directory in self.healthy:
             path = directory.data.path
-            await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
+            with suppress(DiskFailed):  # its logs are told
+                await directory.forget_gone()
+                await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
 
     async def _rename(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
         files, parent = self._runtime.files, directory.data.path
         rename = partial(_rename_aside, files, parent, str(name), suffix, self._runtime.clock.wall_ms())
         path = await directory.data.disk.writer.call(rename)
         directory.names.pop(name, None)
+        directory.gone[name] = None
         return path
 
 
@@ -167,6 +188,14 @@ def _is_removed(name: str) -> bool:
 def _was_put_aside_before(name: str, oldest_ms: int) -> bool:
     at_ms = _renamed_ms(name, _STRAY)
     return at_ms is not None and at_ms < oldest_ms
+
+
+def _original(name: str) -> PartitionName | None:
+    """Whose log was renamed so; None: nobody's."""
+    for suffix in (_REMOVED, _STRAY):
+        if _renamed_ms(name, suffix) is not None:
+            return PartitionName.parse(name.rpartition(suffix)[0])
+    return None
 
 
 def _renamed_ms(name: str, suffix: str) -> int | None:

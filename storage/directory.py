@@ -52,10 +52,13 @@ class DataDirectory:
         self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
         self._open: dict[PartitionName, PartitionLog | None] = {}  # None while it is being opened
 
+    async def entries(self) -> list[str]:
+        """The names of all that is here."""
+        return await self._runtime.blocking.run_blocking(self._runtime.files.list_directory, self.path)
+
     async def partitions(self) -> list[PartitionName]:
         """The partitions that are here, open or not."""
-        names = await self._runtime.blocking.run_blocking(self._runtime.files.list_directory, self.path)
-        return [partition for partition in map(PartitionName.parse, names) if partition is not None]
+        return [partition for partition in map(PartitionName.parse, await self.entries()) if partition is not None]
 
     async def open_partition(self, name: PartitionName, config: LogConfig) -> PartitionLog:
         """Open a partition's log, making it if it is not there; see `open_log`. Once, until it is closed."""

@@ -290,6 +290,33 @@ async def test_a_partition_that_moves_away_and_back_starts_empty() -> None:
     assert brokers[THREE].replica(topic).log_end == 3
 
 
+@pytest.mark.parametrize("delay_ms", range(0, 24, 2))
+@virtual
+async def test_a_log_that_went_by_our_own_hand_is_not_missed_after_a_crash(delay_ms: int) -> None:
+    """It is in the file of watermarks, which is written now and then; and the partition comes back."""
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 3)
+    topic = metadata.create("orders", place(metadata, 1, 2, 3))
+    await append(await brokers[ONE].leads(topic), 3).outcome()
+    three = brokers[THREE]
+    await asyncio.sleep(10)
+    assert any(directory.watermarks for directory in three.manager._directories.healthy)
+    before = metadata.partition(topic)
+    epoch = PartitionEpoch(before.partition_epoch + 1)
+    metadata.put(topic, replace(before, replicas=before.replicas[:2], isr=ids(1, 2), partition_epoch=epoch))
+    await asyncio.sleep(delay_ms / 1000)
+    three.kill(power_fails=delay_ms % 4 == 0)
+    for _ in range(2):  # the traces of the removal may go with the first start
+        await three.start()
+        await asyncio.sleep(0.1)
+        three.kill(power_fails=False)
+    back = PartitionEpoch(metadata.partition(topic).partition_epoch + 1)
+    metadata.put(topic, replace(before, isr=ids(1, 2), partition_epoch=back))
+    await three.start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert three.view.reports == []
+
+
 @virtual
 async def test_a_partition_that_comes_back_before_its_log_went_is_served_as_before() -> None:
     metadata = Metadata()
