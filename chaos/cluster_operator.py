@@ -153,7 +153,11 @@ class Operator(Client):
         count = self.rng.choice([fewest, 2, 3, 3, len(self._broker_ids), len(partition.final_replicas)])
         target = self.rng.sample(self._broker_ids, count)
         self.stage.note("reassign", name, number, str(target))
-        return await self._move(name, number, target)
+        is_begun = await self._move(name, number, target)
+        if is_begun and self.rng.random() < 0.3:
+            await self._pause(0, 30)
+            await self._move(name, number, None)  # half-way
+        return is_begun
 
     async def _drain(self) -> bool:
         """All that a broker has goes elsewhere; where there is no elsewhere, there is a replica less."""

@@ -96,9 +96,9 @@ LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot")
 
 
 # Either voters come and go, or disks of theirs do: of three, one may be lost, and then no other may leave.
-VOTER_WISHES = ("add_voter", "add_voter", "remove_voter", "transfer")
+VOTER_WISHES = ("add_voter",) * 4 + ("remove_voter",) * 3 + ("transfer",)
 STORE_LOSSES = ("wipe_store", "wipe_store")
-STORE_WISHES = ("replace_voter", "replace_voter", "transfer")
+STORE_WISHES = ("replace_voter",) * 4 + ("transfer",)
 
 
 def draw_cluster_weather(rng: Rng) -> ClusterWeather:
@@ -113,6 +113,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
     if has_losses:
         faults += LOSSES
     is_unclean = rng.random() < 0.25
+    faults += ("strand",) * 4 if is_unclean else ()
     controllers, brokers, is_combined = rng.choice(
         [(3, 3, True), (3, 3, True), (3, 4, True), (3, 4, True), (1, 3, False)]
     )
@@ -128,7 +129,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         is_combined=is_combined,
         late_brokers=rng.choice([0, 1]) if brokers > 3 else 0,
         racks=rng.choice([0, 2, 3]),
-        directories=rng.choice([1, 1, 2]),
+        directories=rng.choice([1, 2]),
         upkeep=rng.choice([QUICK_UPKEEP, QUICK_UPKEEP, UpkeepTimes()]),
         duration_ms=duration_ms,
         delay_ms=(0.3, rng.choice([1.0, 5.0, 30.0, 120.0])),

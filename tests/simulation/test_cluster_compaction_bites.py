@@ -253,6 +253,14 @@ def test_a_history_that_cannot_be_is_refused(spoil: Spoil, rule: str) -> None:
     assert broken.value.rule == rule
 
 
+def test_what_superseded_a_record_may_be_deleted_by_retention() -> None:
+    history, final = good()
+    history.limited_topics[KEY[0]] = None
+    check_and_note(history, (1, A2), (4, C1))
+    final.logs = {1: log(4, start=4), 2: log(4, start=4)}
+    check_all(history, {KEY: final})
+
+
 @pytest.mark.parametrize(("key", "value", "headers"), [
     (b"a", b"other", headers_of(A1)),
     (b"b", value_of(A1), headers_of(A1)),

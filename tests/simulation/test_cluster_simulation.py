@@ -31,10 +31,6 @@ SECONDS = 70  # with the seeds that are kept, a minute and a half
 # Found by the simulator; each failed before its cause was mended.
 REGRESSIONS: list[tuple[int, str]] = [
     (0, "a client asked for a producer id at a broker that was not registered yet, and the node broke"),
-    (5147, "the checker missed a record whose successor retention had deleted"),
-    (20010, "compaction copied a batch whose offset had rotted to where it did not belong, and the node broke"),
-    (20025, "the nemesis had brokers forget what was on its way to the disk, and nowhere else"),
-    (6004, "the checker read a log whose beginning retention deleted meanwhile"),
 ]
 
 
