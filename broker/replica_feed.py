@@ -41,8 +41,8 @@ class ReplicaFeed:
 
     @property
     def is_throttled(self) -> bool:
-        partition, follower = self._leading.core.partition, self.subscription.subscriber.broker_id
-        return follower in partition.adding and follower not in partition.isr
+        core, follower = self._leading.core, self.subscription.subscriber.broker_id
+        return follower in core.partition.adding and follower not in core.isr.maximal
 
     def is_in_memory(self, start: int) -> bool:
         return start >= self._log.end_offset or self._log.tail.find(start) is not None

@@ -237,6 +237,7 @@ class Leading:
         proposal = self.core.propose(self._world.brokers(), self._world.clock.monotonic_ms())
         if proposal is not None:
             self._world.ask_for_isr(self._identity.key, proposal, self)
+            self._tell_feeds()  # who joins counts from now on, and is not throttled
 
     def _propose_if_incomplete(self) -> None:
         """Somebody may have caught up. Who is behind is noticed by and by."""

@@ -181,7 +181,11 @@ class Feeding:
                 self._untold_since_ms = self._clock.monotonic_ms()
                 self._news.set()
             self._untold[fed] = None
-        if fed.phase is _Phase.IDLE and fed.next_offset < feed.log_end:
+        if fed.phase is _Phase.THROTTLE and not feed.is_throttled:
+            # It is in sync now: whoever writes waits for it, and it for nobody.
+            self._throttled.remove(fed)
+            self._queue(fed)
+        elif fed.phase is _Phase.IDLE and fed.next_offset < feed.log_end:
             self._queue(fed)
 
     def acknowledged(self, fed: Fed, end_offset: int) -> None:

@@ -81,7 +81,7 @@ class Feed(Protocol):
 
     @property
     def is_throttled(self) -> bool:
-        """Is it a replica that is being added, and not in sync yet? Nobody waits for that."""
+        """Is it a replica that is being added, and does not count yet? Nobody waits for that."""
         ...
 
     def is_in_memory(self, start: int) -> bool:

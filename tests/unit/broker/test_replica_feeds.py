@@ -1,6 +1,7 @@
 """What a leader's replica is to one follower, whose subscription is made by hand."""
 
 import asyncio
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -15,7 +16,7 @@ from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_feed import ReplicaFeed
 from lograft.broker.replication_ports import ResetTo
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 
 ONE, TWO, THREE = ids(1, 2, 3)
@@ -166,3 +167,26 @@ async def test_who_was_told_to_cut_or_start_over_counts_for_nothing() -> None:
     assert leader.high_watermark == 3
     append(leader)
     assert listener.news == 0
+
+
+@virtual
+async def test_a_replica_that_is_added_is_throttled_until_it_counts_and_its_feed_is_told() -> None:
+    """It counts from the moment at which its leader asks to have it in the ISR."""
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    metadata.configure(topic, "min.insync.replicas", "1")
+    before = metadata.partition(topic)
+    alone = replace(before, isr=(ONE,), adding=(TWO,), partition_epoch=PartitionEpoch(before.partition_epoch + 1))
+    metadata.put(topic, alone)
+    await append(leader, 2).outcome()
+    feed, listener = await fed(brokers, leader)
+    assert feed.is_throttled
+    brokers[ONE].view.hold()
+    append(leader)
+    told = listener.news
+    feed.acknowledged(acknowledgement(leader, feed, 5))
+    assert (leader.high_watermark, leader.log_end) == (5, 6)
+    assert not feed.is_throttled
+    assert listener.news > told
+    assert leader.partition is not None
+    assert TWO not in leader.partition.isr, "what the controller says is not known yet"

@@ -762,3 +762,21 @@ async def test_another_rate_counts_at_once() -> None:
         made.partitions[0].is_throttled = False
         assert await receiving.within(3) > 9000 * KIB
         receiving.stop()
+
+
+@virtual
+async def test_a_replica_that_is_in_sync_meanwhile_does_not_wait_for_what_others_took() -> None:
+    """Writers wait for it from now on, and the throttle may have to make up for days."""
+    async with world(partitions=2) as made:
+        made.source.throttle = Throttle(lambda: 1, 0)
+        for partition in made.partitions:
+            partition.is_throttled = True
+            partition.append(bytes(100 * KIB))
+        receiving = Receiving(await made.follow(subscribe(0), subscribe(1, 1)))
+        await receiving.within(1)
+        (late,) = [number for number in range(2) if not receiving.sizes[number]]
+        made.partitions[late].is_throttled = False
+        made.partitions[late].append(b"urgent")
+        await receiving.within(0.1)
+        assert receiving.sizes[late] == 100 * KIB + len(b"urgent")
+        receiving.stop()
