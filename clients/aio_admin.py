@@ -165,6 +165,10 @@ class Admin:
         anew by its broker."""
         policy = (await self.describe_config(ConfigKind.TOPIC, topic, ["cleanup.policy"]))[0].value or ""
         partition = TopicPartition(topic, number)
+
+        async def describe() -> list[ReplicaDescription]:
+            return [each for each in await self.describe_replicas([topic]) if each.partition == partition]
+
         found, epoch, damaged = None, -1, dict[int, None]()
         while True:
             described = await self.describe_topic(topic)
@@ -176,9 +180,8 @@ class Admin:
                 left_out = tuple(broker for broker in now.replicas if broker not in found.brokers)
                 return replace(found, damaged=tuple(damaged), left_out=left_out)
             epoch = now.partition_epoch
-            replicas = [each for each in await self.describe_replicas([topic]) if each.partition == partition]
             found = await verify_copies(
-                self._open(), described.id.bytes, partition, now.isr, replicas, is_compacted="compact" in policy
+                self._open(), described.id.bytes, partition, now.isr, describe, is_compacted="compact" in policy
             )
             damaged |= dict.fromkeys(found.damaged)
 

@@ -61,7 +61,11 @@ def _batch_text(batch: BatchDigest | None) -> str:
 
 @dataclass(slots=True)
 class CompactedComparison:
-    """Of copies that may be compacted: first `add` of range after range, in their order; at last `missing`."""
+    """Of copies that may be compacted: first `add` of range after range, in their order; at last `missing`.
+
+    A broker that compacts its copy meanwhile may seem to lack a key, whose next record is beyond the ranges, or to have
+    one that is deleted further on, where nothing says so any more. Who really lacks it lacks it the next time, too.
+    """
 
     latest: dict[int, dict[int, RecordDigest]] = field(default_factory=dict)  # by broker and key
 
@@ -85,11 +89,11 @@ class CompactedComparison:
         }
         return Difference(offset, what)
 
-    def missing(self) -> Difference | None:
-        """The first key of which brokers do not have the same in the end."""
+    def missing(self) -> list[Difference]:
+        """The keys of which brokers do not have the same in the end."""
         keys = dict.fromkeys(key for latest in self.latest.values() for key in latest)
         differences = [difference for key in keys if (difference := self._compare_key(key)) is not None]
-        return min(differences, key=lambda difference: difference.offset, default=None)
+        return sorted(differences, key=lambda difference: difference.offset)
 
     def _compare_key(self, key: int) -> Difference | None:
         heads = {broker: latest.get(key) for broker, latest in self.latest.items()}

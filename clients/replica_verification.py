@@ -1,8 +1,8 @@
 """Compares what brokers have of a partition on their disks, range by range."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lograft.clients.admin_types import PartitionVerification, ReplicaDescription
@@ -49,24 +49,20 @@ async def verify_copies(
     topic_id: bytes,
     partition: TopicPartition,
     in_sync: Sequence[int],
-    replicas: Sequence[ReplicaDescription],
+    describe: Callable[[], Awaitable[Sequence[ReplicaDescription]]],
     *,
     is_compacted: bool,
 ) -> PartitionVerification:
-    """Of those in sync, below the leader's watermark. `replicas`: as brokers have just described theirs."""
-    described = {replica.broker: replica for replica in replicas if replica.broker in in_sync}
-    leader = next((replica for replica in described.values() if replica.is_leader), None)
-    absent = [broker for broker in in_sync if broker not in described]
-    if leader is None or leader.high_watermark is None:
-        reason = "nobody leads it who knows what is committed: try again"
-        return PartitionVerification(partition, (), 0, 0, problem=reason)
-    if absent:
-        reason = f"broker {', '.join(map(str, absent))} is in sync, but does not say what it has: is it up?"
-        return PartitionVerification(partition, (), 0, 0, problem=reason)
-    start = max(replica.start for replica in described.values())
-    copies = _Copies(partition, topic_id, tuple(described), start, max(start, leader.high_watermark))
+    """Of those in sync, below the leader's watermark. `describe`: has brokers describe their replicas."""
+    copies = _Copies(partition, topic_id, (), 0, 0)
+    compare = _compare_compacted if is_compacted else _compare
     try:
-        difference = await (_compare_compacted if is_compacted else _compare)(cluster, copies)
+        copies = _find(copies, in_sync, await describe())
+        difference, suspected = await compare(cluster, copies)
+        if suspected:
+            copies = _find(copies, in_sync, await describe())
+            difference, again = await compare(cluster, copies)
+            difference = difference or next((each for each in again if each in suspected), None)
     except Unverifiable as error:
         damaged = () if error.damaged is None else (error.damaged,)
         return PartitionVerification(
@@ -77,26 +73,42 @@ async def verify_copies(
     return PartitionVerification(partition, copies.brokers, copies.start, copies.end, offset, problem)
 
 
+def _find(copies: _Copies, in_sync: Sequence[int], replicas: Sequence[ReplicaDescription]) -> _Copies:
+    """What there is to be compared now."""
+    described = {replica.broker: replica for replica in replicas if replica.broker in in_sync}
+    leader = next((replica for replica in described.values() if replica.is_leader), None)
+    absent = [broker for broker in in_sync if broker not in described]
+    if leader is None or leader.high_watermark is None:
+        raise Unverifiable("nobody leads it who knows what is committed: try again")
+    if absent:
+        raise Unverifiable(f"broker {', '.join(map(str, absent))} is in sync, but does not say what it has: is it up?")
+    start = max(replica.start for replica in described.values())
+    return replace(copies, brokers=tuple(described), start=start, end=max(start, leader.high_watermark))
+
+
 def _told(difference: Difference) -> str:
     each = "; ".join(f"broker {broker} has {what}" for broker, what in difference.what.items())
     return f"differs at offset {difference.offset}: {each}"
 
 
-async def _compare(cluster: ClusterClient, copies: _Copies) -> Difference | None:
+async def _compare(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
+    """What is different for sure, and what seems to be, which here is nothing."""
     for first in range(copies.start, copies.end, _RANGE):
         found = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
         if (difference := compare_batches(found)) is not None:
-            return difference
-    return None
+            return difference, []
+    return None, []
 
 
-async def _compare_compacted(cluster: ClusterClient, copies: _Copies) -> Difference | None:
+async def _compare_compacted(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
+    """What is different for sure, and which keys seem to be missing: as `CompactedComparison` says, that counts if it
+    is found twice."""
     comparison = CompactedComparison()
     for first in range(copies.start, copies.end, _RANGE):
         found = await _ask_all(cluster, copies, first, _records_in, by_record=True)
         if (difference := comparison.add(found)) is not None:
-            return difference
-    return comparison.missing()
+            return difference, []
+    return None, comparison.missing()
 
 
 async def _ask_all(
