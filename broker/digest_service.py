@@ -35,7 +35,7 @@ class DigestService:
             raise self._logs.stream_error(error) from None
 
     async def _read(self, replica: ServedReplica, request: pb.DigestReplicaRequest) -> pb.DigestReplicaResponse:
-        response = pb.DigestReplicaResponse(log_start=replica.log_start)
+        response = pb.DigestReplicaResponse(log_start=replica.log_start, cleaned_below=replica.cleaned_below)
         position, size_bytes = max(request.start, replica.log_start), 0
         while position < request.end and size_bytes < _ANSWER_BYTES:
             try:

@@ -111,6 +111,10 @@ class Replica:
         return self.log.end_offset
 
     @property
+    def cleaned_below(self) -> int:
+        return self.log.checkpointed.cleaned_below
+
+    @property
     def has_failed(self) -> bool:
         """Nothing is said or served from here any more."""
         return isinstance(self.role, Failed)

@@ -115,6 +115,11 @@ class ServedReplica(Protocol):
     @property
     def log_end(self) -> int: ...
 
+    @property
+    def cleaned_below(self) -> int:
+        """Records may be missing that later ones superseded, all below this."""
+        ...
+
     def check_leads(self, leader_epoch: int | None) -> None:
         """Raise unless this broker leads the partition, in that epoch if one is given."""
         ...

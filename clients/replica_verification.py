@@ -92,11 +92,17 @@ def _told(difference: Difference) -> str:
 
 
 async def _compare(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
-    """What is different for sure, and what seems to be, which here is nothing."""
+    """As `_compare_compacted`; but only if need be, and what was never compacted batch by batch."""
     for first in range(copies.start, copies.end, _RANGE):
-        found = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
-        if (difference := compare_batches(found)) is not None:
+        found, cleaned_below = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
+        difference = compare_batches(found)
+        if difference is not None and difference.offset >= cleaned_below:
             return difference, []
+        if difference is not None:
+            # It is not compacted any more, but once was.
+            after = replace(copies, start=min(cleaned_below, copies.end))
+            difference, _ = await _compare(cluster, after)
+            return (difference, []) if difference is not None else await _compare_compacted(cluster, copies)
     return None, []
 
 
@@ -105,7 +111,7 @@ async def _compare_compacted(cluster: ClusterClient, copies: _Copies) -> tuple[D
     is found twice."""
     comparison = CompactedComparison()
     for first in range(copies.start, copies.end, _RANGE):
-        found = await _ask_all(cluster, copies, first, _records_in, by_record=True)
+        found, _ = await _ask_all(cluster, copies, first, _records_in, by_record=True)
         if (difference := comparison.add(found)) is not None:
             return difference, []
     return None, comparison.missing()
@@ -118,10 +124,11 @@ async def _ask_all(
     read: Callable[[pb.DigestReplicaResponse], list[D]],
     *,
     by_record: bool,
-) -> dict[int, list[D]]:
-    """What each broker has of the range that begins at `first`."""
+) -> tuple[dict[int, list[D]], int]:
+    """What each broker has of the range that begins at `first`; and below which offset some have compacted theirs."""
     last = min(first + _RANGE, copies.end)
     found: dict[int, list[D]] = {broker: [] for broker in copies.brokers}
+    cleaned_below = dict.fromkeys(copies.brokers, 0)
 
     async def ask(broker: int) -> None:
         position = first
@@ -142,6 +149,7 @@ async def _ask_all(
             if response.log_start > copies.start:
                 raise Unverifiable(f"broker {broker} has deleted some of it meanwhile, as it was old: try again")
             found[broker] += read(response)
+            cleaned_below[broker] = response.cleaned_below
             if response.next_offset <= position:
                 return
             position = response.next_offset
@@ -152,7 +160,7 @@ async def _ask_all(
                 group.create_task(ask(broker))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    return found
+    return found, max(cleaned_below.values(), default=0)
 
 
 def _batches_in(response: pb.DigestReplicaResponse) -> list[BatchDigest]:

@@ -352,7 +352,7 @@ class DigestReplicaRequest(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., by_record: _Optional[bool] = ...) -> None: ...
 
 class DigestReplicaResponse(_message.Message):
-    __slots__ = ("next_offset", "batches", "offsets", "keys", "contents", "log_start")
+    __slots__ = ("next_offset", "batches", "offsets", "keys", "contents", "log_start", "cleaned_below")
     class Batch(_message.Message):
         __slots__ = ("base_offset", "next_offset", "leader_epoch", "size_bytes", "crc")
         BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -372,13 +372,15 @@ class DigestReplicaResponse(_message.Message):
     KEYS_FIELD_NUMBER: _ClassVar[int]
     CONTENTS_FIELD_NUMBER: _ClassVar[int]
     LOG_START_FIELD_NUMBER: _ClassVar[int]
+    CLEANED_BELOW_FIELD_NUMBER: _ClassVar[int]
     next_offset: int
     batches: _containers.RepeatedCompositeFieldContainer[DigestReplicaResponse.Batch]
     offsets: _containers.RepeatedScalarFieldContainer[int]
     keys: _containers.RepeatedScalarFieldContainer[int]
     contents: _containers.RepeatedScalarFieldContainer[int]
     log_start: int
-    def __init__(self, next_offset: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[DigestReplicaResponse.Batch, _Mapping]]] = ..., offsets: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., contents: _Optional[_Iterable[int]] = ..., log_start: _Optional[int] = ...) -> None: ...
+    cleaned_below: int
+    def __init__(self, next_offset: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[DigestReplicaResponse.Batch, _Mapping]]] = ..., offsets: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., contents: _Optional[_Iterable[int]] = ..., log_start: _Optional[int] = ..., cleaned_below: _Optional[int] = ...) -> None: ...
 
 class InitProducerRequest(_message.Message):
     __slots__ = ("client_id",)

@@ -92,6 +92,7 @@ class FakeReplica:
         self.watermark_is_known = True
         self.log_start = 0
         self.log_end = 0
+        self.cleaned_below = 0
         self.stored: list[tuple[int, int, bytes]] = []  # [base, next) and the batch
         self.refusal: Exception | None = None
         self.is_in_sync = False

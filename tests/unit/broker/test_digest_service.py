@@ -68,6 +68,15 @@ async def test_what_is_not_there_is_left_out() -> None:
 
 
 @virtual
+async def test_how_far_it_was_ever_compacted_is_told() -> None:
+    node = Node()
+    orders = filled(node)
+    assert (await digests(node, start=0, end=6)).cleaned_below == 0
+    orders.cleaned_below = 3
+    assert (await digests(node, start=4, end=6)).cleaned_below == 3
+
+
+@virtual
 async def test_records_are_the_same_however_they_are_packed() -> None:
     first, second = Node(), Node()
     values: list[bytes | None] = [b"1", None, b"3"]

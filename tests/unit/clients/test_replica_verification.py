@@ -23,21 +23,24 @@ class Brokers:
 
     def __init__(self, end: int, *copies: dict[int, tuple[int, int]]) -> None:
         self.copies = {broker: dict(copy) for broker, copy in enumerate(copies, 1)}
+        self.cleaned_below = dict.fromkeys(self.copies, 0)
         self.end = end
         self.answers = 0
         self.meanwhile: dict[int, Callable[[], None]] = {}
 
     async def call_broker(self, broker: int, method: str, request: Any, response_type: type[Any]) -> Any:
-        assert request.by_record
         found = {at: one for at, one in sorted(self.copies[broker].items()) if request.start <= at < request.end}
         self.answers += 1
         self.meanwhile.pop(self.answers, lambda: None)()
-        return pb.DigestReplicaResponse(
-            next_offset=request.end,
-            offsets=list(found),
-            keys=[key for key, _ in found.values()],
-            contents=[content for _, content in found.values()],
-        )
+        answer = pb.DigestReplicaResponse(next_offset=request.end, cleaned_below=self.cleaned_below[broker])
+        for offset, (key, content) in found.items():
+            if request.by_record:
+                answer.offsets.append(offset)
+                answer.keys.append(key)
+                answer.contents.append(content)
+            else:
+                answer.batches.add(base_offset=offset, next_offset=offset + 1, crc=100 * key + content)
+        return answer
 
     async def describe(self) -> Sequence[ReplicaDescription]:
         return [
@@ -45,9 +48,9 @@ class Brokers:
             for broker in self.copies
         ]
 
-    def verify(self) -> PartitionVerification:
+    def verify(self, *, is_compacted: bool = True) -> PartitionVerification:
         cluster = cast(ClusterClient, self)
-        return asyncio.run(verify_copies(cluster, bytes(16), ORDERS, (1, 2), self.describe, is_compacted=True))
+        return asyncio.run(verify_copies(cluster, bytes(16), ORDERS, (1, 2), self.describe, is_compacted=is_compacted))
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +99,37 @@ def test_a_key_that_is_missing_is_missing_whatever_else_happens() -> None:
     assert found.offset == 3
     assert found.problem is not None
     assert "broker 2 has nothing of that key" in found.problem
+
+
+WRITTEN = {offset: (offset % 3 + 1, offset + 1) for offset in range(20)}
+
+
+def test_what_was_compacted_before_the_topic_was_told_not_to_be_is_the_same() -> None:
+    compacted = {offset: one for offset, one in WRITTEN.items() if offset >= 7}
+    brokers = Brokers(20, WRITTEN, compacted)
+    brokers.cleaned_below[2] = 10
+    assert brokers.verify(is_compacted=False).is_same
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        pytest.param([0, 15], 15, id="superseded, but not compacted"),
+        pytest.param([0, 18, 19], 18, id="the end"),
+        pytest.param([0, *range(10, 20)], 10, id="all that is not compacted"),
+    ],
+)
+def test_what_is_lost_where_nothing_was_compacted_is_told(lost: list[int], told: int) -> None:
+    brokers = Brokers(20, WRITTEN, {offset: one for offset, one in WRITTEN.items() if offset not in lost})
+    brokers.cleaned_below[2] = 10
+    assert brokers.verify(is_compacted=False).offset == told
+    brokers.cleaned_below[2] = 0
+    assert brokers.verify(is_compacted=False).offset == 0
+
+
+def test_what_is_lost_where_it_was_compacted_is_told_if_nothing_supersedes_it() -> None:
+    whole = WRITTEN | {5: (9, 1)}
+    brokers = Brokers(20, whole, {offset: one for offset, one in whole.items() if offset >= 7})
+    brokers.cleaned_below[2] = 10
+    found = brokers.verify(is_compacted=False)
+    assert found.offset == 5
