@@ -150,16 +150,20 @@ class Upkeep:
                         await compact(replica.log, replica.high_watermark, self._clock.wall_ms(), pace=pace)
 
     async def _pace(self, replica: Replica, size_bytes: int) -> bool:
-        """Whoever wants to close the log waits for its compaction: that ends it."""
+        """Whoever wants to close the log waits for its compaction: that ends it, as does another policy."""
         self._throttle.take(size_bytes, self._clock.monotonic_ms())
-        while not replica.has_failed and (wait_ms := self._throttle.wait_ms(self._clock.monotonic_ms())) > 0:
+        while _is_compacted(replica) and (wait_ms := self._throttle.wait_ms(self._clock.monotonic_ms())) > 0:
             await self._clock.sleep_ms(min(wait_ms, _LOOK_MS))
-        return not replica.has_failed
+        return _is_compacted(replica)
 
     async def _expire(self) -> None:
         for replica in self._replicas():
             replica.log.producers.expire(self._clock.monotonic_ms())
         await self._directories.purge()
+
+
+def _is_compacted(replica: Replica) -> bool:
+    return replica.log.config.cleanup_compact and not replica.has_failed
 
 
 @contextmanager

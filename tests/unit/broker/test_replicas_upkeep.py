@@ -157,6 +157,25 @@ async def test_compaction_reads_no_faster_than_it_may_and_ends_when_the_log_is_t
 
 
 @virtual
+async def test_a_topic_that_is_not_to_be_compacted_any_more_is_not_while_that_is_under_way() -> None:
+    metadata = Metadata()
+    _, topic, leader = await led(
+        metadata, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio="0"
+    )
+    metadata.configure(None, "log.cleaner.io.max.bytes.per.second", "10")
+    for _ in range(200):
+        await append(leader).outcome()
+    before = leader.log.size_bytes
+    await asyncio.sleep(60)
+    assert leader.compacting.locked()
+    metadata.configure(topic, "cleanup.policy", "delete")
+    await until(lambda: not leader.compacting.locked(), seconds=1)
+    metadata.configure(None, "log.cleaner.io.max.bytes.per.second", None)
+    await asyncio.sleep(60)
+    assert leader.log.size_bytes == before
+
+
+@virtual
 async def test_producers_that_were_not_heard_of_for_a_day_are_forgotten() -> None:
     metadata, broker_id, hour_ms = Metadata(), 1, 3_600_000
     broker = TestBroker(broker_id, metadata, {})
