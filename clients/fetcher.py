@@ -19,7 +19,8 @@ _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
 _RETRY_MS = 100  # a partition that was refused; sooner if another leader is heard of
 _LOOK_EVERY_MS = 1000
-_LEADER_MS = 5000  # a follower that failed us is not tried again before
+_LEADER_MS = 5000  # a follower that failed us is not tried again before, and each time it fails at once, twice as long
+_MOST_LEADER_MS = 300_000
 
 _KINDS: dict[Anchor, pb.ListOffsetsRequest.Kind] = {Anchor.EARLIEST: EARLIEST, Anchor.LATEST: LATEST}
 
@@ -27,13 +28,20 @@ _KINDS: dict[Anchor, pb.ListOffsetsRequest.Kind] = {Anchor.EARLIEST: EARLIEST, A
 @dataclass(slots=True, eq=False)
 class _Place:
     """Where a partition is fetched from, if it is, and when it may be tried again; `from_leader_until_ms`: when a
-    follower may be."""
+    follower may be, `from_leader_ms` after the last one failed, which was asked at `followed_ms`."""
 
     line: FetchLine | None = None
     subscription: Subscription | None = None
     retry_at_ms: float = 0
     refused_epoch: int = -1
     from_leader_until_ms: float = 0
+    from_leader_ms: float = 0
+    followed_ms: float = 0
+
+    def follower_failed(self, now_ms: float) -> None:
+        has_lasted = now_ms - self.followed_ms > max(self.from_leader_ms, _LEADER_MS)
+        self.from_leader_ms = _LEADER_MS if has_lasted else min(2 * self.from_leader_ms or _LEADER_MS, _MOST_LEADER_MS)
+        self.from_leader_until_ms = now_ms + self.from_leader_ms
 
 
 class Fetcher:
@@ -108,12 +116,14 @@ class Fetcher:
         if self._is_served(place, leader.broker_id if source is None else source, leader.epoch):
             return float("inf")
         if self._was_lost(place):
-            place.from_leader_until_ms = now_ms + _LEADER_MS
+            place.follower_failed(now_ms)
             source = None
         self._leave(place)
         # Whoever refused it has heard of a newer epoch, or there is somebody else to ask: no reason to wait.
         if now_ms < place.retry_at_ms and leader.epoch <= place.refused_epoch:
             return place.retry_at_ms
+        if source is not None:
+            place.followed_ms = now_ms
         place.line = self._line(leader.broker_id if source is None else source, group)
         place.subscription = place.line.subscribe(partition, leader.epoch, from_follower=source is not None)
         return float("inf")
@@ -124,7 +134,7 @@ class Fetcher:
         return near_follower(self._cluster.view, partition.topic_id, partition.name.partition, self._settings.rack)
 
     def _was_lost(self, place: _Place) -> bool:
-        """Was it served by a follower, whose stream broke?"""
+        """Was it served by a follower, which refused it, or whose stream broke?"""
         line, subscription = place.line, place.subscription
         if line is None or subscription is None or not subscription.from_follower:
             return False
@@ -163,8 +173,7 @@ class Fetcher:
         if place is None:
             return
         if subscription.from_follower:
-            # Only the leader knows what is there.
-            place.from_leader_until_ms = self._clock.monotonic_ms() + _LEADER_MS
+            # Only the leader knows what is there: that is asked next.
             self._cluster.hinted(partition.topic_id, partition.name.partition, error)
         elif isinstance(error, OffsetOutOfRange):
             if self._reset is None:

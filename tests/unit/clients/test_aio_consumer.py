@@ -663,6 +663,27 @@ async def test_what_a_follower_does_not_have_is_asked_of_the_leader() -> None:
         assert added(cluster, 1) == 1
 
 
+@virtual
+async def test_a_follower_that_fails_again_and_again_is_tried_less_and_less_often() -> None:
+    """Each time costs a reader as long as it takes to notice."""
+    async with consuming_near_2() as (cluster, consumer):
+        assert await poll_values(consumer, 20) == numbers(0, 20)
+        cluster.kill(2)  # and the metadata never say so
+        store(cluster, 0, 20, 40)
+        assert await poll_values(consumer, 20) == numbers(20, 40)
+        await asyncio.sleep(7)
+        assert added(cluster, 1) == 2, "it is tried again soon"
+        await asyncio.sleep(150)
+        assert added(cluster, 1) < 8
+        store(cluster, 0, 40, 60)
+        assert await poll_values(consumer, 20) == numbers(40, 60)
+        await cluster.start(2)
+        await asyncio.sleep(170)
+        store(cluster, 0, 60, 80)
+        assert await poll_values(consumer, 20) == numbers(60, 80)
+        assert added(cluster, 2) == 1, "it is read from again"
+
+
 def test_a_rack_that_is_no_name_is_refused() -> None:
     for rack in ("", "a\n", 7):
         with pytest.raises(errors.InvalidArgument, match="rack is"):
