@@ -307,6 +307,8 @@ def test_small_files_read_as_tables_too(partition: Path) -> None:
         "recovery point            40\n"
         "first dirty               0\n"
         "tombstones removed below  0\n"
+        "cleaned below             0\n"
+        "cleaned in epoch          -1\n"
         "\n"
         "all valid\n"
     )
