@@ -1,6 +1,6 @@
 """What goes wrong with the disks of a simulated cluster: they are slow, full or failing, are lost, or rot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from lograft.broker.replica import Replica
@@ -65,6 +65,17 @@ class DiskFaults:
         self._cluster.losses.add(LostMemory(BrokerId(host.number), broker.epoch))
         return True
 
+    def _may_be_away(self, host: SimulatedHost, directories: Sequence[str]) -> bool:
+        """Where the page cache is trusted, a directory that comes back is not: nobody knows what it has been through.
+        That is a loss, and noted as one."""
+        if self._cluster.weather.flush_mode != "os":
+            return True
+        if not self._cluster.losses.may_lose(host.number):
+            return False
+        for directory in directories:
+            self._note_lost(host, directory)
+        return True
+
     # -- what passes
 
     def _slow_disk(self) -> None:
@@ -78,22 +89,25 @@ class DiskFaults:
 
     def _fill_disk(self) -> None:
         """Until the next start: by then somebody has made room."""
-        if (host := self._any_broker_up()) is not None:
+        host = self._any_broker_up()
+        if host is not None and self._may_be_away(host, host.config.data_dirs):
             room_bytes = self._rng.choice([0, 200, 2_000])
             self._cluster.note("fill_disk", host.process, room_bytes)
             host.fill_disk(room_bytes)
 
     def _fail_writes(self) -> None:
         """In one directory, until the next start."""
-        if (host := self._any_broker_up()) is not None:
-            directory = self._rng.choice(host.config.data_dirs)
+        host = self._any_broker_up()
+        directory = self._rng.choice(host.config.data_dirs) if host is not None else ""
+        if host is not None and self._may_be_away(host, [directory]):
             self._cluster.note("fail_writes", host.process, directory)
             host.fail_writes(directory)
 
     def _fill_directory(self) -> None:
         """Until the next start."""
-        if (host := self._any_broker_up()) is not None:
-            directory = self._rng.choice(host.config.data_dirs)
+        host = self._any_broker_up()
+        directory = self._rng.choice(host.config.data_dirs) if host is not None else ""
+        if host is not None and self._may_be_away(host, [directory]):
             self._cluster.note("fill_directory", host.process, directory)
             host.fill_directory(directory)
 
@@ -104,6 +118,8 @@ class DiskFaults:
         if host is None or host.lacks_directories or len(host.config.data_dirs) < 2:
             return
         directory = self._rng.choice(host.config.data_dirs[1 if host.config.is_controller else 0 :])
+        if not self._may_be_away(host, [directory]):
+            return
         self._cluster.note("take_away", host.process, directory)
         self._end(host, "kill")
         host.take_away(directory)
