@@ -105,7 +105,7 @@ class ReplicaDescription:
 class PartitionVerification:
     """What comparing the copies of a partition came to: [start, end) on `brokers` is the same, unless `problem` says
     what is not, or why that cannot be known. `offset`: where they differ first, if they do. `damaged`: whose copies
-    were found to be, and are made anew. `left_out`: who was not compared, because it is not in sync."""
+    were found to be, and are made anew if another is in sync. `left_out`: who is not in sync, and was not compared."""
 
     partition: TopicPartition
     brokers: tuple[int, ...]

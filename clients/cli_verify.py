@@ -15,7 +15,7 @@ _COLUMNS = (
     Column("COMPARED", lambda each: each["status"]["brokers"]),
     Column("FROM", lambda each: each["status"]["start"], is_number=True),
     Column("TO", lambda each: each["status"]["end"], is_number=True),
-    Column("RESULT", lambda each: _verdict(each["status"])),
+    Column("RESULT", lambda each: verdict(each["status"])),
 )
 
 
@@ -29,7 +29,7 @@ def verify(ctx: click.Context, settings: Settings, words: Sequence[str], interna
 
     All brokers in sync must have the same records, up to what is committed; of compacted topics the same at each offset
     that they have in common, and the same latest record of each key. Everything is read, and its checksums are checked:
-    a damaged copy is reported, and its broker makes it anew.
+    a damaged copy is reported, and its broker makes it anew, if another is in sync.
 
     \b
     lograft verify replicas            all topics
@@ -86,9 +86,12 @@ def _resource(found: PartitionVerification) -> Resource:
     )
 
 
-def _verdict(status: Resource) -> str:
+def verdict(status: Resource) -> str:
+    """The status of a verification, in words."""
     parts = [status["problem"] or "same"]
-    if status["damaged"]:
+    if status["damaged"] and status["damaged"] == status["brokers"]:
+        parts.append(f"the copy of broker {_named(status['damaged'])} is damaged, and no other is in sync")
+    elif status["damaged"]:
         parts.append(f"the copy of broker {_named(status['damaged'])} was damaged, and is made anew")
     if status["leftOut"]:
         parts.append(f"not in sync, and not compared: broker {_named(status['leftOut'])}")

@@ -39,6 +39,7 @@ from lograft.clients.cli_resources import (
     topic_resource,
 )
 from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, iso_time, parse_duration, parse_moment
+from lograft.clients.cli_verify import verdict
 from lograft.storage.batch import Record
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01
@@ -197,6 +198,25 @@ def test_brokers_and_the_quorum_say_all_that_is_promised() -> None:
     status = quorum_resource(replace(QUORUM, commit_index=12))["status"]
     assert (status["leader"], status["term"], status["commitIndex"]) == (1, 4, 12)
     assert [(voter["id"], voter["lag"]) for voter in status["voters"]] == [(1, 3), (2, 3), (3, 3)]
+
+
+# -- verifying
+
+
+@pytest.mark.parametrize(
+    ("brokers", "damaged", "left_out", "expected"),
+    [
+        ([1, 2, 3], [], [], "same"),
+        ([1, 3], [2], [], "same; the copy of broker 2 was damaged, and is made anew"),
+        ([1, 3], [], [2], "same; not in sync, and not compared: broker 2"),
+        ([1], [1], [], "CRC; the copy of broker 1 is damaged, and no other is in sync"),
+    ],
+)
+def test_what_came_of_comparing_copies_is_told(
+    brokers: list[int], damaged: list[int], left_out: list[int], expected: str
+) -> None:
+    problem = "CRC" if damaged == brokers else None
+    assert verdict({"brokers": brokers, "damaged": damaged, "leftOut": left_out, "problem": problem}) == expected
 
 
 # -- health
