@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import click
 
-from lograft.clients.admin_types import PartitionVerification
+from lograft.clients.admin_types import PartitionDescription, PartitionVerification
+from lograft.clients.aio_admin import Admin
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, resource, write_resources
+from lograft.clients.errors import LograftError, NoBrokerAvailable, UnknownPartition, UnknownTopic
 from lograft.clients.named_partitions import named_partitions
 
 _COLUMNS = (
@@ -54,17 +56,27 @@ def verify(ctx: click.Context, settings: Settings, words: Sequence[str], interna
 
 
 async def _verify(settings: Settings, names: list[str], *, include_internal: bool) -> list[PartitionVerification]:
-    found = []
     async with open_admin(settings) as admin:
-        partitions = await named_partitions(admin, names, include_internal=include_internal)
-        for number, partition in enumerate(partitions, 1):
-            if sys.stderr.isatty():
-                click.echo(
-                    f"\r{number}/{len(partitions)} {partition.topic}-{partition.number}\033[K", err=True, nl=False
-                )
-            found.append(await admin.verify_partition(partition.topic, partition.number))
+        return await verify_each(admin, await named_partitions(admin, names, include_internal=include_internal))
+
+
+async def verify_each(admin: Admin, partitions: Sequence[PartitionDescription]) -> list[PartitionVerification]:
+    """It may take hours: the trouble of one is told with what came of the others, and those deleted meanwhile are not
+    missed."""
+    found = []
+    for number, partition in enumerate(partitions, 1):
         if sys.stderr.isatty():
-            click.echo("\r\033[K", err=True, nl=False)
+            click.echo(f"\r{number}/{len(partitions)} {partition.topic}-{partition.number}\033[K", err=True, nl=False)
+        try:
+            found.append(await admin.verify_partition(partition.topic, partition.number))
+        except (UnknownTopic, UnknownPartition):
+            click.echo(f"{partition.topic}-{partition.number} was deleted meanwhile", err=True)
+        except NoBrokerAvailable:
+            raise  # nor will any for the next
+        except LograftError as error:
+            found.append(PartitionVerification(partition.name, (), 0, 0, problem=error.message))
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", err=True, nl=False)
     return found
 
 
