@@ -9,6 +9,7 @@ from support.server_processes import start_all, until
 from support.stored_logs import partition_directory
 
 from lograft import Producer
+from lograft.clients.admin_types import ConfigKind
 from lograft.storage.batch import encode_batch, iterate_batches, stamp
 
 COUNT = 3000
@@ -93,6 +94,9 @@ def test_copies_that_are_compacted_each_in_its_own_time_are_the_same(cluster: Li
     found = cluster.admin.verify_partition("compacted", 0)
     assert found.is_well, found
     assert found.end == COUNT
+    cluster.admin.alter_config(ConfigKind.TOPIC, "compacted", {"cleanup.policy": "delete"})
+    found = cluster.admin.verify_partition("compacted", 0)
+    assert found.is_well, "it was compacted once, each copy in its own time"
 
 
 def size_of(cluster: LiveCluster, node: int) -> int:
