@@ -8,8 +8,8 @@ _SHOWN = 3
 
 
 def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) -> str | None:
-    """None if the broker is ready: unfenced, and in the ISR of each own partition that has a leader. `state` is what
-    the active controller last said of it."""
+    """None if the broker is ready: unfenced, and in the ISR of each own partition that has a leader; but for those that
+    a reassignment is about to give it, which may take days. `state` is what the active controller last said of it."""
     if state is BrokerState.SHUTTING_DOWN:
         return "shutting down"
     if state is not BrokerState.ACTIVE:
@@ -17,7 +17,7 @@ def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) 
     behind = [
         f"{image.topics[topic_id].name}-{number}"
         for topic_id, number, partition in image.hosted_by(broker_id)
-        if partition.leader is not None and broker_id not in partition.isr
+        if partition.leader is not None and broker_id not in partition.isr and broker_id not in partition.adding
     ]
     if not behind:
         return None

@@ -22,8 +22,9 @@ def image_of(**topics: list[Partition]) -> ClusterImage:
         image_of(orders=[partition(1, 2, 3)]),
         image_of(orders=[partition(2, 3, isr=(2, 3))]),
         image_of(orders=[partition(1, 2, isr=(), leader=None)]),
+        image_of(orders=[partition(2, 3, 1, isr=(2, 3), target=(2, 1), adding=(1,))]),
     ],
-    ids=["no partitions", "in sync", "not its own", "without a leader"],
+    ids=["no partitions", "in sync", "not its own", "without a leader", "on its way there"],
 )
 def test_a_broker_that_does_all_that_is_expected_is_ready(image: ClusterImage) -> None:
     assert why_not_ready(image, ONE, ACTIVE) is None
