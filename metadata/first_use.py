@@ -7,16 +7,17 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.methods import CREATE_TOPICS
 from lograft.metadata.settings import cluster_setting
+from lograft.metadata.topic_names import INTERNAL_PREFIX
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from lograft.runtime.rng import Rng
 
 
 def missing_topics(image: ClusterImage, names: Sequence[str]) -> list[str]:
-    """Those that are to be created: none, unless the cluster wants that."""
+    """Those that are to be created: none, unless the cluster wants that; and its own it makes itself."""
     if cluster_setting(image, "auto.create.topics.enable") != "true":
         return []
-    return [name for name in names if image.topic(name) is None]
+    return [name for name in names if image.topic(name) is None and not name.startswith(INTERNAL_PREFIX)]
 
 
 async def create_topics(client: ControllerClient, rng: Rng, names: Sequence[str]) -> None:

@@ -469,6 +469,16 @@ async def test_topics_are_created_on_first_use_with_the_clusters_defaults() -> N
 
 
 @virtual
+async def test_the_clusters_own_topics_are_not_there_until_the_cluster_makes_them() -> None:
+    async with controllers() as cluster:
+        brokers = await three_brokers(cluster)
+        await create_on_first_use(cluster, brokers[1])
+        described = (await first_use(cluster, brokers[1], "__consumer_offsets", "orders")).topics
+        codes = {topic.name: topic.error.code if topic.HasField("error") else None for topic in described}
+        assert codes == {"__consumer_offsets": errors_pb2.UNKNOWN_TOPIC, "orders": None}
+
+
+@virtual
 async def test_a_topic_that_cannot_be_created_says_why() -> None:
     async with controllers() as cluster:
         brokers = await three_brokers(cluster)
