@@ -90,11 +90,11 @@ def _parse(text: str) -> Any:
 
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # by no means all it raises is its own
         raise BadPlan(f"it is neither JSON nor YAML: {' '.join(str(error).split())}") from None
 
 

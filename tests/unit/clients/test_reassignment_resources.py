@@ -68,6 +68,8 @@ def spoilt(**changes: object) -> str:
     [
         ("", "apiVersion: lograft/v1"),
         ("[", "neither JSON nor YAML"),
+        ("to: 2026-99-99", "neither JSON nor YAML"),
+        ("[" * 5000, "neither JSON nor YAML"),
         ("[]", "apiVersion: lograft/v1"),
         ('{"apiVersion": "lograft/v1", "kind": "List"}', "no `items`"),
         (spoilt(kind="Topic"), r"items\[0\] is not of `kind: Reassignment`"),
