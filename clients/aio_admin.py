@@ -48,6 +48,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 _CONFIRM_MS = 3000
 # For leaders to say where their partitions start and end.
 _REPLICAS_MS = 3000
+_MOST_LOOKS = 10  # at copies that differ, but whose replicas change, too
 _ATTEMPT_MS = 10_000
 _MAX_TIMEOUT_MS = 2**53
 _MAX_SERVER_TIMEOUT_MS = 300_000  # brokers take no longer one
@@ -169,21 +170,25 @@ class Admin:
         async def describe() -> list[ReplicaDescription]:
             return [each for each in await self.describe_replicas([topic]) if each.partition == partition]
 
-        found, epoch, damaged = None, -1, dict[int, None]()
-        while True:
+        found, epoch, damaged, left_out = None, -1, dict[int, None](), tuple[int, ...]()
+        for _ in range(_MOST_LOOKS):
             described = await self.describe_topic(topic)
             if number >= len(described.partitions):
                 raise UnknownPartition(f"topic {topic!r} has no partition {number}")
             now = described.partitions[number]
             # Who was in sync may have begun to copy everything anew: a difference counts if nothing changed meanwhile.
-            if found is not None and (found.is_same or epoch == now.partition_epoch):
+            if found is not None:
                 left_out = tuple(broker for broker in now.replicas if broker not in found.brokers)
-                return replace(found, damaged=tuple(damaged), left_out=left_out)
+                if found.is_same or epoch == now.partition_epoch:
+                    return replace(found, damaged=tuple(damaged), left_out=left_out)
             epoch = now.partition_epoch
             found = await verify_copies(
                 self._open(), described.id.bytes, partition, now.isr, describe, is_compacted="compact" in policy
             )
             damaged |= dict.fromkeys(found.damaged)
+        assert found is not None
+        problem = "its replicas came and went all the while: try again"
+        return replace(found, offset=None, problem=problem, damaged=tuple(damaged), left_out=left_out)
 
     async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
         """The latest there is, or what a broker knows if no controller can be asked."""

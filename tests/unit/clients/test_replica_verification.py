@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from support.described_clusters import described_partition
 
 from lograft.clients import replica_verification
-from lograft.clients.admin_types import PartitionVerification, ReplicaDescription
+from lograft.clients.admin_types import ConfigEntry, PartitionVerification, ReplicaDescription, TopicDescription
+from lograft.clients.aio_admin import Admin
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.replica_verification import verify_copies
 from lograft.clients.topic_partition import TopicPartition
@@ -133,3 +136,38 @@ def test_what_is_lost_where_it_was_compacted_is_told_if_nothing_supersedes_it() 
     brokers.cleaned_below[2] = 10
     found = brokers.verify(is_compacted=False)
     assert found.offset == 5
+
+
+class Unsteady(Admin):
+    """Of a topic whose copies differ, and whose partition is in another epoch at each look, but the last ones."""
+
+    def __init__(self, changes: int) -> None:
+        self.looks = 0
+        self._changes = changes
+
+    async def describe_config(self, *_: object) -> list[ConfigEntry]:
+        return [ConfigEntry("cleanup.policy", "delete", "default", "delete", "list", "")]
+
+    async def describe_topic(self, name: str) -> TopicDescription:
+        self.looks += 1
+        assert self.looks < 50, "for ever"
+        partition = replace(described_partition(name, 0, [1, 2]), partition_epoch=min(self.looks, self._changes))
+        return TopicDescription(UUID(int=5), name, False, (partition,), {})
+
+    def _open(self) -> ClusterClient:
+        return cast(ClusterClient, None)
+
+
+@pytest.mark.parametrize(("changes", "problem"), [(4, "differs"), (1000, "came and went")])
+def test_a_difference_counts_if_nothing_changed_meanwhile_and_that_is_not_waited_for_without_end(
+    changes: int, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def differ(*_: object, **__: object) -> PartitionVerification:
+        return PartitionVerification(ORDERS, (1, 2), 0, 10, 3, "differs")
+
+    monkeypatch.setattr("lograft.clients.aio_admin.verify_copies", differ)
+    admin = Unsteady(changes)
+    found = asyncio.run(admin.verify_partition("orders", 0))
+    assert found.problem is not None
+    assert problem in found.problem
+    assert admin.looks == (5 if changes == 4 else 10)
