@@ -177,8 +177,8 @@ class PartitionQueue:
         if isinstance(error, DuplicateSequence):
             return self.stored(batch, Stored(-1))
         if isinstance(error, OutOfOrderSequence | UnknownProducerId):
-            self._missed_before(batch, now_ms)
-        elif isinstance(error, BatchTooLarge) and batch.record_count > 1 and not batch.in_doubt:
+            return self._missed_before(batch, error, now_ms)
+        if isinstance(error, BatchTooLarge) and batch.record_count > 1 and not batch.in_doubt:
             self._split(batch)
         elif error.retriable:
             batch.in_doubt = batch.in_doubt or error.outcome_unknown
@@ -191,13 +191,19 @@ class PartitionQueue:
             return [batch]
         return []
 
-    def _missed_before(self, batch: PendingBatch, now_ms: int) -> None:
-        """The leader misses what comes before the batch. It has not stored it either, or would have recognised it."""
-        batch.in_doubt = False
+    def _missed_before(self, batch: PendingBatch, error: LograftError, now_ms: int) -> list[PendingBatch]:
+        """The leader misses what comes before the batch. It has not stored it either, or would have recognised it; but
+        another may have, that led before and will again. Numbered anew it would be there twice."""
         if not any(other.order < batch.order for other in self):
             self._has_hole = True  # what came before was forgotten, or lost with another leader
+        if self._has_hole and batch.in_doubt:
+            self.in_flight.remove(batch)
+            self._give_up(batch, _in_doubt(error))
+            self._mend()
+            return [batch]
         self._wait_again(batch)
         self._back_off(now_ms)
+        return []
 
     def _back_off(self, now_ms: int) -> None:
         """Once for all that is refused together."""
