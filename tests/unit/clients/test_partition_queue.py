@@ -156,9 +156,8 @@ def test_a_refused_batch_does_not_hold_up_the_settling_of_one_behind_it() -> Non
     assert take(it, 100) is third
     assert it.refused(third, errors.OutOfOrderSequence("second is missing"), 100) == [third]
     assert isinstance(third.outcome, errors.OutOfOrderSequence)
-    assert (
-        third.outcome.outcome_unknown
-    )  # by whoever leads now it is not stored; who led before may have it, and lead again
+    # Who led before may have it, and lead again.
+    assert third.outcome.outcome_unknown
     assert sequence(take(it, 500)) == (1, 0)
 
 
