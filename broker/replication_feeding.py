@@ -9,7 +9,7 @@ being added get no more than the throttle lets through, whatever the window is.
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -102,7 +102,7 @@ class Feeding:
         self._outbox = ReplicationOutbox()
         self._turns: deque[Fed] = deque()
         self._without_window: list[Fed] = []
-        self._throttled: deque[Fed] = deque()
+        self._throttled: OrderedDict[Fed, None] = OrderedDict()
         self._to_read: deque[Fed] = deque()
         self._reads = 0  # under way, or done and not sent
         self._untold: dict[Fed, None] = {}  # have news of watermarks
@@ -157,6 +157,7 @@ class Feeding:
             return
         fed.is_over = True
         self._untold.pop(fed, None)
+        self._throttled.pop(fed, None)
         if self._awaited is not None and self._awaited[0] is fed:
             self._release()
         del self._subscriptions[fed.handle]
@@ -183,7 +184,7 @@ class Feeding:
             self._untold[fed] = None
         if fed.phase is _Phase.THROTTLE and not feed.is_throttled:
             # It is in sync now: whoever writes waits for it, and it for nobody.
-            self._throttled.remove(fed)
+            del self._throttled[fed]
             self._queue(fed)
         elif fed.phase is _Phase.IDLE and fed.next_offset < feed.log_end:
             self._queue(fed)
@@ -227,7 +228,7 @@ class Feeding:
         """One after the other, so that none has to wait for long."""
         limits, outbox = self._limits, self._outbox
         if self._throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) <= 0:
-            self._queue(self._throttled.popleft())
+            self._queue(self._throttled.popitem(last=False)[0])
         if self._awaited is not None and self._clock.monotonic_ms() < self._sent_ms + limits.hold_ms:
             return
         while self._turns and outbox.size_bytes < limits.message_bytes and outbox.frame_count < limits.message_frames:
@@ -245,7 +246,7 @@ class Feeding:
         if frame is None:
             if feed.is_throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) > 0:
                 fed.phase = _Phase.THROTTLE
-                self._throttled.append(fed)
+                self._throttled[fed] = None
                 return
             if not feed.is_in_memory(fed.next_offset):
                 self._read_aside(fed)

@@ -1,6 +1,8 @@
 """The leader's side of replication streams. The follower is played by hand."""
 
 import asyncio
+import gc
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -779,4 +781,25 @@ async def test_a_replica_that_is_in_sync_meanwhile_does_not_wait_for_what_others
         made.partitions[late].append(b"urgent")
         await receiving.within(0.1)
         assert receiving.sizes[late] == 100 * KIB + len(b"urgent")
+        receiving.stop()
+
+
+@virtual
+async def test_who_gives_up_waiting_for_the_throttle_is_forgotten() -> None:
+    """The throttle may have to make up for days, and followers may subscribe anew every few seconds."""
+    async with world(partitions=50) as made:
+        made.source.throttle = Throttle(lambda: 1, 0)
+        for partition in made.partitions:
+            partition.is_throttled = True
+            partition.append(bytes(100 * KIB))
+        receiving = Receiving(await made.follow(*(subscribe(number, number) for number in range(50))))
+        await receiving.within(1)
+        assert len(receiving.sizes) < 5
+        feeds = [weakref.ref(partition.feeds[0]) for partition in made.partitions]
+        for partition in made.partitions:
+            partition.end(ReplicaError(errors_pb2.UNAVAILABLE, "subscribe anew"))
+        await receiving.within(1)
+        gc.collect()
+        kept = [feed for feed in feeds if feed() is not None]
+        assert len(kept) <= SourceLimits().matching_at_once, "but for those that were matched last"
         receiving.stop()
