@@ -1,7 +1,7 @@
 """Copies that differ are told from copies that are the same, compacted or not."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lograft.clients.replica_comparison import BatchDigest, CompactedComparison, RecordDigest, compare_batches
@@ -71,6 +71,7 @@ history = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), max_size=30)
 
 
 @given(history, st.data())
+@settings(deadline=None)
 def test_whatever_compaction_leaves_is_the_same_and_a_lost_key_is_found(
     written: list[tuple[int, int]], data: st.DataObject
 ) -> None:
