@@ -78,15 +78,18 @@ def listed(brokers: Collection[int]) -> str:
 
 
 async def wait_for(admin: Admin, settings: Settings, moves: Sequence[Move]) -> None:
-    """Return when all are through, with a line for each. `CommandError` if one was undone by somebody, or it takes
-    longer than there is patience for."""
+    """Return when all are through, with a line for each. `CommandError` if one was undone or deleted by somebody, or it
+    takes longer than there is patience for."""
     waiting = {move.partition: move for move in moves}
     progress = Progress(settings, LoopClock())
     strays: list[str] = []
     while waiting:
-        topics = list(dict.fromkeys(name.topic for name in waiting))
-        cluster = await admin.describe_cluster(topics, include_internal=True)
-        for partition in partitions_of(cluster):
+        cluster = await admin.describe_cluster(include_internal=True)
+        partitions = {partition.name: partition for partition in partitions_of(cluster)}
+        for gone in [name for name in waiting if name not in partitions]:
+            del waiting[gone]
+            strays.append(f"{gone.topic}-{gone.partition} (deleted)")
+        for partition in partitions.values():
             move = waiting.get(partition.name)
             if move is None or partition.adding or partition.removing:
                 continue
@@ -100,7 +103,8 @@ async def wait_for(admin: Admin, settings: Settings, moves: Sequence[Move]) -> N
             await progress.pause(admin, cluster, done)
     if strays:
         raise CommandError(
-            f"not where the plan says: {', '.join(strays)}; somebody cancelled it, or sent them elsewhere",
+            f"not where the plan says: {', '.join(strays)}; somebody cancelled it, or sent them elsewhere, or deleted "
+            "them",
             "plan again with `lograft reassign plan`",
         )
 

@@ -83,6 +83,20 @@ async def test_what_somebody_cancelled_is_an_error(capsys: pytest.CaptureFixture
 
 
 @virtual
+async def test_what_is_deleted_meanwhile_is_told_and_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Or deleted and created anew, with fewer partitions."""
+    others = [Move(TopicPartition("s", 0), (1, 2), (1, 3))]
+    looks = [
+        cluster([1, 2], [1, 2], [1, 2], moving=[0, 1, 2]),
+        cluster([1, 3], [1, 2], moving=[1]),
+        cluster([1, 3], [1, 3]),
+    ]
+    with pytest.raises(CommandError, match=r"not where the plan says: s-0 \(deleted\), t-2 \(deleted\)"):
+        await wait_for(scripted(*looks), PATIENT, [*MOVES, *others])
+    assert capsys.readouterr().out == "partition/t-0 reassigned\npartition/t-1 reassigned\n"
+
+
+@virtual
 async def test_it_is_waited_for_ever_and_told_what_for_unless_a_time_is_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
