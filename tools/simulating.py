@@ -2,6 +2,7 @@
 failures."""
 
 import argparse
+import gc
 import sys
 import time
 import traceback
@@ -60,6 +61,8 @@ class Simulation:
                 print(f"    make {self.target} SEED={seed}", flush=True)
             else:
                 sweep.add(run, self.count(run))
+                del run
+            gc.collect()  # a cluster is left tied in knots, with all its disks: many of them would fill the memory
             sweep.tell_progress()
         sweep.conclude()
         return sweep.failed
