@@ -1,9 +1,9 @@
 """What the controllers of a simulated cluster agree on about who votes, and what of it may be lost or changed next."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lograft.chaos.cluster_node import SimulatedHost
-from lograft.raft.configuration import Configuration
+from lograft.raft.configuration import Configuration, Member
 
 
 def quorum_of(hosts: Sequence[SimulatedHost]) -> Configuration | None:
@@ -12,10 +12,14 @@ def quorum_of(hosts: Sequence[SimulatedHost]) -> Configuration | None:
     for configuration in leaders:
         if configuration is None:
             continue
-        agreeing = {host.number for host in hosts if host.quorum == configuration}
-        if configuration.is_majority(lambda member: member.node_id in agreeing):  # noqa: B023 (used at once)
+        if configuration.is_majority(_agrees(hosts, configuration)):
             return configuration
     return None
+
+
+def _agrees(hosts: Sequence[SimulatedHost], configuration: Configuration) -> Callable[[Member], bool]:
+    agreeing = {host.number for host in hosts if host.quorum == configuration}
+    return lambda member: member.node_id in agreeing
 
 
 def missing_voters(hosts: Sequence[SimulatedHost], configuration: Configuration) -> list[SimulatedHost]:

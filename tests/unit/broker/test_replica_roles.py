@@ -400,6 +400,25 @@ async def test_a_refused_expansion_is_undone_and_asked_for_again() -> None:
     await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
 
 
+@pytest.mark.parametrize("code", [errors_pb2.UNAVAILABLE, errors_pb2.CONTROLLER_MOVED])
+@virtual
+async def test_what_was_not_granted_is_asked_for_again_though_nothing_else_happens(code: errors_pb2.ErrorCode) -> None:
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 2)
+    view = brokers[ONE].view
+
+    async def refuse(alterations: list[Alteration]) -> None:
+        raise ControllerError(code, "not now")
+
+    view.alter = refuse
+    topic = metadata.create("orders", place(metadata, 1, 2, isr=[1]), min_insync_replicas="1")
+    await brokers[ONE].leads(topic)
+    await until(lambda: len(view.asked) > 0)
+    await asyncio.sleep(5)
+    view.alter = None
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2), seconds=1)
+
+
 @virtual
 async def test_who_may_have_joined_counts_while_that_is_not_known() -> None:
     metadata = Metadata()

@@ -666,3 +666,12 @@ def test_a_large_cluster_is_described_in_one_message_that_fits() -> None:
     description = describe_cluster(image, 1, TopicChoice(), "test-cluster", 1)
     assert sum(len(topic.partitions) for topic in description.topics) == 10_000
     assert len(description.SerializeToString()) < 1024 * 1024
+
+
+@virtual
+async def test_a_watcher_hears_that_nothing_new_is_placed_on_a_broker() -> None:
+    node = Node(*USUAL)
+    watch = await node.watch()
+    assert not (await watch.next()).description.brokers[1].is_cordoned
+    node.commit(ConfigChanged(ConfigResource(ResourceKind.BROKER, "2"), "placement.enable", "false"))
+    assert [(each.id, each.is_cordoned) for each in (await watch.news()).brokers] == [(2, True)]
