@@ -46,6 +46,7 @@ _ROWS: tuple[tuple[str, bool, bool, str, str], ...] = (
     ("INVALID_CONFIG", _NO, _NO, "INVALID_ARGUMENT", "a configuration key is unknown, or its value not acceptable"),
     ("OFFSET_OUT_OF_RANGE", _NO, _NO, "OUT_OF_RANGE", "the offset is before the log's start or after its end"),
     ("OFFSET_NOT_AVAILABLE", _YES, _NO, "UNAVAILABLE", "a new leader does not know yet how far the log is committed"),
+    ("LOG_TRUNCATED", _NO, _NO, "DATA_LOSS", "what was read before the offset is not in the log any more"),
     ("NOT_ENOUGH_REPLICAS", _YES, _NO, "UNAVAILABLE", "too few replicas are in sync; nothing was appended"),
     ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _YES, _YES, "UNAVAILABLE", "appended, but too few replicas are in sync"),
     ("CORRUPT_BATCH", _NO, _NO, "DATA_LOSS", "the batch is not what its CRC was computed over, or malformed"),
@@ -75,6 +76,17 @@ _ROWS: tuple[tuple[str, bool, bool, str, str], ...] = (
     ("CONTROLLER_MOVED", _YES, _YES, "UNAVAILABLE", "the controller moved before the outcome was known"),
     ("INVALID_QUORUM_CHANGE", _NO, _NO, "INVALID_ARGUMENT", "the change of the quorum's members is not acceptable"),
     ("QUORUM_CHANGE_NOT_NOW", _YES, _NO, "UNAVAILABLE", "another change is under way, or the quorum is not ready"),
+    ("NOT_COORDINATOR", _YES, _NO, "UNAVAILABLE", "another broker coordinates the group"),
+    ("INVALID_GROUP", _NO, _NO, "INVALID_ARGUMENT", "the group's name, or what its member says, is not acceptable"),
+    ("GROUP_NOT_FOUND", _NO, _NO, "NOT_FOUND", "there is no group of that name"),
+    ("GROUP_NOT_EMPTY", _NO, _NO, "FAILED_PRECONDITION", "the group has members: stop them first"),
+    ("GROUP_FULL", _NO, _NO, "FAILED_PRECONDITION", "the group has as many members as it may have"),
+    ("GROUP_SUBSCRIBED_TO_TOPIC", _NO, _NO, "FAILED_PRECONDITION", "members of the group read the topic"),
+    ("UNKNOWN_MEMBER", _NO, _NO, "FAILED_PRECONDITION", "the group has no such member, or no longer: join again"),
+    ("FENCED_MEMBER_EPOCH", _NO, _NO, "FAILED_PRECONDITION", "the member's epoch is not that of the group: join again"),
+    ("FENCED_INSTANCE_ID", _NO, _NO, "FAILED_PRECONDITION", "another member has joined with the same instance id"),
+    ("PARTITION_NOT_OWNED", _NO, _NO, "FAILED_PRECONDITION", "the partition is not the member's, or no longer"),
+    ("UNKNOWN_ASSIGNOR", _NO, _NO, "INVALID_ARGUMENT", "there is no assignor of that name"),
 )
 
 ERRORS: dict[int, ErrorMeaning] = {getattr(errors_pb2, row[0]): ErrorMeaning(*row) for row in _ROWS}

@@ -28,6 +28,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     INVALID_CONFIG: _ClassVar[ErrorCode]
     OFFSET_OUT_OF_RANGE: _ClassVar[ErrorCode]
     OFFSET_NOT_AVAILABLE: _ClassVar[ErrorCode]
+    LOG_TRUNCATED: _ClassVar[ErrorCode]
     NOT_ENOUGH_REPLICAS: _ClassVar[ErrorCode]
     NOT_ENOUGH_REPLICAS_AFTER_APPEND: _ClassVar[ErrorCode]
     CORRUPT_BATCH: _ClassVar[ErrorCode]
@@ -57,6 +58,17 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTROLLER_MOVED: _ClassVar[ErrorCode]
     INVALID_QUORUM_CHANGE: _ClassVar[ErrorCode]
     QUORUM_CHANGE_NOT_NOW: _ClassVar[ErrorCode]
+    NOT_COORDINATOR: _ClassVar[ErrorCode]
+    INVALID_GROUP: _ClassVar[ErrorCode]
+    GROUP_NOT_FOUND: _ClassVar[ErrorCode]
+    GROUP_NOT_EMPTY: _ClassVar[ErrorCode]
+    GROUP_FULL: _ClassVar[ErrorCode]
+    GROUP_SUBSCRIBED_TO_TOPIC: _ClassVar[ErrorCode]
+    UNKNOWN_MEMBER: _ClassVar[ErrorCode]
+    FENCED_MEMBER_EPOCH: _ClassVar[ErrorCode]
+    FENCED_INSTANCE_ID: _ClassVar[ErrorCode]
+    PARTITION_NOT_OWNED: _ClassVar[ErrorCode]
+    UNKNOWN_ASSIGNOR: _ClassVar[ErrorCode]
 NONE: ErrorCode
 INTERNAL: ErrorCode
 INVALID_REQUEST: ErrorCode
@@ -78,6 +90,7 @@ INVALID_TOPIC: ErrorCode
 INVALID_CONFIG: ErrorCode
 OFFSET_OUT_OF_RANGE: ErrorCode
 OFFSET_NOT_AVAILABLE: ErrorCode
+LOG_TRUNCATED: ErrorCode
 NOT_ENOUGH_REPLICAS: ErrorCode
 NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode
 CORRUPT_BATCH: ErrorCode
@@ -107,6 +120,17 @@ BROKER_IN_USE: ErrorCode
 CONTROLLER_MOVED: ErrorCode
 INVALID_QUORUM_CHANGE: ErrorCode
 QUORUM_CHANGE_NOT_NOW: ErrorCode
+NOT_COORDINATOR: ErrorCode
+INVALID_GROUP: ErrorCode
+GROUP_NOT_FOUND: ErrorCode
+GROUP_NOT_EMPTY: ErrorCode
+GROUP_FULL: ErrorCode
+GROUP_SUBSCRIBED_TO_TOPIC: ErrorCode
+UNKNOWN_MEMBER: ErrorCode
+FENCED_MEMBER_EPOCH: ErrorCode
+FENCED_INSTANCE_ID: ErrorCode
+PARTITION_NOT_OWNED: ErrorCode
+UNKNOWN_ASSIGNOR: ErrorCode
 
 class ErrorDetail(_message.Message):
     __slots__ = ("code", "message", "retriable", "leader_id", "leader_address", "leader_epoch", "valid_start", "valid_end")

@@ -64,7 +64,7 @@ class ProduceResponse(_message.Message):
 class FetchRequest(_message.Message):
     __slots__ = ("add", "remove", "seek", "credit_bytes", "client_id")
     class Add(_message.Message):
-        __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "offset", "max_bytes", "from_follower")
+        __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "offset", "max_bytes", "from_follower", "last_epoch")
         HANDLE_FIELD_NUMBER: _ClassVar[int]
         TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class FetchRequest(_message.Message):
         OFFSET_FIELD_NUMBER: _ClassVar[int]
         MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
         FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+        LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
         handle: int
         topic_id: bytes
         partition: int
@@ -79,7 +80,8 @@ class FetchRequest(_message.Message):
         offset: int
         max_bytes: int
         from_follower: bool
-        def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., from_follower: _Optional[bool] = ...) -> None: ...
+        last_epoch: int
+        def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., from_follower: _Optional[bool] = ..., last_epoch: _Optional[int] = ...) -> None: ...
     class Seek(_message.Message):
         __slots__ = ("handle", "offset", "number")
         HANDLE_FIELD_NUMBER: _ClassVar[int]
