@@ -46,6 +46,10 @@ class Stage(Protocol):
         """A client was told so, by the leader of an epoch."""
         ...
 
+    def note_replicas(self) -> None:
+        """Write down what all replicas have at this moment."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

@@ -84,7 +84,10 @@ class ReadRecorder:
             key = (UUID(bytes=partition.topic_id), record.partition)
             mark = mark_of(record.key, record.value, record.headers)
             read = Read(key, self.name, record.offset, mark, partition.leader_epoch)
-            check_next(self._stage.history, self.latest.get(key), read)
+            before = self.latest.get(key)
+            if before is not None and read.offset != before.offset + 1:
+                self._stage.note_replicas()  # where logs start may have changed since they were looked at last
+            check_next(self._stage.history, before, read)
             self.latest[key] = read
             note_read(self._stage, read)
         return len(records)

@@ -199,6 +199,9 @@ class SimulatedCluster:
     def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None:
         self._watch.check_committed(key, leader_epoch, end, what)
 
+    def note_replicas(self) -> None:
+        self._watch.note_replicas()
+
     def crashed_in(self, place: str) -> None:
         self.sights.crashes[place] += 1
 

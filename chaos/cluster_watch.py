@@ -54,7 +54,7 @@ class ClusterWatch:
         self._durable: dict[tuple[PartitionKey, int, UUID], int] = {}  # the most each replica ever had, by directory
 
     def look(self) -> None:
-        self._note_all()
+        self.note_replicas()
         for host, key, replica in self._seen:
             if isinstance(replica.role, Leading):
                 check_leader(self._history, key, replica.role.core.leader_epoch, host.process)
@@ -72,12 +72,12 @@ class ClusterWatch:
             return
         if end <= self._highest.get(key, 0):
             return
-        self._note_all()
+        self.note_replicas()
         highest = self._highest[key]
         require(end <= highest, "only what is committed is told", named(key), what, f"is not below {highest}")
 
-    def _note_all(self) -> None:
-        """What replicas have, and know; those that were there a moment ago, too."""
+    def note_replicas(self) -> None:
+        """What replicas have, and know, and where they start; those that were there a moment ago, too."""
         now = self._all_replicas()
         for host, key, replica in (*self._seen, *now):
             self._highest[key] = max(self._highest.get(key, 0), replica.high_watermark)

@@ -1,0 +1,163 @@
+"""The simulator of whole clusters, itself: mistakes it made, which seeds brought to light, and each seed's cause."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from support.virtual_log import Machine, append, make_batch, virtual
+
+from lograft.chaos import cluster_run
+from lograft.chaos.cluster_disk_faults import DiskFaults
+from lograft.chaos.cluster_history import ClusterHistory
+from lograft.chaos.cluster_losses import Loss, LostDirectories
+from lograft.chaos.cluster_marks import headers_of, mark_for
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_readers import ReadRecorder
+from lograft.chaos.cluster_run import _read_log
+from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.clients.topic_partition import TopicPartition
+from lograft.runtime.rng import Rng
+from lograft.storage.batch import Record
+from lograft.storage.config import LogConfig
+
+TOPIC_ID = UUID(int=1)
+
+
+# -- seed 6004
+
+
+@virtual
+async def test_a_log_whose_beginning_goes_while_the_checker_reads_it_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_run, "_READ_BYTES", 1)  # a batch at a time
+    monkeypatch.setattr(cluster_run, "mark_of", lambda key, value, headers: value)
+    log = await Machine(cold_reads=1.0).open(LogConfig(tail_bytes=0, segment_bytes=2 * len(make_batch(2))))
+    for _ in range(10):
+        append(log, 2)
+    await log.wait_stable(log.end_offset)
+    reading = asyncio.ensure_future(_read_log(log))
+    await asyncio.sleep(0)
+    log.delete_prefix(12)
+    read = await reading
+    assert (read.start_offset, read.end_offset) == (12, 20)
+    assert [stored.offset for stored in read.records] == list(range(12, 20))
+
+
+# -- seed 20025
+
+
+@virtual
+async def test_a_broker_does_not_forget_what_is_on_its_way_to_the_disk() -> None:
+    machine = Machine(slowdown=1000.0)
+    log = await machine.open(LogConfig())
+    append(log, 2)
+    await log.wait_stable(2)
+    append(log, 2)
+    assert log.stable_end == 2
+    replicas = SimpleNamespace(_logs=SimpleNamespace(replicas={0: SimpleNamespace(log=log)}))
+    host: Any = SimpleNamespace(node=SimpleNamespace(broker=SimpleNamespace(replicas=replicas)))
+    SimulatedHost.forget_tails(host)
+    assert (await log.read(2, 1000)).next_offset == 4
+    assert log.tail.find(0) is None  # what is written is forgotten
+
+
+# -- seed 40120
+
+
+class _Losses:
+    def __init__(self, *, may_lose: bool) -> None:
+        self._may_lose = may_lose
+        self.noted: list[Loss] = []
+
+    def may_lose(self, broker_id: int) -> bool:
+        return self._may_lose
+
+    def add(self, loss: Loss) -> None:
+        self.noted.append(loss)
+
+
+class _Host:
+    def __init__(self) -> None:
+        self.number = 1
+        self.process = "n1#1"
+        self.is_up = self.is_broker = True
+        self.lacks_directories = False
+        self.config = SimpleNamespace(data_dirs=["/a", "/b"], is_controller=False)
+        self.suffered: list[str] = []
+
+    def directory_id(self, directory: str) -> UUID:
+        return UUID(int=ord(directory[-1]))
+
+    def fill_disk(self, room_bytes: int) -> None:
+        self.suffered.append("fill_disk")
+
+    def fail_writes(self, directory: str) -> None:
+        self.suffered.append(directory)
+
+    fill_directory = take_away = fail_writes
+
+
+@pytest.mark.parametrize("fault", ["fill_disk", "fail_writes", "fill_directory", "take_away"])
+@pytest.mark.parametrize(
+    ("flush_mode", "may_lose", "happens", "is_loss"),
+    [("fsync", False, True, False), ("os", True, True, True), ("os", False, False, False)],
+)
+def test_where_the_page_cache_is_trusted_a_directory_that_was_away_is_lost(
+    fault: str, flush_mode: str, may_lose: bool, happens: bool, is_loss: bool
+) -> None:
+    host, losses = _Host(), _Losses(may_lose=may_lose)
+    cluster: Any = SimpleNamespace(
+        weather=SimpleNamespace(flush_mode=flush_mode), hosts=[host], losses=losses, note=lambda *_: None
+    )
+    DiskFaults(cluster, Rng(1), lambda *_: None, lambda *_: None).faults()[fault]()
+    assert bool(host.suffered) == happens
+    lost = {UUID(int=ord(name[-1])) for name in host.suffered if name.startswith("/")} or {
+        UUID(int=ord("a")),
+        UUID(int=ord("b")),
+    }
+    noted = {each for loss in losses.noted if isinstance(loss, LostDirectories) for each in loss.directories}
+    assert noted == (lost if is_loss else set())
+
+
+# -- seed 1389173709
+
+
+class _Stage:
+    """Whose partition starts at `start`, as is seen when one looks."""
+
+    def __init__(self, start: int) -> None:
+        self.history = ClusterHistory()
+        self._start = start
+
+    def note_replicas(self) -> None:
+        self.history.starts_at((TOPIC_ID, 0), self._start)
+
+    def check_committed(self, *_: object) -> None: ...
+
+
+class _Consumer:
+    def __init__(self, *offsets: int) -> None:
+        self._fetcher = SimpleNamespace(
+            partitions={TopicPartition("t", 0): SimpleNamespace(topic_id=TOPIC_ID.bytes, leader_epoch=1)}
+        )
+        self._offsets = offsets
+
+    async def poll(self, seconds: float) -> list[Record]:
+        marks = [mark_for("p", offset, b"k", is_deletion=False) for offset in self._offsets]
+        return [
+            Record("t", 0, offset, 0, b"k", mark, tuple(headers_of(mark)))
+            for offset, mark in zip(self._offsets, marks, strict=True)
+        ]
+
+
+@virtual
+async def test_a_start_that_moved_since_the_logs_were_looked_at_is_known_to_the_checker() -> None:
+    stage: Any = _Stage(start=5)
+    consumer: Any = _Consumer(0, 1, 5)
+    await ReadRecorder("c", consumer, stage).poll(1)
+    consumer = _Consumer(0, 1, 6)
+    with pytest.raises(InvariantBroken, match="no gaps"):
+        await ReadRecorder("c", consumer, stage).poll(1)
