@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from lograft.metadata.config_key import LONG_MAX, ConfigKey, Flag, OneOf, Whole, by_name
-from lograft.metadata.topic_config import TOPIC_CONFIG
+from lograft.metadata.config_key import INT_MAX, LONG_MAX, ConfigKey, Flag, OneOf, Whole, by_name
+from lograft.metadata.topic_config import SMALLEST_SEGMENT_BYTES, TOPIC_CONFIG
 
 _MOST_PARTITIONS = 10_000
 _MOST_REPLICAS = 2**15 - 1
@@ -16,6 +16,10 @@ _OWN_KEYS = by_name(
     ConfigKey(
         "default.replication.factor", Whole(1, _MOST_REPLICAS), "3",
         "How many replicas a topic gets if its creator does not say; fewer if there are not so many brokers.",
+    ),
+    ConfigKey(
+        "group.max.size", Whole(1, INT_MAX), str(INT_MAX),
+        "How many members a consumer group may have.",
     ),
     ConfigKey(
         "leader.replication.throttled.rate", Whole(1, LONG_MAX), str(LONG_MAX),
@@ -34,8 +38,20 @@ _OWN_KEYS = by_name(
         "How many partitions a topic gets if its creator does not say.",
     ),
     ConfigKey(
+        "offsets.retention.minutes", Whole(1, INT_MAX), str(7 * 24 * 60),
+        "How long what a group has committed is kept once the group has no members.",
+    ),
+    ConfigKey(
+        "offsets.topic.num.partitions", Whole(1, _MOST_PARTITIONS), "16",
+        "How many partitions the topic of group offsets gets when it is created.",
+    ),
+    ConfigKey(
         "offsets.topic.replication.factor", Whole(1, _MOST_REPLICAS), "3",
         "How many replicas the topic of group offsets gets; it is created once there are so many brokers.",
+    ),
+    ConfigKey(
+        "offsets.topic.segment.bytes", Whole(SMALLEST_SEGMENT_BYTES, INT_MAX), str(16 * 1024 * 1024),
+        "How large a segment of the topic of group offsets is at most; fixed when it is created.",
     ),
     ConfigKey(
         "replica.lag.time.max.ms", Whole(100, LONG_MAX), "10000",

@@ -87,6 +87,7 @@ class ControllerNode:
         self._services = (
             ControllerService(
                 clock,
+                runtime.rng,
                 identity.cluster_id,
                 self.active,
                 self.sessions,

@@ -13,9 +13,11 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.failures import report_failures
 from lograft.metadata.heartbeat_service import HeartbeatService
 from lograft.metadata.image import ClusterImage
+from lograft.metadata.internal_topics import create_internal_topic
 from lograft.metadata.methods import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITIONS,
+    CREATE_INTERNAL_TOPIC,
     HEARTBEAT,
     READ_INDEX,
     REGISTER,
@@ -33,6 +35,8 @@ from lograft.proto.controller_pb2 import (
     AllocateProducerIdsResponse,
     AlterPartitionsRequest,
     AlterPartitionsResponse,
+    CreateInternalTopicRequest,
+    CreateInternalTopicResponse,
     MetadataIndexRequest,
     MetadataIndexResponse,
     RegisterRequest,
@@ -43,6 +47,7 @@ from lograft.proto.controller_pb2 import (
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler
+from lograft.runtime.rng import Rng
 
 log = get_logger(__name__)
 
@@ -58,6 +63,7 @@ class ControllerService:
     def __init__(
         self,
         clock: Clock,
+        rng: Rng,
         cluster_id: str,
         active: ActiveController,
         sessions: Sessions,
@@ -66,6 +72,7 @@ class ControllerService:
         addresses: Mapping[int, str],
     ) -> None:
         self._clock = clock
+        self._rng = rng
         self._cluster_id = cluster_id
         self._active = active
         self._sessions = sessions
@@ -81,6 +88,7 @@ class ControllerService:
             ALTER_PARTITIONS: self._unary(self._alter_partitions, AlterPartitionsRequest),
             REPORT_FAILURES: self._unary(self._report_failures, ReportFailuresRequest),
             ALLOCATE_PRODUCER_IDS: self._unary(self._allocate_producer_ids, AllocateProducerIdsRequest),
+            CREATE_INTERNAL_TOPIC: self._unary(self._create_internal_topic, CreateInternalTopicRequest),
             READ_INDEX: self._unary(self._serve_read_index, MetadataIndexRequest),
         }
 
@@ -150,6 +158,14 @@ class ControllerService:
         broker_id, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
         committed = await self._active.submit(lambda image: allocate_producer_ids(image, broker_id, epoch))
         return AllocateProducerIdsResponse(first=committed.answer.first, count=committed.answer.count)
+
+    async def _create_internal_topic(self, request: CreateInternalTopicRequest) -> CreateInternalTopicResponse:
+        broker_id, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        topic_id = TopicId(read_uuid(request.topic_id, "topic_id"))
+        committed = await self._active.submit(
+            lambda image: create_internal_topic(image, broker_id, epoch, request.name, topic_id, self._rng)
+        )
+        return CreateInternalTopicResponse(index=committed.index)
 
     async def _serve_read_index(self, _: MetadataIndexRequest) -> MetadataIndexResponse:
         return MetadataIndexResponse(index=await self._read_index())

@@ -19,7 +19,13 @@ from lograft.metadata.first_use import create_topics
 from lograft.metadata.follower import MetadataFollower
 from lograft.metadata.forwarding import Forwarding
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.methods import ALLOCATE_PRODUCER_IDS, ALTER_PARTITIONS, READ_INDEX, REPORT_FAILURES
+from lograft.metadata.methods import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITIONS,
+    CREATE_INTERNAL_TOPIC,
+    READ_INDEX,
+    REPORT_FAILURES,
+)
 from lograft.metadata.partition import BrokerEpoch, TopicId
 from lograft.metadata.producer_ids import ProducerIdBlock
 from lograft.metadata.registration import Registration
@@ -28,6 +34,8 @@ from lograft.proto.controller_pb2 import (
     AllocateProducerIdsResponse,
     AlterPartitionsRequest,
     AlterPartitionsResponse,
+    CreateInternalTopicRequest,
+    CreateInternalTopicResponse,
     MetadataIndexRequest,
     MetadataIndexResponse,
     ReportFailuresRequest,
@@ -50,6 +58,7 @@ class ClusterMembership:
         log_ends: Callable[[], Iterable[ReplicaEnd]],
     ) -> None:
         self._registration = registration
+        self._rng = runtime.rng
         self.follower = MetadataFollower(runtime, controllers, cluster_id, registration.broker_id)
         self.client = ControllerClient(runtime, controllers)
         ports = SessionPorts(
@@ -145,6 +154,18 @@ class ClusterMembership:
         )
         answer = await self.client.call(ALLOCATE_PRODUCER_IDS, request, AllocateProducerIdsResponse, repeatable=True)
         return ProducerIdBlock(answer.first, answer.count)
+
+    async def create_internal_topic(self, name: str) -> None:
+        """Return when the topic is there, and in the image."""
+        await self.session.wait_until(lambda: self.session.is_registered)
+        request = CreateInternalTopicRequest(
+            broker_id=self._registration.broker_id,
+            broker_epoch=self.session.broker_epoch,
+            name=name,
+            topic_id=self._rng.uuid().bytes,
+        )
+        answer = await self.client.call(CREATE_INTERNAL_TOPIC, request, CreateInternalTopicResponse, repeatable=True)
+        await self.follower.wait_for(answer.index)
 
     async def latest_index(self) -> int:
         """By which all is applied that was committed anywhere by now."""

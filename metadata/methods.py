@@ -8,6 +8,7 @@ FOLLOW = _CONTROLLER + "Follow"
 ALTER_PARTITIONS = _CONTROLLER + "AlterPartitions"
 REPORT_FAILURES = _CONTROLLER + "ReportFailures"
 ALLOCATE_PRODUCER_IDS = _CONTROLLER + "AllocateProducerIds"
+CREATE_INTERNAL_TOPIC = _CONTROLLER + "CreateInternalTopic"
 READ_INDEX = _CONTROLLER + "ReadIndex"
 
 _ADMIN = "/lograft.v1.Admin/"

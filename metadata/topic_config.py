@@ -20,7 +20,7 @@ MIN_ISR = "min.insync.replicas"
 
 _DAY_MS = 24 * 3600 * 1000
 _BATCH_HEADER_BYTES = 61  # no batch is smaller
-_SMALLEST_SEGMENT_BYTES = 1024
+SMALLEST_SEGMENT_BYTES = 1024
 # A batch travels whole: room is left for what is said around it.
 _LARGEST_BATCH_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 
@@ -84,7 +84,7 @@ TOPIC_CONFIG: Mapping[str, ConfigKey] = by_name(
         "How long records are kept before their segment is deleted.",
     ),
     ConfigKey(
-        "segment.bytes", Whole(_SMALLEST_SEGMENT_BYTES, INT_MAX), str(1024 * 1024 * 1024),
+        "segment.bytes", Whole(SMALLEST_SEGMENT_BYTES, INT_MAX), str(1024 * 1024 * 1024),
         "The size at which a new segment is begun. A batch that is larger gets a segment of its own.",
     ),
     ConfigKey(

@@ -242,6 +242,24 @@ class AllocateProducerIdsResponse(_message.Message):
     count: int
     def __init__(self, first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
+class CreateInternalTopicRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "name", "topic_id")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    name: str
+    topic_id: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., name: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
+
+class CreateInternalTopicResponse(_message.Message):
+    __slots__ = ("index",)
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    def __init__(self, index: _Optional[int] = ...) -> None: ...
+
 class MetadataIndexRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

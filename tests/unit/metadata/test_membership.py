@@ -15,6 +15,7 @@ from lograft.metadata.alter_partition import Alteration, IsrMember
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_session import ReplicaEnd, Wanted
 from lograft.metadata.errors import ControllerError
+from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.membership import ClusterMembership
 from lograft.metadata.methods import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CLUSTER, ELECT_LEADERS, WATCH_CLUSTER
 from lograft.metadata.partition import LeaderEpoch, Partition
@@ -313,6 +314,15 @@ async def test_producer_ids_of_two_brokers_do_not_overlap() -> None:
             assert len(ids_of_block) == block.count > 0
             assert not ids_of_block & used
             used |= ids_of_block
+
+
+@virtual
+async def test_an_internal_topic_is_there_once_a_broker_has_asked_for_it() -> None:
+    async with controllers() as cluster:
+        brokers = await three_brokers(cluster)
+        await asyncio.gather(*(each.membership.create_internal_topic(CONSUMER_OFFSETS) for each in brokers.values()))
+        topics = {each.membership.image.topic(CONSUMER_OFFSETS).topic_id for each in brokers.values()}  # type: ignore[union-attr]
+        assert len(topics) == 1
 
 
 @virtual

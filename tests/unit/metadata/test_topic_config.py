@@ -78,7 +78,11 @@ def test_the_clusters_own_defaults() -> None:
     expected = {
         "auto.create.topics.enable": "false",
         "default.replication.factor": "3",
+        "group.max.size": "2147483647",
         "num.partitions": "1",
+        "offsets.retention.minutes": "10080",
+        "offsets.topic.num.partitions": "16",
+        "offsets.topic.segment.bytes": "16777216",
         "offsets.topic.replication.factor": "3",
         "leader.rebalance.enable": "true",
         "replica.lag.time.max.ms": "10000",
@@ -95,6 +99,9 @@ def test_the_clusters_own_defaults() -> None:
         ("default.replication.factor", 1, 32767),
         ("offsets.topic.replication.factor", 1, 32767),
         ("num.partitions", 1, 10_000),
+        ("offsets.topic.num.partitions", 1, 10_000),
+        ("offsets.retention.minutes", 1, 2**31 - 1),
+        ("group.max.size", 1, 2**31 - 1),
         ("replica.lag.time.max.ms", 100, 2**63 - 1),
     ],
 )

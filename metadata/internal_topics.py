@@ -1,0 +1,52 @@
+"""The cluster's own topics: each is created when a broker first needs it. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from lograft.metadata.broker_checks import check_broker_epoch
+from lograft.metadata.create_topic import CreateTopic, create_topic
+from lograft.metadata.decision import Decision
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerEpoch, BrokerId, TopicId
+from lograft.metadata.settings import cluster_setting
+from lograft.proto import errors_pb2
+from lograft.runtime.rng import Rng
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+"""What groups have committed, and who is in them."""
+
+_LARGEST_BATCH_BYTES = 16 * 1024 * 1024  # all of a group that changes at once
+
+
+def create_internal_topic(
+    image: ClusterImage, broker_id: BrokerId, broker_epoch: BrokerEpoch, name: str, topic_id: TopicId, rng: Rng
+) -> Decision[None]:
+    """The topic `name`, unless it is there. NOT_ENOUGH_BROKERS as long as there are fewer than it has replicas."""
+    check_broker_epoch(image, broker_id, broker_epoch)
+    make = _INTERNAL_TOPICS.get(name)
+    if make is None:
+        raise ControllerError(errors_pb2.INVALID_TOPIC, f"{name!a} is none of the cluster's own topics")
+    if image.topic(name) is not None:
+        return Decision((), None)
+    return Decision(create_topic(image, make(image, topic_id), rng).records, None)
+
+
+def _consumer_offsets(image: ClusterImage, topic_id: TopicId) -> CreateTopic:
+    """What would lose or rewrite commits is not left to the cluster's defaults."""
+    return CreateTopic(
+        CONSUMER_OFFSETS,
+        topic_id,
+        partitions=int(cluster_setting(image, "offsets.topic.num.partitions")),
+        replication_factor=int(cluster_setting(image, "offsets.topic.replication.factor")),
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "max.message.bytes": str(_LARGEST_BATCH_BYTES),
+            "segment.bytes": cluster_setting(image, "offsets.topic.segment.bytes"),
+            "unclean.leader.election.enable": "false",
+        },
+        is_internal=True,
+    )
+
+
+_INTERNAL_TOPICS: Mapping[str, Callable[[ClusterImage, TopicId], CreateTopic]] = {CONSUMER_OFFSETS: _consumer_offsets}
