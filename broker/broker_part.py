@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from lograft.broker.group_coordinator import GroupCoordinator
+from lograft.broker.group_service import GroupService
 from lograft.broker.log_services import log_handlers
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.readiness import why_not_ready
@@ -54,9 +56,18 @@ class BrokerPart:
         follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
         self._sink = LeaderStreams(runtime, follower)
         self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep)
+        self._groups = GroupCoordinator(
+            runtime.clock, lambda: membership.image, self.replicas, membership.create_internal_topic
+        )
+        membership.follower.listen(self._groups)
         source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
         self._handlers, self._health = with_standard_services(
-            {**membership.handlers(), **log_handlers(runtime, membership, self.replicas), **source.handlers()}
+            {
+                **membership.handlers(),
+                **log_handlers(runtime, membership, self.replicas),
+                **GroupService(self._groups, lambda: membership.image, own_id).handlers(),
+                **source.handlers(),
+            }
         )
         self._server: Server | None = None
 
@@ -95,6 +106,7 @@ class BrokerPart:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._be_member(), name="membership")
+                group.create_task(self._groups.run(), name="groups")
                 group.create_task(self.replicas.run(), name="replicas")
                 group.create_task(self._sink.run(), name="replication")
                 await self.replicas.until_recovered()

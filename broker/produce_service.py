@@ -12,7 +12,7 @@ from lograft.broker.in_flight import InFlight, TotalInFlight
 from lograft.broker.log_methods import PRODUCE
 from lograft.broker.produce_requests import Item, ProduceMessage, UnreadableMessage, read_produce
 from lograft.broker.replica_ports import Acks, PendingAppend, ServedReplica
-from lograft.broker.served_logs import ServedLogs
+from lograft.broker.served_logs import ServedLogs, check_writable
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2 as pb
@@ -166,6 +166,7 @@ class _Conversation:
         if message.refusal is not None:
             raise message.refusal
         replica = self._logs.find(item.topic_id, item.partition)
+        check_writable(replica)
         replica.check_leads(item.leader_epoch)
         return replica
 

@@ -15,6 +15,7 @@ from lograft.broker.served_logs import (
     ServedLogs,
     check_offset,
     check_size,
+    check_writable,
     epoch_given,
     known_watermark,
     not_readable,
@@ -62,6 +63,7 @@ class RecordsService:
         if not request.records:
             raise ReplicaError(errors_pb2.INVALID_REQUEST, "there are no records to append: give at least one")
         replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
+        check_writable(replica)
         replica.check_leads(leader_epoch)
         batch = await blocking.run_blocking(batch_of, request.records, clock.wall_ms())
         admitted = await admit_beside(batch, replica.log_config, clock, blocking)

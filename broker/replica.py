@@ -23,6 +23,7 @@ from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWor
 from lograft.broker.replication_ports import FeedListener, ResetTo
 from lograft.metadata.broker_session import ReplicaEnd
 from lograft.metadata.partition import LeaderEpoch, Partition
+from lograft.metadata.topic_names import INTERNAL_PREFIX
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.logging import get_logger
@@ -103,6 +104,10 @@ class Replica:
         return isinstance(self.role, Leading) and self.role.core.watermark_is_known
 
     @property
+    def is_internal(self) -> bool:
+        return self.identity.name.startswith(INTERNAL_PREFIX)
+
+    @property
     def log_start(self) -> int:
         return self.log.start_offset
 
@@ -170,6 +175,8 @@ class Replica:
             self._watermark = role.high_watermark
             role.end(error)
             self._readers.wake_all()
+            if isinstance(role, Leading):
+                self._world.role_changed(self.identity.key)
 
     def _settle_role(self) -> None:
         """Take the role that the image gives, if there is none and the log is free for it."""
@@ -201,6 +208,7 @@ class Replica:
         partition = assignment.partition
         self._events.info("leads", epoch=partition.leader_epoch, isr=partition.isr, end=self.log.end_offset)
         role.propose()
+        self._world.role_changed(self.identity.key)
 
     def _follow(self, assignment: Assignment) -> None:
         role = self.role = Following(

@@ -110,6 +110,11 @@ class ServedReplica(Protocol):
     def is_leader(self) -> bool: ...
 
     @property
+    def is_internal(self) -> bool:
+        """The topic is one of the cluster's own: clients write nothing there."""
+        ...
+
+    @property
     def log_start(self) -> int: ...
 
     @property

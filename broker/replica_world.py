@@ -50,6 +50,7 @@ class FailureListener(Protocol):
 class ReplicaWorld:
     """- `brokers()`: as in the image.
     - `ask_for_isr(key, proposal, leader)`: of the controller.
+    - `role_changed(key)`: it leads from now on, or does not any more.
     - `watermark_goes_back(key, high_watermark)`: return when no higher one would be found after a crash.
     """
 
@@ -59,4 +60,5 @@ class ReplicaWorld:
     failures: FailureListener
     brokers: Callable[[], Mapping[BrokerId, Broker]]
     ask_for_isr: Callable[[PartitionKey, ProposeIsr, IsrLeader], None]
+    role_changed: Callable[[PartitionKey], None]
     watermark_goes_back: Callable[[PartitionKey, int], Awaitable[None]]

@@ -8,7 +8,7 @@ manager.get(topic_id, 0).begin_append(...)
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -109,6 +109,7 @@ class ReplicaManager(MachineListener):
             failures=self,
             brokers=self._brokers,
             ask_for_isr=self._isr_requests.ask,
+            role_changed=self._role_changed,
             watermark_goes_back=self._watermark_goes_back,
         )
         self._logs = HostedLogs(self._wanted, self._directories, world, self._spawn, self._reports)
@@ -120,6 +121,7 @@ class ReplicaManager(MachineListener):
             times or UpkeepTimes(),
         )
         self._group: asyncio.TaskGroup | None = None
+        self._role_listeners: list[Callable[[PartitionKey], None]] = []
         self._is_recovered = asyncio.Event()
         self._is_last_reported = asyncio.Event()
 
@@ -131,6 +133,10 @@ class ReplicaManager(MachineListener):
         if replica is None:
             raise self._why_not(topic_id, number)
         return replica
+
+    def listen_to_roles(self, listener: Callable[[PartitionKey], None]) -> None:
+        """Told of a partition that this broker leads from now on, or does not any more. It only takes note."""
+        self._role_listeners.append(listener)
 
     def facts(self) -> Iterator[ReplicaFacts]:
         return (replica.facts() for replica in list(self._logs.replicas.values()))
@@ -266,6 +272,10 @@ class ReplicaManager(MachineListener):
         return self._cluster.image.brokers
 
     # -- what replicas tell
+
+    def _role_changed(self, key: PartitionKey) -> None:
+        for listener in self._role_listeners:
+            listener(key)
 
     def found_corrupt(self, key: PartitionKey, error: CorruptLog) -> None:
         self._logs.found_corrupt(key, error)

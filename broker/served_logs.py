@@ -87,6 +87,14 @@ def known_watermark(replica: ServedReplica) -> int | None:
     return replica.high_watermark if replica.watermark_is_known else None
 
 
+def check_writable(replica: ServedReplica) -> None:
+    """Raise for one of the cluster's own topics."""
+    if replica.is_internal:
+        raise ReplicaError(
+            errors_pb2.INVALID_TOPIC, "the topic is the cluster's own, and only brokers write there: name another one"
+        )
+
+
 def check_offset(replica: ServedReplica, offset: int) -> None:
     """Raise unless a reader may be at `offset`. Between watermark and end it waits: a new leader may not know yet how
     far it is committed."""

@@ -47,24 +47,18 @@ class SubscribedTopic(_message.Message):
     partitions: int
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partitions: _Optional[int] = ...) -> None: ...
 
+class HeldTopic(_message.Message):
+    __slots__ = ("topic_id", "partitions", "since_epochs")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    since_epochs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ..., since_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class GroupMemberRecord(_message.Message):
     __slots__ = ("instance_id", "client_id", "rack", "topics", "assignor", "session_timeout_ms", "rebalance_timeout_ms", "member_epoch", "previous_epoch", "assigned", "giving_up", "target", "is_away")
-    class Owned(_message.Message):
-        __slots__ = ("topic_id", "partition", "since_epoch")
-        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-        PARTITION_FIELD_NUMBER: _ClassVar[int]
-        SINCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
-        topic_id: bytes
-        partition: int
-        since_epoch: int
-        def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., since_epoch: _Optional[int] = ...) -> None: ...
-    class Wanted(_message.Message):
-        __slots__ = ("topic_id", "partitions")
-        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-        PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-        topic_id: bytes
-        partitions: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
@@ -87,11 +81,11 @@ class GroupMemberRecord(_message.Message):
     rebalance_timeout_ms: int
     member_epoch: int
     previous_epoch: int
-    assigned: _containers.RepeatedCompositeFieldContainer[GroupMemberRecord.Owned]
-    giving_up: _containers.RepeatedCompositeFieldContainer[GroupMemberRecord.Owned]
-    target: _containers.RepeatedCompositeFieldContainer[GroupMemberRecord.Wanted]
+    assigned: _containers.RepeatedCompositeFieldContainer[HeldTopic]
+    giving_up: _containers.RepeatedCompositeFieldContainer[HeldTopic]
+    target: _containers.RepeatedCompositeFieldContainer[HeldTopic]
     is_away: bool
-    def __init__(self, instance_id: _Optional[str] = ..., client_id: _Optional[str] = ..., rack: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., assignor: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., rebalance_timeout_ms: _Optional[int] = ..., member_epoch: _Optional[int] = ..., previous_epoch: _Optional[int] = ..., assigned: _Optional[_Iterable[_Union[GroupMemberRecord.Owned, _Mapping]]] = ..., giving_up: _Optional[_Iterable[_Union[GroupMemberRecord.Owned, _Mapping]]] = ..., target: _Optional[_Iterable[_Union[GroupMemberRecord.Wanted, _Mapping]]] = ..., is_away: _Optional[bool] = ...) -> None: ...
+    def __init__(self, instance_id: _Optional[str] = ..., client_id: _Optional[str] = ..., rack: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., assignor: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., rebalance_timeout_ms: _Optional[int] = ..., member_epoch: _Optional[int] = ..., previous_epoch: _Optional[int] = ..., assigned: _Optional[_Iterable[_Union[HeldTopic, _Mapping]]] = ..., giving_up: _Optional[_Iterable[_Union[HeldTopic, _Mapping]]] = ..., target: _Optional[_Iterable[_Union[HeldTopic, _Mapping]]] = ..., is_away: _Optional[bool] = ...) -> None: ...
 
 class CommittedOffsetRecord(_message.Message):
     __slots__ = ("offset", "leader_epoch", "metadata", "committed_at")

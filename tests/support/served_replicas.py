@@ -96,6 +96,7 @@ class FakeReplica:
         self.stored: list[tuple[int, int, bytes]] = []  # [base, next) and the batch
         self.refusal: Exception | None = None
         self.is_in_sync = False
+        self.is_internal = False
         self.append_error: Exception | None = None
         self.is_held = False
         self.pending: list[FakePending] = []

@@ -59,6 +59,17 @@ async def test_a_batch_is_stored_and_answered_with_its_offset() -> None:
 
 
 @virtual
+async def test_nobody_writes_to_the_clusters_own_topics() -> None:
+    node = Node()
+    orders = node.lead()
+    orders.is_internal = True
+    talk = await producing(node)
+    await talk.say(request(item(1, batch("a"))))
+    (result,) = (await talk.hear()).results
+    assert (result.error.code, orders.values) == (errors_pb2.INVALID_TOPIC, [])
+
+
+@virtual
 async def test_an_answer_waits_until_the_batch_is_safe() -> None:
     node = Node()
     orders = node.lead()

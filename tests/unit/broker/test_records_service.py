@@ -171,6 +171,14 @@ async def test_who_leads_instead_is_told() -> None:
 
 
 @virtual
+async def test_nobody_appends_to_the_clusters_own_topics() -> None:
+    node = Node()
+    node.lead().is_internal = True
+    error = await refused(Client(node).append(record("a")))
+    assert (error.code, node.lead().log_end) == (errors_pb2.INVALID_TOPIC, 0)
+
+
+@virtual
 async def test_an_append_that_fails_later_says_so() -> None:
     node = Node()
     orders = node.lead()

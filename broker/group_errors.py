@@ -1,0 +1,7 @@
+"""Why a group does not do what it is asked. Pure."""
+
+from lograft.broker.replica_errors import ReplicaError
+
+
+class GroupError(ReplicaError):
+    """`code` is one of `lograft.v1.ErrorCode`. Nothing was done."""
