@@ -16,11 +16,11 @@ from lograft.metadata.each_partition import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A member. `name`: what it is sorted by, the same for whoever takes its place. `had`: what it was to have."""
+    """A member. `name`: what it is sorted by, the same for whoever takes its place. `wants`: names of topics. `had`: what it was to have."""
 
     member_id: str
     name: str
-    topics: frozenset[str]
+    wants: frozenset[str]
     had: tuple[PartitionKey, ...] = ()
 
 
@@ -34,7 +34,7 @@ def uniform(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> 
     If all members want the same topics, none has two partitions more than another.
     """
     wanted_by = _wanted_by(members, topics)
-    want_the_same = all(member.topics == members[0].topics for member in members)
+    want_the_same = all(member.wants == members[0].wants for member in members)
     targets = _kept(members, wanted_by, want_the_same=want_the_same)
     taken = {partition for member in members for partition in targets[member.member_id]}
     queues: dict[tuple[str, ...], _FewestFirst] = {}
@@ -53,7 +53,7 @@ def _wanted_by(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) 
     """The members that want each partition, in order; those that nobody wants are left out."""
     wanted_by: dict[PartitionKey, tuple[str, ...]] = {}
     for topic in topics:
-        wanting = tuple(member.member_id for member in members if topic.name in member.topics)
+        wanting = tuple(member.member_id for member in members if topic.name in member.wants)
         if wanting:
             wanted_by.update(((topic.topic_id, number), wanting) for number in range(topic.partitions))
     return wanted_by
@@ -119,7 +119,7 @@ def range_of_each(members: Sequence[Candidate], topics: Sequence[SubscribedTopic
     """Of each topic a run of partitions to each member, in the order of their names; the first ones get one more."""
     targets: Targets = {member.member_id: [] for member in members}
     for topic in topics:
-        wanting = [member for member in sorted(members, key=lambda one: one.name) if topic.name in member.topics]
+        wanting = [member for member in sorted(members, key=lambda one: one.name) if topic.name in member.wants]
         start = 0
         for place, member in enumerate(wanting):
             count = topic.partitions // len(wanting) + (place < topic.partitions % len(wanting))
@@ -133,9 +133,9 @@ def round_robin(members: Sequence[Candidate], topics: Sequence[SubscribedTopic])
     targets: Targets = {member.member_id: [] for member in members}
     turns = cycle(sorted(members, key=lambda one: one.name))
     for topic in topics:
-        if any(topic.name in member.topics for member in members):
+        if any(topic.name in member.wants for member in members):
             for number in range(topic.partitions):
-                member = next(one for one in turns if topic.name in one.topics)
+                member = next(one for one in turns if topic.name in one.wants)
                 targets[member.member_id].append((topic.topic_id, number))
     return targets
 
