@@ -78,7 +78,7 @@ class ReadRecorder:
 
     async def poll(self, seconds: float) -> int:
         records = await self._consumer.poll(seconds)
-        partitions = self._consumer._fetcher.partitions
+        partitions = self._consumer._reader.partitions
         for record in records:
             partition = partitions[TopicPartition(record.topic, record.partition)]
             key = (UUID(bytes=partition.topic_id), record.partition)

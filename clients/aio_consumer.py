@@ -11,11 +11,10 @@ from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions
-from lograft.clients.errors import InvalidArgument, NotAssigned, OffsetOutOfRange
-from lograft.clients.fetch_line import FetchSettings
-from lograft.clients.fetched_partition import Anchor, FetchedPartition
-from lograft.clients.fetcher import Fetcher
+from lograft.clients.errors import InvalidArgument
+from lograft.clients.fetched_partition import Anchor
 from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLookup, OffsetQuestion
+from lograft.clients.partition_reader import PartitionReader, Position
 from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
@@ -45,7 +44,7 @@ class Consumer:
         self._given_runtime = runtime
         self._runtime: Runtime
         self._cluster: ClusterClient
-        self._fetcher: Fetcher
+        self._reader: PartitionReader
         self._lookup: OffsetLookup
         self._ahead: deque[Record] = deque()  # taken, and not yet given by the iterator
         self._task = ClientTask("consumer", self._run)
@@ -56,28 +55,24 @@ class Consumer:
         """Begin; `async with` does it."""
         if self._task.is_running:
             return
-        options = self._options
         self._runtime = open_runtime(self._given_runtime)
-        times = ClusterTimes(first_contact_ms=options.first_contact_ms)
+        times = ClusterTimes(first_contact_ms=self._options.first_contact_ms)
         self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
-        settings = FetchSettings(
-            options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id, options.rack
-        )
-        self._fetcher = Fetcher(self._cluster, settings, options.reset)
+        self._reader = PartitionReader(self._cluster, self._options, self._task)
         self._lookup = OffsetLookup(self._cluster)
         self._task.start()
-        self._task.when_failed(lambda _: self._fetcher.tell())
+        self._task.when_failed(lambda _: self._reader.tell())
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run(), name="follow-metadata")
-            group.create_task(self._fetcher.run(), name="fetch")
+            group.create_task(self._reader.run(), name="fetch")
 
     async def close(self) -> None:
         if not self._task.is_running:
             return
         await self._task.close()
-        self._fetcher.tell()
+        self._reader.tell()
         await self._cluster.close()
         if self._given_runtime is None:
             await close_client_runtime(self._runtime)
@@ -98,53 +93,17 @@ class Consumer:
         `auto_offset_reset` says, unless one seeks first. `UnknownTopic` or `UnknownPartition` changes nothing."""
         self._task.check()
         names = [partition_name(each) for each in partitions]
-        topic_ids = await self._topic_ids(names)
-        self._give_back_ahead()
-        assigned: dict[TopicPartition, FetchedPartition] = {}
-        for name in names:
-            before = self._fetcher.partitions.get(name)
-            if before is not None and before.topic_id == topic_ids[name]:
-                assigned[name] = before
-            else:
-                assigned[name] = self._new_partition(name, topic_ids[name])
-        for name, partition in self._fetcher.partitions.items():
-            if assigned.get(name) is not partition:
-                partition.drop()
-        self._fetcher.partitions = assigned
-        self._fetcher.wake()
-
-    def _new_partition(self, name: TopicPartition, topic_id: bytes) -> FetchedPartition:
-        reset = self._options.reset
-        partition = FetchedPartition(name, topic_id, reset or Anchor.EARLIEST)
-        if reset is None:
-            partition.anchor = None
-            partition.failure = OffsetOutOfRange(
-                f"nothing says where to begin in {name.topic}-{name.partition}: seek, or set auto_offset_reset"
-            )
-        return partition
-
-    async def _topic_ids(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, bytes]:
         async with self._within("nothing could be learnt of the topics"):
-            return {name: (await self._cluster.partition(*name)).id for name in names}
+            topic_ids = {name: (await self._cluster.partition(*name)).id for name in names}
+        self._give_back_ahead()
+        self._reader.remove(*(name for name in self._reader.partitions if name not in topic_ids))
+        for name, topic_id in topic_ids.items():
+            self._reader.add(name, topic_id)
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         self._task.check()
-        return sorted(self._fetcher.partitions)
-
-    def _assigned(self, partition: tuple[str, int]) -> FetchedPartition:
-        self._task.check()
-        name = partition_name(partition)
-        assigned = self._fetcher.partitions.get(name)
-        if assigned is None:
-            raise NotAssigned(f"partition {name.partition} of {name.topic!r} is not assigned: assign it first")
-        self._give_back_ahead()
-        return assigned
-
-    def _chosen(self, partitions: Iterable[tuple[str, int]]) -> list[FetchedPartition]:
-        """These; all, if there are none."""
-        self._give_back_ahead()
-        return [self._assigned(each) for each in partitions] or list(self._fetcher.partitions.values())
+        return sorted(self._reader.partitions)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
@@ -161,49 +120,9 @@ class Consumer:
 
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
         """
-        self._task.check()
         if max_records is not None and (not isinstance(max_records, int) or max_records < 1):
             raise InvalidArgument(f"max_records is {max_records!r}: give a number above 0")
-        self._give_back_ahead()
-        return await self._poll(timeout, max_records or self._options.max_poll_records)
-
-    async def _poll(self, timeout: float | None, limit: int) -> list[Record]:
-        deadline = asyncio.timeout(timeout)
-        try:
-            async with deadline:
-                while True:
-                    records = self._take(limit)
-                    if records:
-                        return records
-                    self._raise_failure()
-                    await self._fetcher.news.wait()
-                    self._task.check()
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            return []
-
-    def _take(self, limit: int) -> list[Record]:
-        """What is there, a partition at a time; whoever gave something is last the next time."""
-        partitions = self._fetcher.partitions
-        records: list[Record] = []
-        served: list[TopicPartition] = []
-        for name, partition in partitions.items():
-            if len(records) >= limit:
-                break
-            if partition.has_more:
-                records += partition.take(limit - len(records))
-                served.append(name)
-        for name in served:
-            partitions[name] = partitions.pop(name)
-        if served:
-            self._fetcher.records_taken([partitions[name] for name in served])
-        return records
-
-    def _raise_failure(self) -> None:
-        for partition in self._fetcher.partitions.values():
-            if partition.failure is not None and not partition.is_paused:
-                raise partition.failure
+        return await self._reading().poll(timeout, max_records or self._options.max_poll_records)
 
     def __aiter__(self) -> Self:
         return self
@@ -212,8 +131,14 @@ class Consumer:
         """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
         self._task.check()
         if not self._ahead:
-            self._ahead.extend(await self._poll(None, self._options.max_poll_records))
+            self._ahead.extend(await self._reader.poll(None, self._options.max_poll_records))
         return self._ahead.popleft()
+
+    def _reading(self) -> PartitionReader:
+        """Its positions are those of who uses the consumer: behind the last record that was given."""
+        self._task.check()
+        self._give_back_ahead()
+        return self._reader
 
     def _give_back_ahead(self) -> None:
         if self._ahead:
@@ -223,13 +148,7 @@ class Consumer:
     def give_back(self, records: Iterable[Record]) -> None:
         """Records that `poll` gave last, up to the end: they come again. A partition that was told since to be
         elsewhere is left alone."""
-        by_name: dict[TopicPartition, list[Record]] = {}
-        for record in records:
-            by_name.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-        for name, given in by_name.items():
-            partition = self._fetcher.partitions.get(name)
-            if partition is not None and partition.position is not None:
-                partition.give_back(given)
+        self._reader.give_back(records)
 
     # -- positions
 
@@ -237,46 +156,28 @@ class Consumer:
         """Go on at `offset`."""
         if not isinstance(offset, int) or not 0 <= offset <= MAX_INTEGER:
             raise InvalidArgument(f"there is no offset {offset}: give 0 or more, or use seek_to_end")
-        self._assigned(partition).seek(offset)
-        self._fetcher.wake()
+        self._reading().seek(partition, Position(offset))
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go on at the first offset there is; in all partitions, if none are named."""
-        self._seek_anchor(partitions, Anchor.EARLIEST)
+        self._reading().seek_anchor(partitions, Anchor.EARLIEST)
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is stored from now on; in all partitions, if none are named."""
-        self._seek_anchor(partitions, Anchor.LATEST)
-
-    def _seek_anchor(self, partitions: Iterable[tuple[str, int]], anchor: Anchor) -> None:
-        self._task.check()
-        for partition in self._chosen(partitions):
-            partition.seek_anchor(anchor)
-        self._fetcher.wake()
+        self._reading().seek_anchor(partitions, Anchor.LATEST)
 
     async def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record that `poll` gives of the partition."""
-        assigned = self._assigned(partition)
+        reader = self._reading()
         async with self._within("the position could not be found out"):
-            while assigned.position is None:
-                if assigned.failure is not None:
-                    raise assigned.failure
-                await self._fetcher.news.wait()
-                self._task.check()
-        return assigned.position
+            return await reader.position(partition)
 
     async def pause(self, *partitions: tuple[str, int]) -> None:
         """Give nothing of these (of all, if none are named) until they are resumed."""
-        self._task.check()
-        for partition in self._chosen(partitions):
-            partition.pause()
-        self._fetcher.wake()
+        self._reading().pause(partitions)
 
     async def resume(self, *partitions: tuple[str, int]) -> None:
-        self._task.check()
-        for partition in self._chosen(partitions):
-            partition.resume()
-        self._fetcher.wake()
+        self._reading().resume(partitions)
 
     # -- offsets
 

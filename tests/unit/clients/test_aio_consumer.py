@@ -587,7 +587,7 @@ async def test_what_arrives_between_a_seek_and_the_broker_hearing_of_it_is_passe
         await consumer.assign([ORDERS_0])
         await consumer.seek(ORDERS_0, 50)
         assert await consumer.poll(1.0) == []
-        (line,) = consumer._fetcher._lines.values()
+        (line,) = consumer._reader._fetcher._lines.values()
         (handle,) = line._subscriptions
         await consumer.seek(ORDERS_0, 0)
         batch = stamp(encode_batch([b"50"], timestamps=0), 50, 0)
