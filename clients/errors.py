@@ -184,6 +184,32 @@ class NotAssigned(LograftError):
     outcome_unknown = False
 
 
+class SerializationError(LograftError, ValueError):
+    """A key or a value (`part`) could not be made into bytes; the record was not taken."""
+
+    code = "SERIALIZATION_ERROR"
+    outcome_unknown = False
+
+    def __init__(self, message: str, *, part: str = "value", outcome_unknown: bool | None = None) -> None:
+        super().__init__(message, outcome_unknown=outcome_unknown)
+        self.part = part
+
+
+class DeserializationError(LograftError, ValueError):
+    """A key or a value (`part`) of the record at `topic`, `partition`, `offset` cannot be read: `seek` behind it,
+    or have it read in another way."""
+
+    code = "DESERIALIZATION_ERROR"
+    outcome_unknown = False
+
+    def __init__(self, message: str, *, topic: str, partition: int, offset: int, part: str) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.part = part
+
+
 # -- from the wire
 
 

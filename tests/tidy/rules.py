@@ -83,7 +83,7 @@ PURE = [
     "clients/errors.py", "clients/fetch_credit.py", "clients/fetched_partition.py", "clients/methods.py",
     "clients/option_checks.py", "clients/pending_batch.py", "clients/producer_options.py", "clients/topic_partition.py",
     "clients/config_resources.py", "clients/leader_layout.py", "clients/reassignment_plan.py",
-    "clients/reassignment_resources.py", "clients/replica_layout.py",
+    "clients/metrics.py", "clients/reassignment_resources.py", "clients/replica_layout.py", "clients/serializers.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 
