@@ -1,25 +1,29 @@
 """The consumer, for asyncio."""
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions
+from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.fetched_partition import Anchor
 from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLookup, OffsetQuestion
-from lograft.clients.partition_reader import PartitionReader, Position
+from lograft.clients.partition_reader import PartitionReader
+from lograft.clients.record_queue import RecordQueue
+from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import Record
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["Consumer"]
 
@@ -46,7 +50,8 @@ class Consumer:
         self._cluster: ClusterClient
         self._reader: PartitionReader
         self._lookup: OffsetLookup
-        self._ahead: deque[Record] = deque()  # taken, and not yet given by the iterator
+        self._queue: RecordQueue
+        self._records: Iterator[Record]
         self._task = ClientTask("consumer", self._run)
 
     # -- life
@@ -59,6 +64,8 @@ class Consumer:
         times = ClusterTimes(first_contact_ms=self._options.first_contact_ms)
         self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
         self._reader = PartitionReader(self._cluster, self._options, self._task)
+        self._queue = RecordQueue(self._options.deserializers, self._reader.give_back, self._reader.ready_now)
+        self._records = iter(self._queue)
         self._lookup = OffsetLookup(self._cluster)
         self._task.start()
         self._task.when_failed(lambda _: self._reader.tell())
@@ -72,7 +79,7 @@ class Consumer:
         if not self._task.is_running:
             return
         await self._task.close()
-        self._reader.tell()
+        self._reader.stop()
         await self._cluster.close()
         if self._given_runtime is None:
             await close_client_runtime(self._runtime)
@@ -95,15 +102,13 @@ class Consumer:
         names = [partition_name(each) for each in partitions]
         async with self._within("nothing could be learnt of the topics"):
             topic_ids = {name: (await self._cluster.partition(*name)).id for name in names}
-        self._give_back_ahead()
         self._reader.remove(*(name for name in self._reader.partitions if name not in topic_ids))
         for name, topic_id in topic_ids.items():
             self._reader.add(name, topic_id)
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
-        self._task.check()
-        return sorted(self._reader.partitions)
+        return sorted(self._reading().partitions)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
@@ -120,35 +125,59 @@ class Consumer:
 
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
         """
-        if max_records is not None and (not isinstance(max_records, int) or max_records < 1):
-            raise InvalidArgument(f"max_records is {max_records!r}: give a number above 0")
-        return await self._reading().poll(timeout, max_records or self._options.max_poll_records)
+        limit = poll_limit(max_records, self._options.max_poll_records)
+        self._reading().check_woken()
+        while True:
+            records = self._queue.take(limit)
+            if records:
+                return records
+            runs = await self._reader.ready(timeout, limit)
+            if not runs:
+                return []
+            self._queue.replace(runs)
+
+    async def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
+        """As `poll`, but all that has come, or at most `max_records`, as a table of `lograft.ARROW_SCHEMA`; without
+        rows at the timeout. Nothing is done a record, and nothing is deserialized. Its memory is that in which the
+        records came, where that can be."""
+        from lograft.clients.arrow_table import table_of
+
+        return table_of(await self.take_arrow(timeout, max_records))
+
+    # -- for the consumer that is not awaited
+
+    async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
+        """As `PartitionReader.ready`."""
+        return await self._reading().ready(timeout, at_least)
+
+    async def take_arrow(
+        self, timeout: float | None, max_records: int | None
+    ) -> "list[tuple[TopicPartition, pyarrow.RecordBatch]]":
+        """As `PartitionReader.take_arrow`."""
+        return await self._reading().take_arrow(timeout, poll_limit(max_records, MAX_INTEGER))
+
+    def give_back(self, run: RecordRun, count: int) -> None:
+        """As `PartitionReader.give_back`."""
+        self._reading().give_back(run, count)
+
+    def _reading(self) -> PartitionReader:
+        self._task.check()
+        return self._reader
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Record:
         """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
-        self._task.check()
-        if not self._ahead:
-            self._ahead.extend(await self._reader.poll(None, self._options.max_poll_records))
-        return self._ahead.popleft()
+        self._reading().check_woken()
+        while (record := next(self._records, None)) is None:
+            self._queue.replace(await self._reader.ready(None, self._options.max_poll_records))
+            self._records = iter(self._queue)
+        return record
 
-    def _reading(self) -> PartitionReader:
-        """Its positions are those of who uses the consumer: behind the last record that was given."""
-        self._task.check()
-        self._give_back_ahead()
-        return self._reader
-
-    def _give_back_ahead(self) -> None:
-        if self._ahead:
-            self.give_back(self._ahead)
-            self._ahead.clear()
-
-    def give_back(self, records: Iterable[Record]) -> None:
-        """Records that `poll` gave last, up to the end: they come again. A partition that was told since to be
-        elsewhere is left alone."""
-        self._reader.give_back(records)
+    def wakeup(self) -> None:
+        """Have a `poll` that waits raise `WakeupError`, or else the next one."""
+        self._reading().wake_up()
 
     # -- positions
 
@@ -172,12 +201,21 @@ class Consumer:
         async with self._within("the position could not be found out"):
             return await reader.position(partition)
 
+    def lag(self, partition: tuple[str, int]) -> int | None:
+        """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
+        yet. `end_offsets` asks."""
+        return self._reading().assigned(partition).lag
+
     async def pause(self, *partitions: tuple[str, int]) -> None:
         """Give nothing of these (of all, if none are named) until they are resumed."""
         self._reading().pause(partitions)
 
     async def resume(self, *partitions: tuple[str, int]) -> None:
         self._reading().resume(partitions)
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are."""
+        return sorted(name for name, partition in self._reading().partitions.items() if partition.is_paused)
 
     # -- offsets
 

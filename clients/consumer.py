@@ -1,19 +1,25 @@
 """The consumer, for ordinary functions: the same as for asyncio, on a loop in another thread."""
 
-from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from lograft.clients import aio_consumer
-from lograft.clients.consumer_options import ConsumerKeywords
+from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
+from lograft.clients.errors import ClientClosed
+from lograft.clients.record_queue import RecordQueue
+from lograft.clients.record_run import RecordRun
 from lograft.clients.sync_client import SyncClient
 from lograft.clients.topic_partition import TopicPartition
+from lograft.runtime.loop_thread import LoopLost
 from lograft.storage.batch import Record
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["Consumer"]
 
-T = TypeVar("T")
+_AHEAD_RECORDS = 2000  # handed over by the loop at once, so that most polls need not ask it
 
 
 class Consumer(SyncClient):
@@ -27,7 +33,9 @@ class Consumer(SyncClient):
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ConsumerKeywords]) -> None:
         super().__init__()
         self._inner = aio_consumer.Consumer(bootstrap, **options)
-        self._ahead: deque[Record] = deque()  # taken, and not yet given by the iterator
+        checked = ConsumerOptions(**options)
+        self._max_poll_records = checked.max_poll_records
+        self._queue = RecordQueue(checked.deserializers, self._give_back)
         self._wait(self._inner.start())
 
     def close(self) -> None:
@@ -46,7 +54,7 @@ class Consumer(SyncClient):
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions, and no others. Those that were read before go on where they are; others begin where
         `auto_offset_reset` says, unless one seeks first. `UnknownTopic` or `UnknownPartition` changes nothing."""
-        self._ask(self._inner.assign(partitions))
+        self._wait(self._inner.assign(partitions))
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
@@ -63,53 +71,80 @@ class Consumer(SyncClient):
 
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
         """
-        return self._ask(self._inner.poll(timeout, max_records))
+        limit = poll_limit(max_records, self._max_poll_records)
+        while True:
+            records = self._queue.take(limit)
+            if records:
+                return records
+            runs = self._wait(self._inner.ready(timeout, max(limit, _AHEAD_RECORDS)))
+            if not runs:
+                return []
+            self._queue.replace(runs)
 
-    def __iter__(self) -> Self:
-        return self
+    def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
+        """As `poll`, but all that has come, or at most `max_records`, as a table of `lograft.ARROW_SCHEMA`; without
+        rows at the timeout. Nothing is done a record, and nothing is deserialized. Its memory is that in which the
+        records came, where that can be."""
+        from lograft.clients.arrow_table import table_of
+
+        return table_of(self._wait(self._inner.take_arrow(timeout, max_records)))
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records without end. Whoever stops after any of them goes on behind it, by whichever way."""
+        while True:
+            yield from self._queue
+            self._queue.replace(self._wait(self._inner.ready(None, _AHEAD_RECORDS)))
 
     def __next__(self) -> Record:
-        """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
-        if not self._ahead:
-            self._ahead.extend(self._wait(self._inner.poll()))
-        return self._ahead.popleft()
+        return next(iter(self))
 
-    def _ask(self, question: Coroutine[Any, Any, T]) -> T:
-        """As `_wait`, once what was not given is given back."""
-        if not self._ahead:
-            return self._wait(question)
-        ahead = list(self._ahead)
-        self._ahead.clear()
-        return self._wait(self._give_back_and(ahead, question))
+    def _give_back(self, run: RecordRun, count: int) -> None:
+        async def give_back() -> None:
+            self._inner.give_back(run, count)
 
-    async def _give_back_and(self, records: list[Record], question: Coroutine[Any, Any, T]) -> T:
-        self._inner.give_back(records)
-        return await question
+        self._wait(give_back())
+
+    def wakeup(self) -> None:
+        """Have a `poll` that waits, or else the next one, raise `WakeupError`. May be called from any thread, or from a
+        signal handler."""
+        try:
+            self._loop.post(self._inner.wakeup)
+        except LoopLost as error:
+            raise ClientClosed(str(error)) from None
 
     # -- positions
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`."""
-        self._ask(self._inner.seek(partition, offset))
+        self._wait(self._inner.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go on at the first offset there is; in all partitions, if none are named."""
-        self._ask(self._inner.seek_to_beginning(*partitions))
+        self._wait(self._inner.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is stored from now on; in all partitions, if none are named."""
-        self._ask(self._inner.seek_to_end(*partitions))
+        self._wait(self._inner.seek_to_end(*partitions))
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record that `poll` gives of the partition."""
-        return self._ask(self._inner.position(partition))
+        return self._wait(self._inner.position(partition))
+
+    def lag(self, partition: tuple[str, int]) -> int | None:
+        """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
+        yet. `end_offsets` asks."""
+        return self._inner.lag(partition)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Give nothing of these (of all, if none are named) until they are resumed."""
-        self._ask(self._inner.pause(*partitions))
+        self._wait(self._inner.pause(*partitions))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        self._ask(self._inner.resume(*partitions))
+        self._wait(self._inner.resume(*partitions))
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are."""
+        return self._inner.paused()
 
     # -- offsets
 

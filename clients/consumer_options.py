@@ -1,19 +1,26 @@
 """What a consumer can be told when it is made. Pure."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypedDict
 
+from lograft.clients.cli_times import DURATIONS, BadTime, parse_duration
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.fetched_partition import Anchor
+from lograft.clients.fetched_partition import Ago, Anchor, Start
 from lograft.clients.option_checks import check_client_id, check_integer, check_rack
+from lograft.clients.record_queue import Deserializers
+from lograft.clients.serializers import DeserializerOption, find_deserializer
 
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class ConsumerKeywords(TypedDict, total=False):
     """The keyword arguments of a consumer; what they mean is said in `ConsumerOptions`."""
 
-    auto_offset_reset: str
+    auto_offset_reset: str | timedelta
+    key_deserializer: DeserializerOption
+    value_deserializer: DeserializerOption
     max_poll_records: int
     fetch_buffer_bytes: int
     fetch_partition_bytes: int
@@ -25,14 +32,18 @@ class ConsumerKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, or
-    `none`, which is an error. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is fetched
+    """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, a
+    duration (`timedelta`, or `"1h"`), which is the first record that is not older, or `none`, which is an error.
+    `key_deserializer`, `value_deserializer`: what keys and values become: `bytes`, `string`, `json`, or what a function
+    of topic and bytes gives. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is fetched
     ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for whatever
     asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas in sync
     that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for any
     broker at all; None: for as long as that."""
 
-    auto_offset_reset: str = "latest"
+    auto_offset_reset: str | timedelta = "latest"
+    key_deserializer: DeserializerOption = None
+    value_deserializer: DeserializerOption = None
     max_poll_records: int = 500
     fetch_buffer_bytes: int = 16 * 1024 * 1024
     fetch_partition_bytes: int = 1024 * 1024
@@ -42,8 +53,7 @@ class ConsumerOptions:
     first_contact_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if self.auto_offset_reset not in _RESETS:
-            raise InvalidArgument(f"auto_offset_reset is {self.auto_offset_reset!r}: give {', '.join(_RESETS)}")
+        _ = self.reset, self.deserializers  # InvalidArgument
         for name in ("max_poll_records", "fetch_buffer_bytes", "fetch_partition_bytes", "request_timeout_ms"):
             check_integer(name, getattr(self, name), 1)
         check_client_id(self.client_id)
@@ -52,5 +62,33 @@ class ConsumerOptions:
             check_integer("first_contact_ms", self.first_contact_ms, 1)
 
     @property
-    def reset(self) -> Anchor | None:
-        return _RESETS[self.auto_offset_reset]
+    def reset(self) -> Start | None:
+        given = self.auto_offset_reset
+        if isinstance(given, timedelta) and given >= timedelta():
+            return Ago(given // _MILLISECOND)
+        if isinstance(given, str):
+            if given in _RESETS:
+                return _RESETS[given]
+            try:
+                return Ago(parse_duration(given))
+            except BadTime:
+                pass
+        raise InvalidArgument(
+            f"auto_offset_reset is {given!r}: give {', '.join(_RESETS)}, or a duration: a timedelta, {DURATIONS}"
+        )
+
+    @property
+    def deserializers(self) -> Deserializers:
+        return (
+            find_deserializer("key_deserializer", self.key_deserializer),
+            find_deserializer("value_deserializer", self.value_deserializer),
+        )
+
+
+def poll_limit(given: int | None, default: int) -> int:
+    """How many records a poll may give."""
+    if given is None:
+        return default
+    if not isinstance(given, int) or given < 1:
+        raise InvalidArgument(f"max_records is {given!r}: give a number above 0")
+    return given

@@ -177,6 +177,14 @@ class InvalidArgument(LograftError, ValueError):
     outcome_unknown = False
 
 
+class WakeupError(LograftError):
+    """`wakeup` was called: nothing is wrong, and nothing lost."""
+
+    code = "WAKEUP"
+    retriable = True
+    outcome_unknown = False
+
+
 class NotAssigned(LograftError):
     """The consumer has no such partition: assign it first."""
 

@@ -11,7 +11,8 @@ from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, TimedOut, error_of
 from lograft.clients.fetch_credit import FetchCredit
-from lograft.clients.fetched_partition import Bytes, FetchedPartition
+from lograft.clients.fetched_chunk import Bytes
+from lograft.clients.fetched_partition import FetchedPartition
 from lograft.clients.methods import FETCH
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire import WireError, cut_out

@@ -1,18 +1,16 @@
 """What a consumer has of one partition: where it is, what came and is not handed out, what stands in its way. Pure."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lograft.clients.errors import CorruptBatch, LograftError
 from lograft.clients.fetch_credit import FetchCredit
+from lograft.clients.fetched_chunk import Bytes, Damaged, FetchedChunk, open_batch
+from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import Record, decode_records, iterate_batches, validate_batch
-from lograft.storage.errors import InvalidBatch
-
-Bytes: TypeAlias = bytes | memoryview
+from lograft.storage.batch import BatchHeader, Record, arrow_of, decode_records
 
 
 class Anchor(Enum):
@@ -23,61 +21,78 @@ class Anchor(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Batches as they came from the leader of an epoch, up to `next_offset`, on somebody's credit."""
+class Ago:
+    """Another one: the first record that is not older than so long; the end, if all are."""
 
-    batches: Bytes
-    next_offset: int
-    credit: FetchCredit
-    leader_epoch: int
+    duration_ms: int
 
 
-class _Damaged(Exception):
-    """Records that cannot be read. The message says why, and if it can how to go on."""
+Start: TypeAlias = Anchor | Ago
 
 
 class FetchedPartition:
-    """`position`: of the next record that `take` gives; None while that is not known, and `anchor` says how to find it
-    out. `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
+    """`where`: the next record that is given; None while that is not known, and `anchor` says how to find it out.
+    `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
     `generation` grows with each seek and pause: what was asked for before is of no use. `leader_epoch`: of the leader
-    that sent what `take` gave last.
+    that sent what is given now.
     """
 
-    def __init__(self, name: TopicPartition, topic_id: bytes, anchor: Anchor) -> None:
+    def __init__(self, name: TopicPartition, topic_id: bytes, anchor: Start | None) -> None:
         self.name = name
         self.topic_id = topic_id
-        self.position: int | None = None
-        self.anchor: Anchor | None = anchor
+        self.anchor: Start | None = anchor
         self.fetch_offset = -1
         self.is_paused = False
         self.failure: LograftError | None = None
         self.generation = 0
         self.high_watermark: int | None = None
         self.leader_epoch = -1
-        self._chunks: deque[_Chunk] = deque()
-        self._records: list[Record] = []  # of the chunk that is being handed out
-        self._handed_out = 0
-        self._after_records = -1  # where it goes on once they are
-        self._reset: Anchor | None = None  # where it goes on once all that came is handed out
+        self._run: RecordRun | None = None  # None: nobody knows where it is
+        self._chunks: deque[FetchedChunk] = deque()  # what follows it
+        self._reset: Start | None = None  # where it goes on once all that came is given
 
     # -- where it is
 
-    def seek(self, position: int) -> None:
-        self.position, self.anchor = position, None
+    @property
+    def where(self) -> Position | None:
+        return None if self._run is None else self._run.position
+
+    @property
+    def position(self) -> int | None:
+        return None if self._run is None else self._run.position.offset
+
+    @property
+    def fetch_epoch(self) -> int | None:
+        """The leader epoch of the last record before `fetch_offset`, if it is known."""
+        for chunk in reversed(self._chunks):
+            epoch = chunk.last_epoch()
+            if epoch is not None:
+                return epoch
+        return None if self._run is None else self._run.after.leader_epoch
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets it is behind, as far as is known."""
+        if self._run is None or self.high_watermark is None:
+            return None
+        return max(0, self.high_watermark - self._run.position.offset)
+
+    def seek(self, position: Position) -> None:
+        self.anchor = None
         self._restart(position)
 
-    def seek_anchor(self, anchor: Anchor) -> None:
+    def seek_anchor(self, anchor: Start) -> None:
         """Go on at an offset that has to be found out first."""
-        self.position, self.anchor = None, anchor
-        self._restart(-1)
+        self.anchor = anchor
+        self._restart(None)
 
-    def found(self, position: int) -> None:
+    def found(self, offset: int) -> None:
         """What the anchor stands for."""
         assert self.anchor is not None
-        self.position, self.anchor, self.fetch_offset = position, None, position
+        self.anchor, self.fetch_offset, self._run = None, offset, _nothing_at(Position(offset))
 
-    def gone(self, reset: Anchor) -> None:
-        """What follows is not there any more: go on at `reset`, once all that came is handed out."""
+    def gone(self, reset: Start) -> None:
+        """What follows is not there any more: go on at `reset`, once all that came is given."""
         self._reset = reset
         self._reset_if_empty()
 
@@ -86,32 +101,37 @@ class FetchedPartition:
             self.seek_anchor(self._reset)
 
     def pause(self) -> None:
-        """Hand out nothing for now. What came is dropped, so that others have its room."""
+        """Give nothing for now. What came is dropped, so that others have its room."""
         self.is_paused = True
-        if self.position is not None:  # else nobody knows where to go on, and that stays so
-            self._restart(self.position)
+        if self._run is not None:  # else nobody knows where to go on, and that stays so
+            self._restart(self._run.withdraw().position)
 
     def resume(self) -> None:
         self.is_paused = False
 
-    def _restart(self, fetch_offset: int) -> None:
+    def _restart(self, position: Position | None) -> None:
+        self.drop()
         self.generation += 1
         self.failure = self._reset = None
-        self.fetch_offset = fetch_offset
-        self.drop()
+        self.fetch_offset = -1 if position is None else position.offset
+        self._run = None if position is None else _nothing_at(position)
 
     def drop(self) -> None:
-        """Let go of what came."""
+        """Give no more, and let go of what came."""
+        if self._run is not None:
+            self._run.withdraw()
+        self._drop_chunks()
+
+    def _drop_chunks(self) -> None:
         for chunk in self._chunks:
-            chunk.credit.freed(len(chunk.batches))
+            chunk.release()
         self._chunks.clear()
-        self._records, self._handed_out = [], 0
 
     @property
     def wants_data(self) -> bool:
-        return self.position is not None and not self.is_paused and self.failure is None and self._reset is None
+        return self._run is not None and not self.is_paused and self.failure is None and self._reset is None
 
-    # -- what comes in, and goes out
+    # -- what comes in
 
     def arrived(
         self, batches: Bytes, next_offset: int, high_watermark: int | None, credit: FetchCredit, leader_epoch: int
@@ -123,68 +143,106 @@ class FetchedPartition:
             credit.freed(len(batches))
             return
         self.fetch_offset = next_offset
-        self._chunks.append(_Chunk(batches, next_offset, credit, leader_epoch))
+        self._chunks.append(FetchedChunk(batches, next_offset, credit, leader_epoch))
 
     @property
     def has_more(self) -> bool:
-        """Whether `take` may give something."""
-        return bool(self._records or self._chunks)
+        """Whether there may be something to give."""
+        return bool(self._chunks) or (self._run is not None and self._run.left > 0)
 
-    def take(self, max_records: int) -> list[Record]:
-        """The next records; none if there are none yet. What is damaged becomes the `failure`."""
-        while not self._records and self._chunks and self.failure is None:
-            self._open_chunk()
-        records = self._records[self._handed_out : self._handed_out + max_records]
-        self._handed_out += len(records)
-        if records and self._handed_out == len(self._records):
-            self._records, self._handed_out = [], 0
-            self.position = self._after_records
-        elif records:
-            self.position = records[-1].offset + 1
+    # -- what goes out
+
+    def ready(self, at_least: int) -> RecordRun | None:
+        """What is to be given next; None if there is nothing yet. Once all of it is given there is another one: of so
+        many records, or a few more, if there are, and all from the same leader. What is damaged becomes the
+        `failure`."""
+        while self._run is not None and not self._run.left and self._chunks:
+            self._run = self._decode_some(self._run.position, at_least)
         self._reset_if_empty()
-        return records
+        return self._run if self._run is not None and self._run.left else None
 
-    def give_back(self, records: Sequence[Record]) -> None:
-        """The last that `take` gave: they come again, before all else."""
-        assert self.position is not None
-        rest = self._records[self._handed_out :]
-        self._records, self._handed_out = [*records, *rest], 0
-        self.position = records[0].offset
+    def recall(self) -> None:
+        """Whoever took `ready` gets no more of it; it is ready again."""
+        if self._run is not None:
+            self._run = self._run.withdraw()
 
-    def _open_chunk(self) -> None:
-        chunk = self._chunks.popleft()
-        chunk.credit.freed(len(chunk.batches))
-        assert self.position is not None
-        after = max(chunk.next_offset, self.position)
+    def give_back(self, run: RecordRun, count: int) -> None:
+        """The last `count` that were taken of `run` come again, unless it was told since to be elsewhere."""
+        if self._run is not None and self._run.records is run.records:
+            self._run.give_back(count)
+
+    def _decode_some(self, before: Position, at_least: int) -> RecordRun:
+        chunk = self._chunks[0]
+        self.leader_epoch = chunk.leader_epoch
         records: list[Record] = []
+        epochs: list[tuple[int, int]] = []
+        position = before
         try:
-            for batch_records in self._decode(chunk.batches, self.position):
-                records += batch_records
-        except _Damaged as damaged:
-            after = records[-1].offset + 1 if records else self.position
-            self.failure = CorruptBatch(f"{self.name.topic}-{self.name.partition} from offset {after} on: {damaged}")
-            self.drop()
-        if records:
-            self._records, self._handed_out, self._after_records = records, 0, after
-            self.leader_epoch = chunk.leader_epoch
-        else:
-            self.position = after
+            while len(records) < at_least:
+                batch = chunk.batch_at(position.offset)
+                if batch is None:
+                    position = self._end_chunk(position)
+                    break
+                header, view = batch
+                records += self._decode(header, view, position.offset)
+                epochs.append((header.base_offset, header.leader_epoch))
+                position = Position(header.next_offset, header.leader_epoch)
+        except Damaged as error:
+            self._fail(position, error)
+        return RecordRun(before, records, position, epochs)
 
-    def _decode(self, batches: Bytes, position: int) -> Iterator[list[Record]]:
-        """The records from `position` on, a batch at a time. Control batches are not for users."""
-        view = memoryview(batches)
-        way_out = ""
+    def _decode(self, header: BatchHeader, batch: memoryview, first: int) -> list[Record]:
+        topic, partition = self.name
+        records = open_batch(header, lambda: decode_records(batch, topic=topic, partition=partition))
+        return records if header.base_offset >= first else [record for record in records if record.offset >= first]
+
+    def take_arrow(self, limit: int) -> list[Any]:
+        """The next records, at most `limit`, as Arrow RecordBatches."""
+        if self._run is None:
+            return []
+        batches: list[Any] = []
+        if self._run.left:
+            batches.append(arrow_of(self._run.take(limit)))
+            limit -= batches[0].num_rows
+        if limit and not self._run.left:
+            self._run = _nothing_at(self._decode_arrow(self._run.position, limit, batches))
+        self._reset_if_empty()
+        return batches
+
+    def _decode_arrow(self, position: Position, limit: int, into: list[Any]) -> Position:
+        """Where that leads."""
         try:
-            for start, header in iterate_batches(batches):
-                if header.next_offset <= position or header.is_control:
+            while limit and self._chunks:
+                chunk = self._chunks[0]
+                self.leader_epoch = chunk.leader_epoch
+                found = chunk.arrow_at(position.offset)
+                if found is None:
+                    position = self._end_chunk(position)
                     continue
-                way_out = f"; seek to {header.next_offset} to pass over it"
-                validate_batch(batches, start)
-                batch = view[start : start + header.total_bytes]
-                records = decode_records(batch, topic=self.name.topic, partition=self.name.partition)
-                if header.base_offset < position:
-                    records = [record for record in records if record.offset >= position]
-                yield records
-                way_out = ""
-        except InvalidBatch as error:
-            raise _Damaged(f"{error}{way_out}") from error
+                header, batch = found
+                position = Position(header.next_offset, header.leader_epoch)
+                if batch.num_rows > limit:
+                    position = Position(batch.column("offset")[limit].as_py(), header.leader_epoch)
+                    batch = batch.slice(0, limit)
+                if batch.num_rows:
+                    into.append(batch)
+                    limit -= batch.num_rows
+        except Damaged as error:
+            self._fail(position, error)
+        return position
+
+    def _end_chunk(self, position: Position) -> Position:
+        """Nothing of it is left: where it goes on."""
+        chunk = self._chunks.popleft()
+        chunk.release()
+        return Position(max(chunk.next_offset, position.offset), position.leader_epoch)
+
+    def _fail(self, position: Position, error: Damaged) -> None:
+        self._drop_chunks()
+        self.failure = CorruptBatch(
+            f"{self.name.topic}-{self.name.partition} from offset {position.offset} on: {error}"
+        )
+
+
+def _nothing_at(position: Position) -> RecordRun:
+    return RecordRun(position, [], position)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, OffsetOutOfRange, UnknownTopicId
 from lograft.clients.fetch_line import FetchLine, FetchSettings, Subscription
-from lograft.clients.fetched_partition import Anchor, FetchedPartition
-from lograft.clients.offset_lookup import EARLIEST, LATEST, OffsetLookup, OffsetQuestion
+from lograft.clients.fetched_partition import FetchedPartition, Start
+from lograft.clients.position_lookup import PositionLookup
 from lograft.clients.replica_choice import near_follower
 from lograft.clients.topic_partition import TopicPartition
-from lograft.proto import log_pb2 as pb
 from lograft.runtime.retrying import Backoff
 
 _FIRST_RETRY_MS = 20
@@ -21,8 +20,6 @@ _RETRY_MS = 100  # a partition that was refused; sooner if another leader is hea
 _LOOK_EVERY_MS = 1000
 _LEADER_MS = 5000  # a follower that failed us is not tried again before, and each time it fails at once, twice as long
 _MOST_LEADER_MS = 300_000
-
-_KINDS: dict[Anchor, pb.ListOffsetsRequest.Kind] = {Anchor.EARLIEST: EARLIEST, Anchor.LATEST: LATEST}
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +46,7 @@ class Fetcher:
     something to take, and then another takes its place. `reset`: where to go on when an offset is not there; None: that
     is an error."""
 
-    def __init__(self, cluster: ClusterClient, settings: FetchSettings, reset: Anchor | None) -> None:
+    def __init__(self, cluster: ClusterClient, settings: FetchSettings, reset: Start | None) -> None:
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
         self.news = asyncio.Event()
         self._cluster = cluster
@@ -57,7 +54,7 @@ class Fetcher:
         self._rng = cluster.runtime.rng
         self._settings = settings
         self._reset = reset
-        self._lookup = OffsetLookup(cluster)
+        self._lookup = PositionLookup(cluster)
         self._places: dict[FetchedPartition, _Place] = {}
         self._lines: dict[int, FetchLine] = {}
         self._woken = asyncio.Event()
@@ -198,28 +195,9 @@ class Fetcher:
             if not asked:
                 self._has_anchors.clear()
                 continue
-            if await self._find(asked):
+            found_all = await self._lookup.settle(asked)
+            self._woken.set()
+            if found_all:
                 backoff.succeeded()
             else:
                 await self._clock.sleep_ms(backoff.next_ms())
-
-    async def _find(self, asked: dict[TopicPartition, FetchedPartition]) -> bool:
-        """Whether all of them were found."""
-        generations = {name: partition.generation for name, partition in asked.items()}
-        questions = {
-            name: OffsetQuestion(partition.topic_id, _KINDS[partition.anchor])
-            for name, partition in asked.items()
-            if partition.anchor is not None
-        }
-        answers = await self._lookup.ask(questions)
-        for name, partition in asked.items():
-            if partition.generation != generations[name] or partition.anchor is None:
-                continue  # it was told to be elsewhere meanwhile
-            position = answers.found.get(name)
-            if position is not None:
-                partition.found(position)
-            elif name in answers.errors:
-                partition.failure = answers.errors[name]
-                partition.anchor = None
-        self._woken.set()
-        return all(name in answers.found or name in answers.errors for name in asked)

@@ -1,33 +1,27 @@
 """What a consumer reads: its partitions, where it is in each of them, and the records that came."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from lograft.clients.client_task import ClientTask
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.consumer_options import ConsumerOptions
-from lograft.clients.errors import NotAssigned, OffsetOutOfRange
+from lograft.clients.errors import NotAssigned, OffsetOutOfRange, WakeupError
 from lograft.clients.fetch_line import FetchSettings
-from lograft.clients.fetched_partition import Anchor, FetchedPartition
+from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.fetcher import Fetcher
+from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import TopicPartition, partition_name
-from lograft.storage.batch import Record
 
-
-class Position(NamedTuple):
-    """The offset of the next record to be given. `leader_epoch`: of the record before it, if that is known: it tells
-    whether that is still there after an unclean election."""
-
-    offset: int
-    leader_epoch: int | None = None
+T = TypeVar("T")
 
 
 class PartitionReader:
     """`task` is the consumer's: whoever waits here is told when it does not run any more.
 
     Partitions are added and removed one by one, by `assign` or as a group says; `add` and `remove` take effect at once,
-    and leave the others alone.
+    and leave the others alone. `polls` counts how often it was asked for records.
     """
 
     def __init__(self, cluster: ClusterClient, options: ConsumerOptions, task: ClientTask) -> None:
@@ -38,10 +32,17 @@ class PartitionReader:
             options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id, options.rack
         )
         self._fetcher = Fetcher(cluster, settings, options.reset)
+        self._is_woken = False
+        self.polls = 0
 
     async def run(self) -> None:
         """Fetch, until cancelled."""
         await self._fetcher.run()
+
+    def stop(self) -> None:
+        """Give nothing more."""
+        self.remove(*list(self.partitions))
+        self.tell()
 
     def tell(self) -> None:
         """Have those who wait look again."""
@@ -60,11 +61,10 @@ class PartitionReader:
         if before is not None and before.topic_id == topic_id:
             return
         self.remove(name)
-        partition = FetchedPartition(name, topic_id, self._options.reset or Anchor.EARLIEST)
+        partition = FetchedPartition(name, topic_id, self._options.reset)
         if start is not None:
-            partition.seek(start.offset)
+            partition.seek(start)
         elif self._options.reset is None:
-            partition.anchor = None
             partition.failure = OffsetOutOfRange(
                 f"nothing says where to begin in {name.topic}-{name.partition}: seek, or set auto_offset_reset"
             )
@@ -96,17 +96,14 @@ class PartitionReader:
     def positions(self) -> dict[TopicPartition, Position]:
         """Of all partitions: what was given, and nothing else, lies before. Those that only a broker knows are left
         out."""
-        return {
-            name: Position(partition.position)
-            for name, partition in self._fetcher.partitions.items()
-            if partition.position is not None
-        }
+        found = {name: partition.where for name, partition in self._fetcher.partitions.items()}
+        return {name: position for name, position in found.items() if position is not None}
 
     def seek(self, partition: tuple[str, int], position: Position) -> None:
-        self.assigned(partition).seek(position.offset)
+        self.assigned(partition).seek(position)
         self._fetcher.wake()
 
-    def seek_anchor(self, partitions: Iterable[tuple[str, int]], anchor: Anchor) -> None:
+    def seek_anchor(self, partitions: Iterable[tuple[str, int]], anchor: Start) -> None:
         """Go on where only brokers know; in all partitions, if none are named."""
         for partition in self.chosen(partitions):
             partition.seek_anchor(anchor)
@@ -133,55 +130,106 @@ class PartitionReader:
 
     # -- records
 
-    async def poll(self, timeout: float | None, limit: int) -> list[Record]:
-        """Records as soon as there are any, at most `limit`; none after `timeout` seconds."""
+    async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
+        """Runs of records as soon as there are any: so many records, or a few more; none after `timeout` seconds.
+
+        Whoever gets them takes records from them at any time, and asks for others once all are given. Until then they
+        are given again to who asks: nothing is lost with an answer that nobody gets.
+        """
+        self.polls += 1
+        return await self._first(timeout, lambda: self.ready_now(at_least)) or []
+
+    async def take_arrow(self, timeout: float | None, limit: int) -> list[tuple[TopicPartition, Any]]:
+        """Arrow RecordBatches as soon as there are any, at most `limit` records; none after `timeout` seconds."""
+        self.polls += 1
+        return await self._first(timeout, lambda: self._take_arrow(limit)) or []
+
+    async def _first(self, timeout: float | None, look: Callable[[], T]) -> T | None:
+        """What `look` finds, once that is something."""
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline:
                 while True:
-                    records = self._take(limit)
-                    if records:
-                        return records
+                    self.check_woken()
+                    found = look()
+                    if found:
+                        return found
                     self._raise_failure()
                     await self._news()
         except TimeoutError:
             if not deadline.expired():
                 raise
-            return []
+            return None
 
     async def _news(self) -> None:
         await self._fetcher.news.wait()
         self._task.check()
 
-    def _take(self, limit: int) -> list[Record]:
-        """What is there, a partition at a time; whoever gave something is last the next time."""
+    def wake_up(self) -> None:
+        """Whoever waits for records, or else is the next to ask for some, gets `WakeupError`."""
+        self._is_woken = True
+        self.recall()
+        self.tell()
+
+    def check_woken(self) -> None:
+        """`WakeupError` if it is due. Who has runs finds them empty then, and asks."""
+        if self._is_woken:
+            self._is_woken = False
+            raise WakeupError("somebody called wakeup")
+
+    def recall(self) -> None:
+        """No more is taken of the runs that were given out: who has them has to ask again."""
+        for partition in self._fetcher.partitions.values():
+            partition.recall()
+
+    def give_back(self, run: RecordRun, count: int) -> None:
+        """The last `count` that were taken of a run come again."""
+        first = run.records[0]
+        partition = self._fetcher.partitions.get(TopicPartition(first.topic, first.partition))
+        if partition is not None:
+            partition.give_back(run, count)
+
+    def ready_now(self, at_least: int) -> list[RecordRun]:
+        """As `ready`, without waiting."""
+        runs: list[RecordRun] = []
+
+        def open_run(partition: FetchedPartition, wanted: int) -> int:
+            run = partition.ready(wanted)
+            if run is None:
+                return 0
+            runs.append(run)
+            return run.left
+
+        self._in_turn(open_run, at_least)
+        return runs
+
+    def _take_arrow(self, limit: int) -> list[tuple[TopicPartition, Any]]:
+        parts: list[tuple[TopicPartition, Any]] = []
+
+        def take(partition: FetchedPartition, wanted: int) -> int:
+            batches = partition.take_arrow(wanted)
+            parts.extend((partition.name, batch) for batch in batches)
+            return sum(batch.num_rows for batch in batches)
+
+        self._in_turn(take, limit)
+        return parts
+
+    def _in_turn(self, serve: Callable[[FetchedPartition, int], int], wanted: int) -> None:
+        """Have partitions give something until there is enough; who gave something is last the next time."""
         partitions = self._fetcher.partitions
-        records: list[Record] = []
         served: list[TopicPartition] = []
         for name, partition in partitions.items():
-            if len(records) >= limit:
+            if wanted <= 0:
                 break
             if partition.has_more:
-                records += partition.take(limit - len(records))
+                wanted -= serve(partition, wanted)
                 served.append(name)
         for name in served:
             partitions[name] = partitions.pop(name)
         if served:
             self._fetcher.records_taken([partitions[name] for name in served])
-        return records
 
     def _raise_failure(self) -> None:
         for partition in self._fetcher.partitions.values():
             if partition.failure is not None and not partition.is_paused:
                 raise partition.failure
-
-    def give_back(self, records: Iterable[Record]) -> None:
-        """Records that `poll` gave last, up to the end: they come again. A partition that was told since to be
-        elsewhere is left alone."""
-        by_name: dict[TopicPartition, list[Record]] = {}
-        for record in records:
-            by_name.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-        for name, given in by_name.items():
-            partition = self._fetcher.partitions.get(name)
-            if partition is not None and partition.position is not None:
-                partition.give_back(given)

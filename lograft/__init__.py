@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lograft.clients.admin import Admin
+    from lograft.clients.arrow_table import ARROW_SCHEMA
     from lograft.clients.consumer import Consumer
     from lograft.clients.producer import Delivery, Producer
     from lograft.clients.topic_partition import RecordMetadata, TopicPartition
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["Admin", "Consumer", "Delivery", "Producer", "Record", "RecordMetadata", "TopicPartition"]
+__all__ = ["ARROW_SCHEMA", "Admin", "Consumer", "Delivery", "Producer", "Record", "RecordMetadata", "TopicPartition"]
 
 _HOMES = {
+    "ARROW_SCHEMA": "lograft.clients.arrow_table",
     "Admin": "lograft.clients.admin",
     "Consumer": "lograft.clients.consumer",
     "Delivery": "lograft.clients.producer",

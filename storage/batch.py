@@ -48,6 +48,7 @@ __all__ = [
     "HeaderFields",
     "Headers",
     "Record",
+    "arrow_of",
     "check_crc",
     "decode_arrow",
     "decode_columns",
@@ -323,6 +324,14 @@ def decode_arrow(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> A
     if header.magic == MAGIC_ROWS:
         return arrow_layout.from_columns(rows_layout.decode_rows(header, payload))
     return arrow_layout.decode_arrays(header, payload)
+
+
+def arrow_of(records: Sequence[Record]) -> Any:
+    """Decoded records, at least one, as `decode_arrow` would have given them."""
+    from lograft.storage import arrow as arrow_layout
+
+    _, _, offsets, timestamps, keys, values, headers = zip(*records, strict=True)
+    return arrow_layout.from_columns(Columns(offsets, timestamps, keys, values, headers))
 
 
 def _open_payload(batch: BytesLike, header: BatchHeader, limit_bytes: int) -> BytesLike:

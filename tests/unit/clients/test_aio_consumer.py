@@ -5,17 +5,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+import pyarrow
 import pytest
 from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
+import lograft
 from lograft.clients import errors, fetch_line
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.consumer_options import ConsumerKeywords
 from lograft.clients.methods import FETCH
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto.log_pb2 import FetchResponse
-from lograft.storage.batch import encode_batch, parse_header, stamp
+from lograft.storage.batch import Compression, Record, encode_batch, parse_header, stamp
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -688,3 +690,110 @@ def test_a_rack_that_is_no_name_is_refused() -> None:
     for rack in ("", "a\n", 7):
         with pytest.raises(errors.InvalidArgument, match="rack is"):
             Consumer("localhost:1", rack=rack)  # type: ignore[arg-type]
+
+
+# -- waking up
+
+
+@virtual
+async def test_a_poll_that_waits_is_woken_and_else_the_next_one() -> None:
+    async with consuming() as (cluster, consumer):
+        await consumer.assign([ORDERS_0])
+        for waiting in (consumer.poll(), consumer.poll_arrow(), anext(consumer)):
+            polling = asyncio.ensure_future(waiting)
+            await asyncio.sleep(1)
+            assert not polling.done()
+            consumer.wakeup()
+            with pytest.raises(errors.WakeupError):
+                await polling
+        store(cluster, 0, 0, 30)
+        assert (await anext(consumer)).value == b"0"
+        for poll in (consumer.poll, consumer.poll_arrow, consumer.__anext__):
+            consumer.wakeup()
+            consumer.wakeup()
+            with pytest.raises(errors.WakeupError):
+                await poll()
+        assert await poll_values(consumer, 29) == numbers(1, 30)
+        assert await consumer.poll(0) == []
+
+
+# -- what came, in another form
+
+
+@virtual
+async def test_what_cannot_be_deserialized_is_told_when_it_is_next_and_can_be_passed_over() -> None:
+    async with consuming((1,), key_deserializer="string", value_deserializer="json") as (cluster, consumer):
+        values = [b'{"a": 1}', b"[2]", b"nonsense", b"4", None]
+        keys = [b"k", None, None, b"\xff", "ü".encode()]
+        cluster.log("orders").append(encode_batch(values, keys=keys, timestamps=0))
+        await consumer.assign([ORDERS_0])
+        assert [(record.key, record.value) for record in await consumer.poll(1.0)] == [("k", {"a": 1}), (None, [2])]
+        for poll in (consumer.poll, consumer.poll, consumer.__anext__, consumer.__anext__):
+            with pytest.raises(errors.DeserializationError, match=r"value of the record at offset 2 of orders-0"):
+                await poll()
+            assert await consumer.position(ORDERS_0) == 2
+        await consumer.seek(ORDERS_0, 3)
+        with pytest.raises(errors.DeserializationError, match=r"key of the record at offset 3") as caught:
+            await anext(consumer)
+        assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 0, 3)
+        await consumer.seek(ORDERS_0, 4)
+        assert [(record.key, record.value) for record in await consumer.poll(1.0)] == [("ü", None)]
+
+
+@virtual
+async def test_tables_hold_what_records_do_and_either_goes_on_where_the_other_stopped() -> None:
+    async with consuming((1,)) as (cluster, consumer):
+        for magic, compression in ((3, Compression.NONE), (2, Compression.NONE), (3, Compression.ZSTD)):
+            cluster.log("orders").append(
+                encode_batch(
+                    [b"a", None, b"", b"d"],
+                    keys=[None, b"k", b"", None],
+                    headers=[[], [("h", b"1"), ("h", None)], [], []],
+                    timestamps=[5, 6, 7, 8],
+                    magic=magic,
+                    compression=compression,
+                )
+            )
+        cluster.log("orders").append(encode_batch([b"control"], timestamps=0, control=True))
+        compacted = encode_batch([b"x", b"y"], timestamps=9, offset_deltas=[1, 3], last_offset_delta=5)
+        cluster.log("orders").append(compacted)
+        await consumer.assign([ORDERS_0])
+        expected = await poll_records(consumer, 14)
+        for limits in ((14,), (1, 2, 3, 4, 4), (4, 4, 4, 2), (13, 1)):
+            await consumer.seek(ORDERS_0, 0)
+            found: list[Record] = []
+            for index, limit in enumerate(limits):
+                if index % 2:
+                    found += await poll_records(consumer, limit)
+                    continue
+                table = await consumer.poll_arrow(1.0, max_records=limit)
+                assert table.schema == lograft.ARROW_SCHEMA
+                assert table.num_rows == limit
+                found += rows_of(table)
+            assert found == expected
+            assert await consumer.position(ORDERS_0) == 19
+        empty = await consumer.poll_arrow(0)
+        assert (empty.num_rows, empty.schema) == (0, lograft.ARROW_SCHEMA)
+
+
+def rows_of(table: "pyarrow.Table") -> list[Record]:
+    return [
+        Record(
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            round(row["timestamp"].timestamp() * 1000),
+            row["key"],
+            row["value"],
+            tuple((pair["key"], pair["value"]) for pair in row["headers"]),
+        )
+        for row in table.to_pylist()
+    ]
+
+
+async def poll_records(consumer: Consumer, count: int) -> list[Record]:
+    records: list[Record] = []
+    async with asyncio.timeout(60):
+        while len(records) < count:
+            records += await consumer.poll(1.0, max_records=count - len(records))
+    return records

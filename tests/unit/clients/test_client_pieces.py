@@ -186,20 +186,30 @@ def offsets_of(records: list[Record]) -> list[int]:
     return [record.offset for record in records]
 
 
+def take(partition: FetchedPartition, count: int) -> list[int]:
+    """As a consumer does."""
+    run = partition.ready(count)
+    return offsets_of(run.take(count)) if run is not None else []
+
+
 def test_records_given_back_come_again_and_holes_stay_passed_over() -> None:
     partition, credit = fetched(), FetchCredit(1000)
     arrive(partition, credit, [0, 3, 4], 10)
-    taken = partition.take(100)
-    assert (offsets_of(taken), partition.position) == ([0, 3, 4], 10)
-    partition.give_back(taken[1:])
-    assert partition.position == 3
-    assert (offsets_of(partition.take(1)), partition.position) == ([3], 4)
-    partition.give_back(taken[1:2])
-    assert (offsets_of(partition.take(2)), partition.position) == ([3, 4], 10)
+    run = partition.ready(100)
+    assert run is not None
+    assert (offsets_of(run.take(100)), partition.position) == ([0, 3, 4], 10)
+    partition.give_back(run, 2)
+    assert partition.position == 1
+    assert (take(partition, 1), partition.position) == ([3], 4)
+    partition.give_back(run, 1)
+    assert (take(partition, 2), partition.position) == ([3, 4], 10)
     arrive(partition, credit, [10], 11)
-    partition.give_back(taken[2:])
-    assert (offsets_of(partition.take(1)), partition.position) == ([4], 10)
-    assert (offsets_of(partition.take(1)), partition.position) == ([10], 11)
+    partition.give_back(run, 1)
+    assert (take(partition, 1), partition.position) == ([4], 10)
+    assert (take(partition, 1), partition.position) == ([10], 11)
+    partition.give_back(run, 1)
+    assert partition.position == 11, "that run is over"
+    assert take(partition, 1) == []
     assert credit.held_bytes == 0
 
 
@@ -213,7 +223,7 @@ def append(it: Accumulator, size: int = 10, key: PartitionKey = KEY, now_ms: int
     return it.append(key, "orders", None, bytes(size), 0, (), now_ms)[0]
 
 
-def take(it: Accumulator, now_ms: int = 100) -> PendingBatch:
+def take_batch(it: Accumulator, now_ms: int = 100) -> PendingBatch:
     batch = it.take(KEY, now_ms)
     assert batch is not None
     return batch
@@ -238,7 +248,7 @@ def test_the_buffer_counts_what_is_not_settled() -> None:
     assert not it.has_room(5000)
     append(it, 200, OTHER)
     assert not it.has_room(200)
-    it.stored(take(it), Stored(0))
+    it.stored(take_batch(it), Stored(0))
     assert it.has_room(200)
     it.abandon(OTHER, errors.ClientClosed("x"))
     assert it.buffered_bytes == 0
@@ -249,16 +259,16 @@ def test_halves_of_a_batch_count_and_leave_nothing_behind() -> None:
     it = accumulator()
     for _ in range(4):
         append(it)
-    it.refused(take(it), errors.BatchTooLarge("x"), 100)
+    it.refused(take_batch(it), errors.BatchTooLarge("x"), 100)
     while it.partitions:
-        it.stored(take(it), Stored(0))
+        it.stored(take_batch(it), Stored(0))
     assert it.buffered_bytes == 0
 
 
 def test_answers_for_what_was_given_up_are_passed_over() -> None:
     it = accumulator()
     append(it)
-    batch = take(it)
+    batch = take_batch(it)
     it.abandon(KEY, errors.ClientClosed("x"))
     it.stored(batch, Stored(0))
     it.refused(batch, errors.NotLeader("x"), 0)
@@ -288,14 +298,14 @@ def test_no_sequence_is_used_again_after_all_was_given_up() -> None:
     """A broker would take the record for the one that it has under that sequence, and acknowledge what it never got."""
     it = accumulator()
     append(it)
-    first = take(it)
+    first = take_batch(it)
     it.stored(first, Stored(0))
     it.abandon(KEY, errors.UnknownTopicId("deleted, or so it seemed"))
     append(it)
-    second = take(it)
+    second = take_batch(it)
     it.abandon(KEY, errors.UnknownTopicId("deleted, or so it seemed"))
     append(it)
-    third = take(it)
+    third = take_batch(it)
     assert len({first.sequence, second.sequence, third.sequence}) == 3
     assert third.sequence is not None
     assert third.sequence.epoch == 1, "nobody knows whether the second was stored"
