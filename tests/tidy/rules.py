@@ -82,6 +82,8 @@ PURE = [
     "clients/cli_resources.py", "clients/cli_times.py", "clients/cluster_view.py", "clients/consumer_options.py",
     "clients/errors.py", "clients/fetch_credit.py", "clients/fetched_chunk.py", "clients/fetched_partition.py",
     "clients/record_queue.py", "clients/record_run.py", "clients/methods.py",
+    "clients/errors.py", "clients/fetch_credit.py", "clients/fetched_partition.py", "clients/group_member.py",
+    "clients/methods.py",
     "clients/option_checks.py", "clients/pending_batch.py", "clients/producer_options.py", "clients/topic_partition.py",
     "clients/config_resources.py", "clients/leader_layout.py", "clients/reassignment_plan.py",
     "clients/metrics.py", "clients/reassignment_resources.py", "clients/replica_layout.py", "clients/serializers.py",
