@@ -16,8 +16,8 @@ from lograft.metadata.each_partition import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A member. `name`: what it is sorted by, the same for whoever takes its place. `wants`: names of topics. `had`: what
-    it was to have."""
+    """A member. `name`: what it is sorted by, the same for whoever takes its place. `wants`: names of topics. `had`:
+    what it was to have."""
 
     member_id: str
     name: str

@@ -28,11 +28,13 @@ TopicSize: TypeAlias = Callable[[TopicId], tuple[str, int] | None]
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who commits or asks: a member in an epoch; or, without an id, somebody who is none."""
+    """Who commits or asks: a member in an epoch; or, without an id, somebody who is none. `may_lower`: it has gone
+    back, and what is committed may, too."""
 
     group: str
     member_id: str = ""
     epoch: int = 0
+    may_lower: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def decide_commit(
     changes: list[Change] = []
     errors: list[GroupError | None] = []
     for item in items:
-        error = _why_not(item, member, speaker, size_of)
+        before = group.offsets.get(item.partition) if group is not None else None
+        error = _why_not(item, member, speaker, size_of) or _why_not_lower(item, before, speaker)
         errors.append(error)
         if error is None:
             committed = Committed(item.offset, item.leader_epoch, item.metadata, now_ms)
@@ -105,6 +108,16 @@ def _why_not(item: ToCommit, member: Member | None, speaker: Speaker, size_of: T
             "another, or given back",
         )
     return None
+
+
+def _why_not_lower(item: ToCommit, before: Committed | None, speaker: Speaker) -> GroupError | None:
+    """What arrives late, after its sender has given it up and committed more, must not undo that."""
+    if before is None or item.offset >= before.offset or speaker.may_lower:
+        return None
+    return GroupError(
+        errors_pb2.INVALID_REQUEST,
+        f"offset {item.offset} is below {before.offset}, which is committed: to go back, set may_lower",
+    )
 
 
 def _may_commit(member: Member, epoch: int, partition: PartitionKey) -> bool:

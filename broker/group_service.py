@@ -117,7 +117,7 @@ class GroupService:
             )
             for item in request.items
         ]
-        speaker = Speaker(request.group, request.member_id, request.member_epoch)
+        speaker = Speaker(request.group, request.member_id, request.member_epoch, request.may_lower)
         decision = await self._coordinator.partition_of(request.group).commit(speaker, items)
         answer = pb.CommitOffsetsResponse()
         self._fill_results(answer.results, [item.partition for item in items], decision)

@@ -86,7 +86,7 @@ class GroupHeartbeatResponse(_message.Message):
     def __init__(self, member_epoch: _Optional[int] = ..., assigned: _Optional[_Iterable[_Union[GroupTopic, _Mapping]]] = ..., must_give_up: _Optional[bool] = ..., heartbeat_interval_ms: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "member_id", "member_epoch", "items")
+    __slots__ = ("group", "member_id", "member_epoch", "items", "may_lower")
     class Item(_message.Message):
         __slots__ = ("topic_id", "partition", "offset", "leader_epoch", "metadata")
         TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
@@ -104,11 +104,13 @@ class CommitOffsetsRequest(_message.Message):
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    MAY_LOWER_FIELD_NUMBER: _ClassVar[int]
     group: str
     member_id: str
     member_epoch: int
     items: _containers.RepeatedCompositeFieldContainer[CommitOffsetsRequest.Item]
-    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., items: _Optional[_Iterable[_Union[CommitOffsetsRequest.Item, _Mapping]]] = ...) -> None: ...
+    may_lower: bool
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., items: _Optional[_Iterable[_Union[CommitOffsetsRequest.Item, _Mapping]]] = ..., may_lower: _Optional[bool] = ...) -> None: ...
 
 class CommitOffsetsResponse(_message.Message):
     __slots__ = ("results",)
