@@ -98,7 +98,7 @@ class GroupPartition:
                 offset = batches.next_offset
                 await asyncio.sleep(0)  # others want their turn
             else:
-                await self._until_readable(offset)
+                await self._until_readable(max(offset, self._replica.high_watermark))
         self._check_leads()
         self.is_loaded = True
         for group in self._table.groups.values():

@@ -1,0 +1,350 @@
+"""A coordinator's partition: loaded before it answers, everything written before it is told, members' time watched."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.metadata_images import brokers, image_with, partition, topic_id, with_records
+from support.served_replicas import FakeReplica, batch
+from support.virtual_log import virtual
+
+from lograft.broker.alarms import Alarms
+from lograft.broker.group_membership import JOIN, LEAVE, Heartbeat, Told
+from lograft.broker.group_offsets import Speaker, ToCommit
+from lograft.broker.group_partition import GroupPartition, GroupWorld
+from lograft.broker.replica_errors import ReplicaError
+from lograft.chaos.virtual_loop import VirtualClock
+from lograft.metadata.partition import TopicId
+from lograft.metadata.records import PartitionChanged, TopicCreated
+from lograft.proto import errors_pb2
+
+ORDERS = TopicId(topic_id(1))
+FIRST = (ORDERS, 0)
+JOINING = Heartbeat("g", "a", JOIN, topics=("orders",))
+LOST = ReplicaError(errors_pb2.NOT_LEADER, "broker 2 leads", leader_id=2, leader_epoch=6)
+
+
+class Broker:
+    """With a topic of two partitions."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(asyncio.get_running_loop())
+        self.alarms = Alarms(self.clock)
+        self.image = image_with(*brokers(1))
+        self.add_partitions(TopicCreated(ORDERS, "orders"), 0, 2)
+        self.replica = FakeReplica()
+
+    def add_partitions(self, *records_and_range: Any) -> None:
+        *records, start, end = records_and_range
+        new = [PartitionChanged(ORDERS, number, partition(1)) for number in range(start, end)]
+        self.image = with_records(self.image, *records, *new)
+
+    def lead(self) -> GroupPartition:
+        return GroupPartition(
+            GroupWorld(self.clock, self.alarms, lambda: self.image), self.replica, 3, self.replica.leader_epoch
+        )
+
+    async def loaded(self) -> GroupPartition:
+        led = self.lead()
+        await led.load()
+        return led
+
+
+@asynccontextmanager
+async def broker() -> AsyncIterator[Broker]:
+    one = Broker()
+    async with asyncio.TaskGroup() as group:
+        alarms = group.create_task(one.alarms.run())
+        yield one
+        alarms.cancel()
+
+
+async def refusal(call: Awaitable[object]) -> ReplicaError:
+    with pytest.raises(ReplicaError) as refused:
+        await call
+    return refused.value
+
+
+def beat(told: Told, **others: Any) -> Heartbeat:
+    return replace(JOINING, epoch=told.epoch, owned=told.assigned, **others)
+
+
+# -- loading
+
+
+@virtual
+async def test_it_knows_all_that_another_wrote_before() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        await led.commit(Speaker("g", "a", told.epoch), [ToCommit(FIRST, 5)])
+        led.close()
+        one.replica.leader_epoch += 1
+        after = await one.loaded()
+        assert await after.heartbeat(beat(told), 0) == told
+        assert [found[1].offset for found in await after.fetch(Speaker("g"), None)] == [5]
+
+
+@virtual
+async def test_until_all_is_read_and_known_to_be_committed_it_says_that_it_is_loading() -> None:
+    async with broker() as one:
+        await (await one.loaded()).heartbeat(JOINING, 0)
+        one.replica.high_watermark -= 1
+        led = one.lead()
+        loading = asyncio.ensure_future(led.load())
+        await asyncio.sleep(1)
+        assert not loading.done()
+        assert (await refusal(led.heartbeat(JOINING, 0))).code == errors_pb2.LOADING
+        one.replica.commit()
+        await loading
+        await led.heartbeat(JOINING, 0)
+
+
+@virtual
+async def test_a_load_ends_when_another_leads() -> None:
+    async with broker() as one:
+        await (await one.loaded()).heartbeat(JOINING, 0)
+        one.replica.high_watermark -= 1
+        led = one.lead()
+        loading = asyncio.ensure_future(led.load())
+        await asyncio.sleep(1)
+        one.replica.lose(LOST)
+        error = await refusal(loading)
+        assert (error.code, error.leader_id) == (errors_pb2.NOT_COORDINATOR, 2)
+
+
+@virtual
+async def test_what_is_no_record_of_a_group_is_passed_over() -> None:
+
+    async with broker() as one:
+        one.replica.append(batch("garbage"))
+        await (await one.loaded()).heartbeat(JOINING, 0)
+
+
+# -- telling
+
+
+@virtual
+async def test_nothing_is_told_before_it_is_committed() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.replica.is_held = True
+        asked = [
+            asyncio.ensure_future(led.heartbeat(JOINING, 0)),
+            asyncio.ensure_future(led.fetch(Speaker("g"), None)),
+        ]
+        await asyncio.sleep(1)
+        asked.append(asyncio.ensure_future(led.heartbeat(replace(JOINING, epoch=LEAVE), 0)))
+        await asyncio.sleep(1)
+        assert not any(one.done() for one in asked)
+        one.replica.commit()
+        await asyncio.gather(*asked)
+
+
+@virtual
+async def test_a_fetch_is_answered_only_by_who_can_still_write() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        end = one.replica.log_end
+        await led.fetch(Speaker("g"), None)
+        assert one.replica.log_end > end
+        one.replica.is_held = True
+        asked = asyncio.ensure_future(led.fetch(Speaker("g"), None))
+        await asyncio.sleep(1)
+        one.replica.lose(LOST)
+        assert (await refusal(asked)).code == errors_pb2.NOT_LEADER
+
+
+@virtual
+async def test_what_was_written_and_not_committed_is_unknown_when_another_leads() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.replica.is_held = True
+        committing = asyncio.ensure_future(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))
+        await asyncio.sleep(1)
+        one.replica.lose(LOST)
+        error = await refusal(committing)
+        assert error.outcome_unknown
+        assert error.retriable
+        later = await refusal(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))
+        assert (later.code, later.leader_id, later.outcome_unknown) == (errors_pb2.NOT_COORDINATOR, 2, False)
+
+
+@virtual
+async def test_what_cannot_be_written_is_not_so() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.replica.append_error = ReplicaError(errors_pb2.NOT_ENOUGH_REPLICAS, "one of two is in sync")
+        assert (await refusal(led.heartbeat(JOINING, 0))).code == errors_pb2.NOT_ENOUGH_REPLICAS
+        assert led.group("g") is None
+        one.replica.append_error = None
+        await led.heartbeat(JOINING, 0)
+        assert led.group("g") is not None
+
+
+@virtual
+async def test_what_is_not_replicated_in_time_is_unknown() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.replica.is_held = True
+        assert (await refusal(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))).code == errors_pb2.TIMED_OUT
+
+
+# -- waiting
+
+
+@virtual
+async def test_a_member_waits_for_news_and_is_told_at_once() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        waiting = asyncio.ensure_future(led.heartbeat(beat(told), 5000))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        began_ms = one.clock.monotonic_ms()
+        await led.heartbeat(replace(JOINING, member_id="b"), 0)
+        assert len((await waiting).assigned) == 1
+        assert one.clock.monotonic_ms() == began_ms
+
+
+@virtual
+async def test_a_member_is_answered_in_the_end_though_nothing_happens() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        began_ms = one.clock.monotonic_ms()
+        assert await led.heartbeat(beat(told), 5000) == told
+        assert one.clock.monotonic_ms() - began_ms == 5000
+
+
+@virtual
+async def test_who_waits_is_told_when_another_coordinates() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        waiting = asyncio.ensure_future(led.heartbeat(beat(told), 5000))
+        await asyncio.sleep(1)
+        led.close()
+        assert (await refusal(waiting)).code == errors_pb2.NOT_COORDINATOR
+
+
+@virtual
+async def test_topics_that_grow_are_news() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        waiting = asyncio.ensure_future(led.heartbeat(beat(told), 5000))
+        await asyncio.sleep(1)
+        one.add_partitions(2, 3)
+        led.topics_changed()
+        assert len((await waiting).assigned) == 3
+
+
+@virtual
+async def test_a_topic_that_grew_while_nothing_could_be_written_is_seen_later() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        one.replica.append_error = ReplicaError(errors_pb2.NOT_ENOUGH_REPLICAS, "one of two is in sync")
+        one.add_partitions(2, 3)
+        led.topics_changed()
+        await asyncio.sleep(1)
+        one.replica.append_error = None
+        assert len((await led.heartbeat(beat(told), 5000)).assigned) == 3
+
+
+# -- time
+
+
+@virtual
+async def test_who_is_silent_for_too_long_is_put_out() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        for _ in range(3):
+            await asyncio.sleep(9)
+            await led.heartbeat(beat(told), 0)
+        await asyncio.sleep(9.9)
+        assert led.group("g").members  # type: ignore[union-attr]
+        await asyncio.sleep(0.2)
+        assert not led.group("g").members  # type: ignore[union-attr]
+        assert (await refusal(led.heartbeat(beat(told), 0))).code == errors_pb2.UNKNOWN_MEMBER
+
+
+@virtual
+async def test_a_call_that_waits_does_not_keep_a_member_alive() -> None:
+    """Its process may stand still."""
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        assert (await refusal(led.heartbeat(beat(told), 60_000))).code == errors_pb2.UNKNOWN_MEMBER
+
+
+@virtual
+async def test_who_gives_up_too_slowly_is_put_out() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        slow = replace(JOINING, rebalance_timeout_ms=20_000)
+        told = await led.heartbeat(slow, 0)
+        await led.heartbeat(replace(JOINING, member_id="b", session_timeout_ms=60_000), 0)
+        for _ in range(3):
+            await asyncio.sleep(6)
+            await led.heartbeat(replace(slow, epoch=told.epoch, owned=told.assigned), 0)
+        await asyncio.sleep(3)
+        assert sorted(led.group("g").members) == ["b"]  # type: ignore[union-attr]
+
+
+@virtual
+async def test_who_gives_up_in_time_stays() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        slow = replace(JOINING, rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
+        await led.heartbeat(slow, 0)
+        await led.heartbeat(replace(JOINING, member_id="b", session_timeout_ms=60_000), 0)
+        member = led.group("g").members["a"]  # type: ignore[union-attr]
+        await led.heartbeat(replace(slow, epoch=member.epoch, owned=tuple(member.target)), 0)
+        await asyncio.sleep(25)
+        assert sorted(led.group("g").members) == ["a", "b"]  # type: ignore[union-attr]
+
+
+@virtual
+async def test_a_member_that_cannot_be_put_out_now_is_later() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        await led.heartbeat(JOINING, 0)
+        one.replica.append_error = ReplicaError(errors_pb2.NOT_ENOUGH_REPLICAS, "one of two is in sync")
+        await asyncio.sleep(15)
+        assert led.group("g").members  # type: ignore[union-attr]
+        one.replica.append_error = None
+        await asyncio.sleep(1)
+        assert not led.group("g").members  # type: ignore[union-attr]
+
+
+@virtual
+async def test_a_new_coordinator_gives_everybody_their_full_time() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        await asyncio.sleep(9)
+        led.close()
+        after = await one.loaded()
+        await asyncio.sleep(9)
+        assert await after.heartbeat(beat(told), 0) == told
+        await asyncio.sleep(11)
+        assert not after.group("g").members  # type: ignore[union-attr]
+
+
+@virtual
+async def test_what_nobody_will_ask_for_is_forgotten() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        await led.commit(Speaker("g"), [ToCommit(FIRST, 5)])
+        led.expire()
+        assert led.group("g") is not None
+        await asyncio.sleep(7 * 24 * 3600)
+        led.expire()
+        assert led.group("g") is None
+        assert (await one.loaded()).groups == []
