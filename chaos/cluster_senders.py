@@ -77,7 +77,8 @@ class SendRecorder:
         except LograftError as error:
             self._history.refused[mark] = str(error)
             return None
-        key = (UUID(bytes=delivery.batch.partition_key.topic_id), delivery.batch.partition_key.partition)
+        partition_key = _batch(delivery).partition_key
+        key = (UUID(bytes=partition_key.topic_id), partition_key.partition)
         send = self._history.sends[mark] = Send(key, self._name, number, mark, self._acks)
         delivery.add_done_callback(lambda done: self._settled(send, done))
         self._open.append((send, delivery))
@@ -106,7 +107,12 @@ def _settle(send: Send, delivery: Delivery) -> None:
         return
     offset = delivery.result().offset
     send.outcome, send.offset = Outcome.OK, offset if offset >= 0 else None
-    send.leader_epoch = _stored(delivery.batch, delivery.index).leader_epoch
+    send.leader_epoch = _stored(_batch(delivery), delivery.index).leader_epoch
+
+
+def _batch(delivery: Delivery) -> PendingBatch:
+    assert isinstance(delivery.fates, PendingBatch)
+    return delivery.fates
 
 
 def _stored(batch: PendingBatch, index: int) -> Stored:

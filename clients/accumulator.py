@@ -10,12 +10,12 @@ from lograft.clients.errors import LograftError
 from lograft.clients.partition_queue import PartitionQueue, ProducerIdentity, QueueLimits
 from lograft.clients.pending_batch import (
     BATCH_OVERHEAD_BYTES,
-    HeaderPairs,
     PartitionKey,
     PendingBatch,
+    RecordColumns,
     Stored,
-    record_bytes,
 )
+from lograft.clients.record_columns import HeaderPairs, ListColumns, record_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +67,80 @@ class Accumulator:
         now_ms: int,
     ) -> tuple[PendingBatch, int]:
         """The batch that the record is in, and its place there."""
-        queue = self._busy.get(partition_key)
-        if queue is None:
-            queue = self._queues.get(partition_key)
-            if queue is None:
-                queue = self._queues[partition_key] = PartitionQueue(self._limits.queue)
-            self._busy[partition_key] = queue
+        queue = self._busy_queue(partition_key)
         size_bytes = record_bytes(key, value, headers)
         batch = queue.filling
         if batch is not None and batch.size_bytes + size_bytes > self._limits.batch_bytes:
             queue.close_filling()
             batch = None
         if batch is None:
-            self._batches += 1
-            batch = queue.filling = PendingBatch(topic, partition_key, (self._batches,), now_ms)
-            self.buffered_bytes += BATCH_OVERHEAD_BYTES
+            batch = queue.filling = self._new_batch(partition_key, topic, ListColumns(), now_ms)
         index = batch.add(key, value, timestamp, headers, size_bytes)
         self.buffered_bytes += size_bytes
         if batch.size_bytes >= self._limits.batch_bytes:
             queue.close_filling()
         return batch, index
+
+    def fill(
+        self, partition_key: PartitionKey, topic: str, columns: RecordColumns, start: int, now_ms: int
+    ) -> tuple[PendingBatch, int, int]:
+        """Put records, from `start` on, into one batch, as many as it takes and at least one. The batch, the place of
+        the first there, and where among `columns` the first is that is still to be put somewhere."""
+        queue = self._busy_queue(partition_key)
+        batch = queue.filling
+        if batch is not None:
+            first, end = batch.record_count, self._join(batch, columns, start)
+            if end == start:
+                queue.close_filling()
+                batch = None
+        if batch is None:
+            first, end = 0, self._batch_end(columns, start)
+            part = columns.part(start, end)
+            is_small = part.size_bytes < self._small_bytes
+            batch = self._new_batch(partition_key, topic, part.as_lists() if is_small else part, now_ms)
+            queue.filling = batch
+        self.buffered_bytes += columns.bytes_before(end) - columns.bytes_before(start)
+        # Of arrays nothing is made that takes more.
+        if batch.size_bytes >= self._limits.batch_bytes or not isinstance(batch.columns, ListColumns):
+            queue.close_filling()
+        return batch, first, end
+
+    def _join(self, batch: PendingBatch, columns: RecordColumns, start: int) -> int:
+        """Add to a batch what fits, unless it comes in arrays that are worth a batch of their own. Where that ends."""
+        assert isinstance(batch.columns, ListColumns)
+        end = columns.fitting(start, self._limits.batch_bytes - batch.size_bytes)
+        if end == start:
+            return start
+        if isinstance(columns, ListColumns):
+            batch.columns.extend(columns, start, end)
+            return end
+        if columns.bytes_before(self._batch_end(columns, start)) - columns.bytes_before(start) >= self._small_bytes:
+            return start
+        batch.columns.extend(columns.part(start, end).as_lists(), 0, end - start)
+        return end
+
+    def _batch_end(self, columns: RecordColumns, start: int) -> int:
+        """Where a batch that begins with the record at `start` is full."""
+        return max(columns.fitting(start, self._limits.batch_bytes - BATCH_OVERHEAD_BYTES), start + 1)
+
+    @property
+    def _small_bytes(self) -> int:
+        """Less than that, in arrays, is better joined with other records than sent as it is."""
+        return self._limits.batch_bytes // 4
+
+    def _busy_queue(self, partition_key: PartitionKey) -> PartitionQueue:
+        queue = self._busy.get(partition_key)
+        if queue is None:
+            queue = self._queues.get(partition_key)
+            if queue is None:
+                queue = self._queues[partition_key] = PartitionQueue(self._limits.queue)
+            self._busy[partition_key] = queue
+        return queue
+
+    def _new_batch(self, partition_key: PartitionKey, topic: str, columns: RecordColumns, now_ms: int) -> PendingBatch:
+        self._batches += 1
+        self.buffered_bytes += BATCH_OVERHEAD_BYTES
+        return PendingBatch(topic, partition_key, (self._batches,), now_ms, columns)
 
     def is_filling(self, partition_key: PartitionKey) -> bool:
         """Whether the partition has a batch that takes more records."""

@@ -1,30 +1,33 @@
 """The producer, for asyncio."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from lograft.clients.accumulator import Accumulator, AccumulatorLimits
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.cluster_view import TopicView
-from lograft.clients.delivery import Delivery
-from lograft.clients.errors import BatchTooLarge, BufferFull, ClientClosed, InvalidArgument, LograftError, TimedOut
+from lograft.clients.delivery import Deliveries, Delivery
+from lograft.clients.errors import BufferFull, ClientClosed, LograftError, TimedOut
+from lograft.clients.given_columns import PIECE_BYTES, Serializers, given_columns
+from lograft.clients.parcel import Parcel
 from lograft.clients.partition_queue import QueueLimits
-from lograft.clients.partitioning import StickyPartitions, partition_of_key
-from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, HeaderPairs, PartitionKey, record_bytes
+from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey
+from lograft.clients.placing import Placer
 from lograft.clients.produce_line import ProduceSettings
-from lograft.clients.producer_options import MAX_RECORD_BYTES, ProducerKeywords, ProducerOptions
+from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
+from lograft.clients.record_checks import check_place, check_record, check_size, check_timestamp
+from lograft.clients.record_columns import HeaderPairs, record_bytes
 from lograft.clients.sender import Sender
-from lograft.clients.topic_partition import check_topic, is_text
+from lograft.clients.serializers import find_serializer, serialize
+from lograft.clients.topic_partition import check_topic
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.world import Runtime
-from lograft.storage.header import MAX_TIMESTAMP
 
-__all__ = ["Delivery", "Producer"]
+__all__ = ["Deliveries", "Delivery", "Producer"]
 
 
 class Producer:
@@ -49,7 +52,8 @@ class Producer:
         self._cluster: ClusterClient
         self._accumulator: Accumulator
         self._sender: Sender
-        self._sticky: StickyPartitions
+        self._placer: Placer
+        self._serializers = serializers_of(self._options)
         self._task = ClientTask("producer", self._run)
 
     # -- life
@@ -69,7 +73,7 @@ class Producer:
             options.wire_acks, options.compression_codec, options.request_timeout_ms, options.client_id
         )
         self._sender = Sender(self._cluster, self._accumulator, settings)
-        self._sticky = StickyPartitions(self._runtime.rng)
+        self._placer = Placer(self._accumulator, options.partitioner, self._runtime.rng)
         self._task.start()
         self._task.when_failed(self._abandon_all)
 
@@ -115,30 +119,34 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         partition: int | None = None,
         timestamp: int | None = None,
         headers: Iterable[tuple[str, bytes | None]] | None = None,
     ) -> Delivery:
         """Take a record to be stored. Returns as soon as there is room for it; the `Delivery` tells what became of it.
 
-        `timestamp` is in milliseconds, by default now. Without a `partition` the key decides, or, if there is none,
-        chance: then records go to one partition until its batch is sent.
+        Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
+        default now. Without a `partition` the key decides, or, if there is none, chance: then records go to one
+        partition until its batch is sent.
         """
         check_place(topic, partition)
+        if self._serializers:
+            key = serialize(self._serializers.key, topic, "key", key)
+            value = serialize(self._serializers.value, topic, "value", value)
         pairs = check_record(key, value, headers)
         check_timestamp(timestamp)
         size_bytes = record_bytes(key, value, pairs)
         check_size(size_bytes)
         while True:
-            delivery = self.send_now(topic, value, key, partition, timestamp, pairs, size_bytes)
+            delivery = self._send_now(topic, value, key, partition, timestamp, pairs, size_bytes)
             if delivery is not None:
                 return delivery
-            await self._until_possible(topic, partition, size_bytes + BATCH_OVERHEAD_BYTES)
+            await self._until_possible(topic, partition or 0, size_bytes + BATCH_OVERHEAD_BYTES)
 
-    def send_now(
+    def _send_now(
         self,
         topic: str,
         value: bytes | None,
@@ -154,7 +162,7 @@ class Producer:
         if view is None or not self._accumulator.has_room(size_bytes + BATCH_OVERHEAD_BYTES):
             return None
         if partition is None:
-            partition = self._partition(view, key, value)
+            partition = self._placer.partition(view, key, value)
         elif not 0 <= partition < view.partition_count:
             return None  # it may be new
         clock = self._runtime.clock
@@ -165,33 +173,59 @@ class Producer:
         self._sender.wake()
         return Delivery(batch, index)
 
-    def _partition(self, view: TopicView, key: bytes | None, value: bytes | None) -> int:
-        chosen = self._chosen(view, key, value)
-        if chosen is not None:
-            return chosen
-        if key is not None:
-            return partition_of_key(key, view.partition_count)
-        return self._sticky.partition(
-            view.id, view.partition_count, lambda number: self._accumulator.is_filling(PartitionKey(view.id, number))
+    async def send_many(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        keys: Any = None,
+        partition: int | None = None,
+        timestamps: Any = None,
+        headers: Any = None,
+    ) -> Deliveries:
+        """Take many records to be stored, given as columns of one length. Returns as soon as there was room for all of
+        them; the `Deliveries` tell what became of them.
+
+        Columns are lists, or Arrow arrays (of any type that casts to binary); or `values` is a table, or a record
+        batch, with the columns `value` and, as it likes, `key`, `timestamp`, `headers`, `partition`. `timestamps` may
+        be one for all. If something is wrong with any record, none is taken; if the buffer stays full, `BufferFull`
+        tells how many were.
+        """
+        check_place(topic, partition)
+        self._task.check()
+        given = given_columns(
+            topic, values, keys, timestamps, headers, self._serializers, self._runtime.clock.wall_ms()
         )
+        taken: list[Parcel] = []
+        for piece in given.pieces(piece_bytes(self._options)):
+            parcel = Parcel(topic, piece.columns, partition=partition, partitions=piece.partitions)
+            try:
+                await self.place(parcel)
+            except BufferFull as error:
+                raise (partly_taken(error, Deliveries(taken), len(given.columns)) if taken else error) from None
+            taken.append(parcel)
+        return Deliveries(taken)
 
-    def _chosen(self, view: TopicView, key: bytes | None, value: bytes | None) -> int | None:
-        """By the user's partitioner, if there is one, and it cares."""
-        if self._options.partitioner is None:
-            return None
-        try:
-            chosen = self._options.partitioner(view.name, key, value, view.partition_count)
-        except Exception as error:
-            raise InvalidArgument(f"the partitioner failed: {error!r}") from error
-        if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < view.partition_count):
-            raise InvalidArgument(f"the partitioner chose {chosen!r} of {view.partition_count} partitions")
-        return chosen
+    async def place(self, parcel: Parcel) -> None:
+        """Put records into batches, when there is room. `UnknownPartition` if there is none that one of them wants."""
+        columns = parcel.columns
+        assert columns is not None
+        needed_bytes = columns.size_bytes + BATCH_OVERHEAD_BYTES
+        while True:
+            self._task.check()
+            view = self._cluster.view.topic(parcel.topic)
+            fits = self._accumulator.has_room(needed_bytes)
+            if view is not None and fits and parcel.wants_only(view.partition_count):
+                break
+            await self._until_possible(parcel.topic, parcel.strangest_partition, needed_bytes)
+        self._placer.place(parcel, view, self._runtime.clock.monotonic_ms())
+        self._sender.wake()
 
-    async def _until_possible(self, topic: str, partition: int | None, size_bytes: int) -> None:
+    async def _until_possible(self, topic: str, partition: int, size_bytes: int) -> None:
         """Return when the topic is known, with that partition, and there is room."""
         max_block_ms = self._options.max_block_ms
         async with self._cluster.within(max_block_ms, f"nothing could be learnt of topic {topic!r}"):
-            await self._cluster.partition(topic, partition or 0)
+            await self._cluster.partition(topic, partition)
         timeout = asyncio.timeout(max_block_ms / 1000)
         try:
             async with timeout:
@@ -220,6 +254,15 @@ class Producer:
                 raise
             raise not_flushed(timeout) from None
 
+    def when_progress(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever what becomes of records may have been learnt, and there may be more room."""
+        self._sender.when_progress = callback
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of all that is not acknowledged."""
+        return self._accumulator.buffered_bytes
+
     @property
     def unsettled_records(self) -> int:
         """How many were taken whose fate is not known."""
@@ -233,40 +276,6 @@ class Producer:
             return (await self._cluster.topic(topic)).partition_count
 
 
-def check_place(topic: object, partition: object) -> None:
-    check_topic(topic)
-    if partition is not None and not isinstance(partition, int):
-        raise InvalidArgument(f"the partition is {partition!r}: give its number, or None")
-
-
-def check_record(
-    key: object, value: object, headers: Iterable[tuple[str, bytes | None]] | None
-) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers as they are kept; `InvalidArgument` for what is not bytes."""
-    for name, content in (("key", key), ("value", value)):
-        if content is not None and not isinstance(content, bytes):
-            raise InvalidArgument(f"the {name} is of type {type(content).__name__}: give bytes, or None")
-    if not headers:
-        return ()
-    pairs = tuple(tuple(pair) for pair in headers)
-    for pair in pairs:
-        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], bytes | None):
-            raise InvalidArgument(f"{pair!r} is not a header: give pairs of a string and bytes (or None)")
-        if not pair[0].isascii() and not is_text(pair[0]):
-            raise InvalidArgument(f"the header name {pair[0]!r} cannot be written as UTF-8")
-    return pairs  # type: ignore[return-value]
-
-
-def check_timestamp(timestamp: int | None) -> None:
-    if timestamp is not None and (not isinstance(timestamp, int) or not 0 <= timestamp <= MAX_TIMESTAMP):
-        raise InvalidArgument(f"the timestamp is {timestamp!r}: give milliseconds since 1970, or None for now")
-
-
-def check_size(size_bytes: int) -> None:
-    if size_bytes > MAX_RECORD_BYTES:
-        raise BatchTooLarge(f"a record of {size_bytes} bytes is over the limit of {MAX_RECORD_BYTES}")
-
-
 def not_flushed(timeout: float | None) -> TimedOut:
     return TimedOut(f"not all that was sent was acknowledged within {timeout} s")
 
@@ -275,4 +284,20 @@ def buffer_full(options: ProducerOptions) -> BufferFull:
     return BufferFull(
         f"the buffer of {options.buffer_bytes} bytes stayed full for {options.max_block_ms} ms: "
         "send less, or give the producer a larger buffer_bytes or max_block_ms"
+    )
+
+
+def partly_taken(error: BufferFull, taken: Any, count: int) -> BufferFull:
+    return BufferFull(f"{error.message}; {len(taken)} of {count} records were taken", taken=taken)
+
+
+def piece_bytes(options: ProducerOptions) -> int:
+    """How much of many records is handed on at a time: a buffer is never filled by one of them."""
+    return max(min(PIECE_BYTES, options.buffer_bytes // 4), 1)
+
+
+def serializers_of(options: ProducerOptions) -> Serializers:
+    return Serializers(
+        find_serializer("key_serializer", options.key_serializer),
+        find_serializer("value_serializer", options.value_serializer),
     )

@@ -3,42 +3,46 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lograft.clients.pending_batch import HeaderPairs, PendingBatch, SequenceStart
-from lograft.storage.batch import Compression, encode_batch
+from lograft.clients.pending_batch import PendingBatch, RecordColumns, SequenceStart
+from lograft.clients.record_columns import ListColumns
+from lograft.storage.batch import Compression, encode_arrow, encode_batch
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a batch consists of at one moment, so that it can be sealed beside the loop. Its lists are not changed any
+    """What a batch consists of at one moment, so that it can be sealed beside the loop. Its columns are not changed any
     more once a batch is taken."""
 
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    timestamps: Sequence[int]
-    headers: Sequence[HeaderPairs] | None
+    columns: RecordColumns
     sequence: SequenceStart
 
 
 def contents(batch: PendingBatch) -> Contents:
-    return Contents(
-        batch.values,
-        batch.keys,
-        batch.timestamps,
-        batch.headers if batch.has_headers else None,
-        batch.sequence or SequenceStart(-1, -1, -1),
-    )
+    return Contents(batch.columns, batch.sequence or SequenceStart(-1, -1, -1))
 
 
 def seal(batch: Contents, compression: Compression) -> bytes:
-    return encode_batch(
-        batch.values,
-        keys=batch.keys if any(key is not None for key in batch.keys) else None,
-        timestamps=batch.timestamps,
-        headers=batch.headers,
+    columns, sequence = batch.columns, batch.sequence
+    if isinstance(columns, ListColumns):
+        return encode_batch(
+            columns.values,
+            keys=columns.keys if columns.has_keys else None,
+            timestamps=columns.timestamps,
+            headers=columns.headers,
+            compression=compression,
+            producer_id=sequence.producer_id,
+            producer_epoch=sequence.epoch,
+            base_sequence=sequence.base,
+        )
+    return encode_arrow(
+        columns.values,
+        keys=columns.keys,
+        timestamps=columns.timestamps,
+        headers=columns.headers,
         compression=compression,
-        producer_id=batch.sequence.producer_id,
-        producer_epoch=batch.sequence.epoch,
-        base_sequence=batch.sequence.base,
+        producer_id=sequence.producer_id,
+        producer_epoch=sequence.epoch,
+        base_sequence=sequence.base,
     )
 
 

@@ -4,7 +4,7 @@ A class's name is that of its code: UNKNOWN_TOPIC is `UnknownTopic`. The first o
 `lograft.proto.errors` says; the last are the client's own.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError
 
@@ -149,11 +149,16 @@ class ConnectionLost(LograftError):
 
 
 class BufferFull(LograftError):
-    """The producer's buffer stayed full for `max_block_ms`; the record was not taken."""
+    """The producer's buffer stayed full for `max_block_ms`; the record was not taken. Of many records some may have
+    been: `taken` has the `Deliveries` of the first so many, and the others were not."""
 
     code = "BUFFER_FULL"
     retriable = True
     outcome_unknown = False
+
+    def __init__(self, message: str, *, taken: Any = None, outcome_unknown: bool | None = None) -> None:
+        super().__init__(message, outcome_unknown=outcome_unknown)
+        self.taken = taken
 
 
 class DeliveryTimedOut(LograftError):

@@ -1,19 +1,20 @@
 """Records on their way to one partition: filled by `send`, then sent as one batch until its fate is known. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lograft.clients.errors import LograftError
+from lograft.clients.record_columns import HeaderPairs, ListColumns
 from lograft.clients.topic_partition import RecordMetadata
 
-HeaderPairs: TypeAlias = Sequence[tuple[str, bytes | None]]
+if TYPE_CHECKING:  # it imports Arrow, which takes long, and which few have records in
+    from lograft.clients.arrow_columns import ArrowColumns
+
+RecordColumns: TypeAlias = "ListColumns | ArrowColumns"
 
 BATCH_OVERHEAD_BYTES = 160
 """Header, section table and padding, at most."""
-
-_RECORD_OVERHEAD_BYTES = 16  # timestamp delta, and the offsets of key and value
-_HEADER_OVERHEAD_BYTES = 8
 
 
 class PartitionKey(NamedTuple):
@@ -44,17 +45,9 @@ class Stored:
 Outcome: TypeAlias = Stored | LograftError
 
 
-def record_bytes(key: bytes | None, value: bytes | None, headers: HeaderPairs) -> int:
-    """About how much of a batch a record takes; not less than it does."""
-    size = _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-    for name, content in headers:
-        size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
-    return size
-
-
 @dataclass(slots=True, eq=False)
 class PendingBatch:
-    """Invariant: the columns are of one length. `order` says which of two batches of a partition was first filled.
+    """`order` says which of two batches of a partition was first filled.
 
     `sequence` is given when it is first sent, and kept for as long as it may be in the log. `in_doubt`: some attempt
     may have stored it. `outcome` is set once, for good.
@@ -64,12 +57,7 @@ class PendingBatch:
     partition_key: PartitionKey
     order: tuple[int, ...]
     created_ms: int
-    values: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    headers: list[HeaderPairs] = field(default_factory=list)
-    size_bytes: int = BATCH_OVERHEAD_BYTES
-    has_headers: bool = False
+    columns: RecordColumns = field(default_factory=ListColumns)
     sequence: SequenceStart | None = None
     ticket: int = -1  # how many batches of the partition were given a sequence before it
     encoded: bytes | None = None
@@ -80,38 +68,31 @@ class PendingBatch:
 
     @property
     def record_count(self) -> int:
-        return len(self.timestamps)
+        return len(self.columns)
 
     @property
-    def records_bytes(self) -> int:
-        """Of all records, as `record_bytes` has it."""
-        return self.size_bytes - BATCH_OVERHEAD_BYTES
+    def size_bytes(self) -> int:
+        return BATCH_OVERHEAD_BYTES + self.columns.size_bytes
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderPairs, size_bytes: int) -> int:
         """The record's place in the batch."""
-        self.values.append(value)
-        self.keys.append(key)
-        self.timestamps.append(timestamp)
-        self.headers.append(headers)
-        self.has_headers = self.has_headers or bool(headers)
-        self.size_bytes += size_bytes
-        return len(self.timestamps) - 1
+        assert isinstance(self.columns, ListColumns)
+        self.columns.add(key, value, timestamp, headers, size_bytes)
+        return len(self.columns) - 1
 
     def split(self) -> "tuple[PendingBatch, PendingBatch]":
         """Two batches instead of this one; whoever asks about a record here is told of its half."""
         middle = self.record_count // 2
         assert middle > 0
-        self.halves = (self._part(0, slice(None, middle)), self._part(1, slice(middle, None)))
+        self.halves = (self._part(0, 0, middle), self._part(1, middle, self.record_count))
         for half in self.halves:
             half._listeners = [self._half_settled]
         self._let_go()
         return self.halves
 
-    def _part(self, number: int, part: slice) -> "PendingBatch":
-        half = PendingBatch(self.topic, self.partition_key, (*self.order, number), self.created_ms)
-        for record in zip(self.keys[part], self.values[part], self.timestamps[part], self.headers[part], strict=True):
-            half.add(*record, size_bytes=record_bytes(record[0], record[1], record[3]))
-        return half
+    def _part(self, number: int, start: int, end: int) -> "PendingBatch":
+        columns = self.columns.part(start, end)
+        return PendingBatch(self.topic, self.partition_key, (*self.order, number), self.created_ms, columns)
 
     # -- the end
 
@@ -131,7 +112,7 @@ class PendingBatch:
 
     def _let_go(self) -> None:
         self.encoded = None
-        self.values, self.keys, self.headers = [], [], []
+        self.columns = self.columns.only_timestamps()
 
     def _half_settled(self) -> None:
         if self.is_settled:
@@ -142,10 +123,29 @@ class PendingBatch:
         for listener in listeners:
             listener()
 
-    def listen(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when the fate of all records is known; it is not known yet."""
-        assert not self.is_settled
-        self._listeners.append(listener)
+    def is_known(self, _index: int) -> bool:
+        """Whether it is known what became of a record."""
+        return self.is_settled
+
+    def listen(self, _index: int, listener: Callable[[], object]) -> None:
+        """Call `listener` when it is known what became of a record, or rather of all: at once, if it is."""
+        if self.is_settled:
+            listener()
+        else:
+            self._listeners.append(listener)
+
+    def results(self, first: int, count: int) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
+        """What became of `count` records, once the batch is settled: how many had the same fate, and that of the first
+        of them."""
+        if self.halves is None:
+            yield count, self.result(first)
+            return
+        middle = self.halves[0].record_count
+        if first < middle:
+            yield from self.halves[0].results(first, min(count, middle - first))
+        if first + count > middle:
+            skipped = max(middle - first, 0)
+            yield from self.halves[1].results(first + skipped - middle, count - skipped)
 
     def result(self, index: int) -> RecordMetadata | LograftError:
         """What became of one record, once the batch is settled."""
@@ -158,5 +158,5 @@ class PendingBatch:
         if isinstance(outcome, LograftError):
             return outcome
         offset = outcome.base_offset + index if outcome.base_offset >= 0 else -1
-        timestamp = self.timestamps[index] if outcome.append_time is None else outcome.append_time
+        timestamp = self.columns.timestamp(index) if outcome.append_time is None else outcome.append_time
         return RecordMetadata(self.topic, self.partition_key.partition, offset, timestamp)

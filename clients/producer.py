@@ -1,50 +1,39 @@
-"""The producer, for ordinary functions: the same as for asyncio, on a loop in another thread."""
+"""The producer, for ordinary functions: the same as for asyncio, on a loop in another thread.
+
+Whoever sends puts records into parcels, one for each topic, and the loop takes them whole: it costs the same for one
+record as for a thousand.
+"""
 
 import asyncio
 import sys
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Self, Unpack
+from typing import Any, Self, Unpack
 
 from lograft.clients import aio_producer
-from lograft.clients.aio_producer import (
-    buffer_full,
-    check_place,
-    check_record,
-    check_size,
-    check_timestamp,
-    not_flushed,
-)
+from lograft.clients.aio_producer import buffer_full, not_flushed, partly_taken, piece_bytes, serializers_of
 from lograft.clients.client_task import ClientTask
-from lograft.clients.errors import ClientClosed, LograftError
-from lograft.clients.pending_batch import HeaderPairs, record_bytes
+from lograft.clients.errors import BufferFull, ClientClosed, LograftError, UnknownPartition
+from lograft.clients.given_columns import given_columns
 from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
+from lograft.clients.record_checks import check_place, check_record, check_size, check_timestamp
+from lograft.clients.record_columns import RECORD_OVERHEAD_BYTES, HeaderPairs, record_bytes
+from lograft.clients.serializers import serialize
+from lograft.clients.staging import PARCEL_BYTES, Staging
 from lograft.clients.sync_client import SyncClient
-from lograft.clients.sync_delivery import Delivery
+from lograft.clients.sync_delivery import Deliveries, Delivery, SentParcel
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.loop_thread import Inbox, InboxClosed, LoopLost
+from lograft.runtime.handover import Handover
+from lograft.runtime.loop_thread import LoopLost
 
-__all__ = ["Delivery", "Producer"]
+__all__ = ["Deliveries", "Delivery", "Producer"]
 
 # What is on its way is counted here, before it is handed over: there it always finds room.
 _NO_LIMIT = 2**62
-_RECORDS_AT_A_TIME = 500
 # For who forgot to close it: long enough for a cluster that is well, and not so long as to look like a hang.
 _EXIT_SECONDS = 5.0
-
-
-class _Item(NamedTuple):
-    """A record on its way to the loop."""
-
-    delivery: Delivery
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    partition: int | None
-    timestamp: int
-    headers: HeaderPairs
-    weight: int
 
 
 class Producer(SyncClient):
@@ -58,17 +47,25 @@ class Producer(SyncClient):
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ProducerKeywords]) -> None:
         super().__init__()
         self._options = ProducerOptions(**options)
+        self._serializers = serializers_of(self._options)
+        self._is_serializing = bool(self._serializers)
         inner_options: ProducerKeywords = {**options, "buffer_bytes": _NO_LIMIT}
         self._inner = aio_producer.Producer(bootstrap, **inner_options)
-        self._inbox: Inbox[_Item] = Inbox(self._loop, self._options.buffer_bytes, self._take)
-        self._clock = LoopClock()
-        self._taken: deque[_Item] = deque()
+        self._wall_ms = LoopClock().wall_ms
+        # Looked at and changed with the lock held.
+        self._handover = Handover(self._loop, self._take)
+        self._lock = self._handover.lock
+        self._staging = Staging(partial(SentParcel, self._loop))
+        self._room_bytes = self._options.buffer_bytes  # at least so much is free
+        self._is_closed = False
+        # On the loop; what is left to be placed is counted for others to see.
+        self._taken: deque[SentParcel] = deque()
+        self._taken_bytes = 0
         self._taken_count = 0
-        self._handed_on_count = 0
+        self._placed_count = 0
         self._has_taken = asyncio.Event()
         self._progress = asyncio.Event()  # pulsed
-        self._handing_on = ClientTask("producer", self._hand_on_all)
-        self._is_closed = False
+        self._placing = ClientTask("producer", self._place_all)
         self._wait(self._start())
         self._loop.before_stop(self._flush_at_exit)
 
@@ -77,34 +74,117 @@ class Producer(SyncClient):
     def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         partition: int | None = None,
         timestamp: int | None = None,
         headers: Iterable[tuple[str, bytes | None]] | None = None,
     ) -> Delivery:
         """Take a record to be stored. Returns as soon as there is room for it; the `Delivery` tells what became of it.
 
-        `timestamp` is in milliseconds, by default now. Without a `partition` the key decides, or, if there is none,
-        chance: then records go to one partition until its batch is sent.
+        Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
+        default now. Without a `partition` the key decides, or, if there is none, chance: then records go to one
+        partition until its batch is sent.
+        """
+        if self._is_serializing:
+            key = serialize(self._serializers.key, topic, "key", key)
+            value = serialize(self._serializers.value, topic, "value", value)
+        pairs: HeaderPairs = ()
+        # What nearly every record is, without a call.
+        if value.__class__ is bytes and (key is None or key.__class__ is bytes) and headers is None:
+            size_bytes = RECORD_OVERHEAD_BYTES + len(value) + (0 if key is None else len(key))
+        else:
+            pairs = check_record(key, value, headers)
+            size_bytes = record_bytes(key, value, pairs)
+        if timestamp is None:
+            timestamp = self._wall_ms()
+        else:
+            check_timestamp(timestamp)
+        # Before anything is locked: in a forked child the lock may be held by nobody at all.
+        if not self._loop.is_alive:
+            raise self._lost()
+        with self._lock:
+            open_parcel = self._staging.open_parcels.get(topic) if topic.__class__ is str else None
+            if open_parcel is None or partition is not None or size_bytes > self._room_bytes:
+                check_place(topic, partition)
+                check_size(size_bytes)
+                self._wait_for_room(size_bytes)
+                open_parcel = self._staging.open(topic)
+            self._room_bytes -= size_bytes
+            index = open_parcel.add(key, value, timestamp, pairs, partition, size_bytes)
+            if open_parcel.size_bytes >= PARCEL_BYTES:
+                del self._staging.open_parcels[topic]
+            if not self._handover.is_announced:
+                self._handover.announce()
+        return Delivery(open_parcel.parcel, index)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        keys: Any = None,
+        partition: int | None = None,
+        timestamps: Any = None,
+        headers: Any = None,
+    ) -> Deliveries:
+        """Take many records to be stored, given as columns of one length. Returns as soon as there was room for all of
+        them; the `Deliveries` tell what became of them.
+
+        Columns are lists, or Arrow arrays (of any type that casts to binary); or `values` is a table, or a record
+        batch, with the columns `value` and, as it likes, `key`, `timestamp`, `headers`, `partition`. `timestamps` may
+        be one for all. If something is wrong with any record, none is taken; if the buffer stays full, `BufferFull`
+        tells how many were.
         """
         check_place(topic, partition)
-        pairs = check_record(key, value, headers)
-        check_timestamp(timestamp)
-        weight = record_bytes(key, value, pairs)
-        check_size(weight)
-        delivery = Delivery(self._loop)
-        moment = self._clock.wall_ms() if timestamp is None else timestamp
-        item = _Item(delivery, topic, key, value, partition, moment, pairs, weight)
-        try:
-            if not self._inbox.put(item, weight, self._options.max_block_ms / 1000):
+        given = given_columns(topic, values, keys, timestamps, headers, self._serializers, self._wall_ms())
+        taken: list[SentParcel] = []
+        for piece in given.pieces(piece_bytes(self._options)):
+            parcel = SentParcel(self._loop, topic, piece.columns, partition=partition, partitions=piece.partitions)
+            try:
+                self._put(parcel)
+            except BufferFull as error:
+                so_far = Deliveries(self._loop, taken)
+                raise (partly_taken(error, so_far, len(given.columns)) if taken else error) from None
+            taken.append(parcel)
+        return Deliveries(self._loop, taken)
+
+    def _put(self, parcel: SentParcel) -> None:
+        if not self._loop.is_alive:
+            raise self._lost()
+        size_bytes = parcel.size_bytes
+        with self._lock:
+            self._wait_for_room(size_bytes)
+            self._room_bytes -= size_bytes
+            self._staging.put(parcel)
+            self._handover.announce()
+
+    def _wait_for_room(self, size_bytes: int) -> None:
+        """With the lock held. `ClientClosed` or `BufferFull` if there is none."""
+        if not self._is_closed and not self._has_room(size_bytes):
+            # Once it is full, it is left to empty for a while: few long waits cost less than many short ones.
+            spare_bytes = self._options.buffer_bytes // 4
+            fits = self._handover.wait_for_room(
+                lambda: self._is_closed or self._has_room(size_bytes + spare_bytes), self._options.max_block_ms / 1000
+            )
+            if not fits and not self._has_room(size_bytes):
                 raise buffer_full(self._options)
-        except InboxClosed:
-            raise ClientClosed("the producer is closed: make another one") from None
+        if self._is_closed:
+            raise ClientClosed("the producer is closed: make another one")
+
+    def _has_room(self, size_bytes: int) -> bool:
+        """What is larger than the buffer goes alone."""
+        used_bytes = self._staging.size_bytes + self._taken_bytes + self._inner.buffered_bytes
+        self._room_bytes = self._options.buffer_bytes - used_bytes
+        return used_bytes == 0 or size_bytes <= self._room_bytes
+
+    def _lost(self) -> ClientClosed:
+        try:
+            self._loop.check()
         except LoopLost as error:
-            raise ClientClosed(str(error)) from None
-        return delivery
+            return ClientClosed(str(error))
+        return ClientClosed("the producer is closed: make another one")
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
@@ -135,7 +215,7 @@ class Producer(SyncClient):
         try:
             self.flush(_EXIT_SECONDS)
         except LograftError:
-            left = self._taken_count - self._handed_on_count + self._inner.unsettled_records
+            left = sum(map(len, self._taken)) + self._inner.unsettled_records
             sys.stderr.write(
                 f"lograft: {left} records were not acknowledged when the program ended, and may be lost: "
                 "use the producer in a `with` block, or close it\n"
@@ -145,67 +225,69 @@ class Producer(SyncClient):
 
     async def _start(self) -> None:
         await self._inner.start()
-        self._handing_on.start()
-        self._handing_on.when_failed(self._refuse_all)
+        self._inner.when_progress(self._handover.made_room)
+        self._placing.start()
+        self._placing.when_failed(self._refuse_all)
 
-    def _refuse_all(self, error: LograftError) -> None:
-        """Of those that were not handed on, and of all to come."""
-        self._inbox.close()
-        for item in self._taken:
-            item.delivery.fail(error)
-        self._taken.clear()
-        self._progress.set()
-
-    def _take(self, items: list[_Item]) -> None:
-        self._taken.extend(items)
-        self._taken_count += len(items)
+    def _take(self) -> None:
+        """With the lock held."""
+        parcels = self._staging.take()
+        self._taken.extend(parcels)
+        self._taken_count += len(parcels)
+        self._taken_bytes += sum(parcel.size_bytes for parcel in parcels)
         self._has_taken.set()
 
-    async def _hand_on_all(self) -> None:
+    def _take_last(self) -> None:
+        """Take what is there, and let nobody put anything there any more."""
+        with self._lock:
+            self._is_closed = True
+            self._room_bytes = -1
+            self._take()
+        self._handover.made_room()
+
+    def _refuse_all(self, error: LograftError) -> None:
+        """Those that were not placed, and all to come."""
+        self._take_last()
+        for parcel in self._taken:
+            parcel.fail(error)
+        self._taken.clear()
+        self._taken_bytes = 0
+        self._progress.set()
+
+    async def _place_all(self) -> None:
         """In the order they were sent. One whose topic is not known yet holds up those behind it, for a while."""
         while True:
             await self._has_taken.wait()
             self._has_taken.clear()
             while self._taken:
-                await self._hand_on(self._taken[0])
+                parcel = self._taken[0]
+                size_bytes = parcel.size_bytes
+                await self._place(parcel)
                 self._taken.popleft()
-                self._handed_on_count += 1
-                if self._handed_on_count % _RECORDS_AT_A_TIME == 0:
-                    await asyncio.sleep(0)  # others have work to do, too: to send them, for one
+                self._taken_bytes -= size_bytes
+                self._placed_count += 1
+                await asyncio.sleep(0)  # others have work to do, too: to send them, for one
             self._progress.set()
             self._progress.clear()
 
-    async def _hand_on(self, item: _Item) -> None:
+    async def _place(self, parcel: SentParcel) -> None:
         try:
-            delivery = self._inner.send_now(
-                item.topic, item.value, item.key, item.partition, item.timestamp, item.headers, item.weight
-            )
-            if delivery is None:
-                delivery = await self._inner.send(
-                    item.topic,
-                    item.value,
-                    key=item.key,
-                    partition=item.partition,
-                    timestamp=item.timestamp,
-                    headers=item.headers,
-                )
+            try:
+                await self._inner.place(parcel)
+            except UnknownPartition as error:
+                parcel.refuse_strangers(await self._inner.partitions_for(parcel.topic), error)
+                await self._inner.place(parcel)
         except LograftError as error:
-            self._inbox.done(item.weight)
-            item.delivery.fail(error)
-            return
-        if delivery.index == 0:
-            batch = delivery.batch
-            batch.listen(lambda: self._inbox.done(batch.records_bytes))
-        item.delivery.bind(delivery)
+            parcel.fail(error)
 
     async def _flush(self, timeout: float | None) -> None:
         deadline = asyncio.timeout(timeout)
-        self._inbox.deliver_all()  # what this thread put there may be waiting for another to say so
+        self._handover.take()  # what this thread put there may be waiting for another to say so
         wanted = self._taken_count
         try:
             async with deadline:
-                while self._handed_on_count < wanted:
-                    self._handing_on.check()
+                while self._placed_count < wanted:
+                    self._placing.check()
                     await self._progress.wait()
                 await self._inner.flush()
         except TimeoutError:
@@ -216,13 +298,12 @@ class Producer(SyncClient):
     async def _close(self, timeout: float | None) -> None:
         if self._is_closed:
             return
-        self._is_closed = True
-        self._inbox.close()
+        self._take_last()
         try:
             await self._flush(timeout)
         except LograftError:
             pass  # each record's delivery tells of it
         finally:
-            await self._handing_on.close()
+            await self._placing.close()
             self._refuse_all(ClientClosed("the producer was closed before the record could be sent"))
             await self._inner.close(timeout=0)

@@ -6,6 +6,7 @@ from typing import TypedDict
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.option_checks import check_client_id, check_duration, check_integer
 from lograft.clients.partitioning import Partitioner
+from lograft.clients.serializers import SerializerOption, find_serializer
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.storage.batch import Compression
@@ -36,6 +37,8 @@ class ProducerKeywords(TypedDict, total=False):
     client_id: str
     first_contact_ms: int | None
     partitioner: Partitioner | None
+    key_serializer: SerializerOption
+    value_serializer: SerializerOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class ProducerOptions:
     blocks for up to `max_block_ms`, as it does while nothing is known of the topic. `delivery_timeout_ms`: after that a
     record that is not acknowledged has failed. `request_timeout_ms`: how long a broker waits for replicas at a time.
     `first_contact_ms`: how long to look for any broker at all; None: for as long as a call may take. `partitioner`:
-    (topic, key, value, number of partitions) to a partition."""
+    (topic, key, value, number of partitions) to a partition. `key_serializer`, `value_serializer`: what makes bytes of
+    keys and values: `"string"`, `"json"`, or a function of the topic and the key or value; None: they are bytes."""
 
     acks: str | int = "all"
     compression: str | None = None
@@ -59,6 +63,8 @@ class ProducerOptions:
     client_id: str = "lograft-python"
     first_contact_ms: int | None = None
     partitioner: Partitioner | None = None
+    key_serializer: SerializerOption = None
+    value_serializer: SerializerOption = None
 
     def __post_init__(self) -> None:
         if str(self.acks) not in _ACKS:
@@ -79,6 +85,8 @@ class ProducerOptions:
             check_integer("first_contact_ms", self.first_contact_ms, 1)
         if self.partitioner is not None and not callable(self.partitioner):
             raise InvalidArgument(f"partitioner is {self.partitioner!r}: give a function")
+        find_serializer("key_serializer", self.key_serializer)
+        find_serializer("value_serializer", self.value_serializer)
 
     @property
     def wire_acks(self) -> pb.Acks:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from lograft.clients.accumulator import Accumulator
 from lograft.clients.cluster_client import ClusterClient
@@ -28,6 +29,7 @@ class Sender:
         self._woken = asyncio.Event()
         self._metadata_changed = False
         self._identifying: asyncio.Task[None] | None = None
+        self.when_progress: Callable[[], None] | None = None
         self.progress = asyncio.Event()  # set whenever batches may have been settled, and then another takes its place
         cluster.listen(self._hear_metadata)
 
@@ -41,6 +43,8 @@ class Sender:
     def tell_progress(self) -> None:
         self.progress.set()
         self.progress = asyncio.Event()
+        if self.when_progress is not None:
+            self.when_progress()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

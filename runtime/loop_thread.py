@@ -9,10 +9,9 @@ import contextlib
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -28,9 +27,9 @@ class LoopThread:
     """A running loop. Its methods may be called from any thread but its own."""
 
     def __init__(self, name: str = "lograft-client") -> None:
-        # Plain, because they are looked at with every record.
+        # In this process, that is: a child has the object, but not the thread. Plain, because each record looks at it.
         self._is_forked = False
-        self._is_running = True
+        self.is_alive = True
         self._last_wishes: dict[Callable[[], None], None] = {}
         self._loop = asyncio.new_event_loop()
         _loops.add(self)
@@ -40,27 +39,22 @@ class LoopThread:
         self._thread.start()
         started.wait()
 
-    @property
-    def is_alive(self) -> bool:
-        """In this process, that is: a child has the object, but not the thread."""
-        return self._is_running
-
     def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.call_soon(started.set)
         try:
             self._loop.run_forever()
         finally:
-            self._is_running = False
+            self.is_alive = False
             self._loop.close()
 
     def forked(self) -> None:
         """In a child, which has no thread of this."""
-        self._is_forked, self._is_running = True, False
+        self._is_forked, self.is_alive = True, False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What `coroutine` returns or raises, run on the loop. If the caller is interrupted, it is cancelled."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             coroutine.close()
             raise RuntimeError(
                 "a callback on the client's own thread cannot wait for the client: it would do so for ever"
@@ -78,6 +72,11 @@ class LoopThread:
             future.cancel()
             raise
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is this thread that asks."""
+        return threading.current_thread() is self._thread
+
     def post(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Have `callback` called on the loop, soon."""
         self.check()
@@ -85,7 +84,7 @@ class LoopThread:
 
     def check(self) -> None:
         """`LoopLost` unless it runs, in this process."""
-        if not self._is_running:
+        if not self.is_alive:
             raise LoopLost(_FORKED_CLIENT if self._is_forked else "the process is ending, or the client's thread has")
 
     def before_stop(self, wish: Callable[[], None]) -> None:
@@ -143,70 +142,3 @@ def shared_loop() -> LoopThread:
             _shared = LoopThread()
             atexit.register(_shared.stop)
         return _shared
-
-
-class InboxClosed(Exception):
-    """Nothing more is taken."""
-
-
-class Inbox(Generic[T]):
-    """Hands items from any thread to the loop, in order, and holds callers back while too much is on its way.
-
-    `deliver` is called on the loop with all that has come since the last time. An item counts for its weight until the
-    loop says `done`.
-    """
-
-    def __init__(self, loop: LoopThread, limit: int, deliver: Callable[[list[T]], None]) -> None:
-        self._loop = loop
-        self._limit = limit
-        self._deliver = deliver
-        self._items: deque[T] = deque()
-        self._is_posted = False
-        self._is_closed = False
-        self._weight = 0
-        self._room = threading.Condition()
-
-    def put(self, item: T, weight: int, timeout_seconds: float) -> bool:
-        """Whether it was taken: False if there was no room in time. What is heavier than the limit goes alone.
-        `InboxClosed` or `LoopLost` if it never will be."""
-        self._loop.check()  # before anything is locked: in a forked child the lock may be held by nobody at all
-        with self._room:
-            if self._weight and self._weight + weight > self._limit:
-                fits = self._room.wait_for(
-                    lambda: self._is_closed or self._weight == 0 or self._weight + weight <= self._limit,
-                    timeout_seconds,
-                )
-                if not fits:
-                    return False
-            if self._is_closed:
-                raise InboxClosed
-            self._weight += weight
-            self._items.append(item)
-            must_post = not self._is_posted
-            self._is_posted = True
-        if must_post:
-            self._loop.post(self.deliver_all)
-        return True
-
-    def deliver_all(self) -> None:
-        """On the loop: deliver what was put before this was called."""
-        with self._room:
-            items = list(self._items)
-            self._items.clear()
-            self._is_posted = False
-        if items:
-            self._deliver(items)
-
-    def done(self, weight: int) -> None:
-        """On the loop: so much is not on its way any more."""
-        with self._room:
-            self._weight -= weight
-            assert self._weight >= 0
-            self._room.notify_all()
-
-    def close(self) -> None:
-        """On the loop: deliver what was put before, and take nothing more, not even of those who wait for room."""
-        with self._room:
-            self._is_closed = True
-            self._room.notify_all()
-        self.deliver_all()

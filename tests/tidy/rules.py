@@ -85,6 +85,15 @@ PURE = [
     "clients/topic_partition.py",
     "chaos/cluster_checks.py", "chaos/cluster_compaction_checks.py", "chaos/cluster_history.py",
     "chaos/cluster_marks.py", "chaos/cluster_weather.py",
+    "chaos/cluster_marks.py", "chaos/cluster_weather.py", "clients/admin_codec.py",
+    "clients/admin_types.py", "clients/batch_sealing.py", "clients/bootstrap.py", "clients/cli_nouns.py",
+    "clients/cli_resources.py", "clients/cli_times.py", "clients/cluster_view.py", "clients/consumer_options.py",
+    "clients/errors.py", "clients/fetch_credit.py", "clients/fetched_partition.py", "clients/methods.py",
+    "clients/option_checks.py", "clients/pending_batch.py", "clients/producer_options.py", "clients/topic_partition.py",
+    "clients/config_resources.py", "clients/leader_layout.py", "clients/reassignment_plan.py",
+    "clients/metrics.py", "clients/reassignment_resources.py", "clients/replica_layout.py", "clients/serializers.py",
+    "clients/fates.py", "clients/parcel.py", "clients/placing.py", "clients/record_checks.py",
+    "clients/record_columns.py", "clients/staging.py",
 ]  # fmt: skip
 IMPURE_IMPORTS = ["asyncio", "logging", "os", "structlog", "io", "pathlib", "shutil", "tempfile"]
 

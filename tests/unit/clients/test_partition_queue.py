@@ -231,7 +231,7 @@ def test_a_batch_too_large_for_the_topic_is_sent_in_halves() -> None:
     take(it)
     it.refused(batch, errors.BatchTooLarge("over max.message.bytes"), 0)
     first, second = take(it), take(it)
-    assert (first.values, second.values) == ([b"1.0", b"1.1"], [b"1.2", b"1.3", b"1.4"])
+    assert (first.columns.values, second.columns.values) == ([b"1.0", b"1.1"], [b"1.2", b"1.3", b"1.4"])
     assert [sequence(first), sequence(second), sequence(take(it))] == [(1, 0), (1, 2), (1, 5)]
     assert not batch.is_settled
     it.stored(first, Stored(100))
@@ -347,7 +347,7 @@ class Sent(NamedTuple):
 
 def send(batch: PendingBatch) -> Sent:
     assert batch.sequence is not None
-    return Sent(batch, batch.sequence, [value for value in batch.values if value is not None])
+    return Sent(batch, batch.sequence, [value for value in batch.columns.values if value is not None])
 
 
 REFUSALS = [errors.NotEnoughReplicas("too few"), errors.InvalidRecord("no key"), errors.BatchTooLarge("large")]

@@ -13,7 +13,8 @@ from support.free_ports import free_address
 import lograft
 from lograft import Consumer, Producer, TopicPartition, errors
 from lograft.runtime.client_runtime import client_runtime, close_client_runtime
-from lograft.runtime.loop_thread import Inbox, InboxClosed, LoopLost, LoopThread, shared_loop
+from lograft.runtime.handover import Handover
+from lograft.runtime.loop_thread import LoopLost, LoopThread, shared_loop
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -197,7 +198,7 @@ def test_a_bug_of_ours_is_told_to_whoever_sends_and_leaves_nobody_waiting(
         raise ZeroDivisionError
 
     with Producer(cluster.bootstrap) as producer:
-        monkeypatch.setattr(producer._inner, "send_now", fail)
+        monkeypatch.setattr(producer._inner._placer, "place", fail)
         delivery = producer.send("orders", b"v")
         assert isinstance(delivery.exception(timeout=10), errors.Internal)
         with pytest.raises(errors.LograftError):
@@ -399,43 +400,65 @@ def test_a_callback_that_would_wait_for_its_own_thread_is_refused() -> None:
     loop.stop()
 
 
-def test_an_inbox_delivers_in_order_and_holds_back_beyond_its_limit() -> None:
+def test_what_is_announced_is_taken_once_for_all_that_came_meanwhile() -> None:
     loop = LoopThread("test")
-    got: list[int] = []
-    inbox: Inbox[int] = Inbox(loop, 10, got.extend)
-    assert inbox.put(1, 6, timeout_seconds=1)
-    assert not inbox.put(2, 6, timeout_seconds=0.01)
-    threading.Timer(0.05, inbox.done, [6]).start()
-    assert inbox.put(3, 6, timeout_seconds=10)
-    inbox.done(6)
-    assert inbox.put(4, 100, timeout_seconds=0.01), "alone, whatever its weight"
+    left: list[int] = []
+    taken: list[list[int]] = []
+    all_taken = threading.Event()
 
-    async def nothing() -> None:
-        pass
+    def take() -> None:
+        taken.append(left[:])
+        left.clear()
+        all_taken.set()
 
+    handover = Handover(loop, take)
+    with handover.lock:
+        for number in range(3):
+            left.append(number)
+            handover.announce()
+    assert all_taken.wait(10)
+    assert taken == [[0, 1, 2]]
+    with handover.lock:
+        left.append(3)
+        handover.announce()
     loop.run(nothing())
-    assert got == [1, 3, 4]
+    assert taken == [[0, 1, 2], [3]]
     loop.stop()
 
 
-def test_a_closed_inbox_has_delivered_what_was_put_before_and_takes_nothing_more() -> None:
+def test_who_waits_for_room_is_told_of_it_or_gives_up_in_time() -> None:
     loop = LoopThread("test")
-    got: list[int] = []
-    inbox: Inbox[int] = Inbox(loop, 10, got.extend)
-    inbox.put(1, 6, timeout_seconds=1)
+    free = threading.Event()
+    handover = Handover(loop, lambda: None)
 
-    async def close() -> None:
-        inbox.close()
-        assert got == [1]
+    def wait(timeout_seconds: float) -> bool:
+        with handover.lock:
+            return handover.wait_for_room(free.is_set, timeout_seconds)
 
+    assert not wait(0.01)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(inbox.put, 2, 6, 60)
-        loop.run(close())
-        assert isinstance(waiting.exception(10), InboxClosed)
-    with pytest.raises(InboxClosed):
-        inbox.put(3, 1, timeout_seconds=1)
-    assert got == [1]
+        waiting = pool.submit(wait, 60)
+        free.set()
+        while not waiting.done():
+            handover.made_room()
+        assert waiting.result()
     loop.stop()
+
+
+def test_a_callback_on_the_loop_does_not_wait_for_room_that_only_it_could_make() -> None:
+    loop = LoopThread("test")
+    handover = Handover(loop, lambda: None)
+
+    async def wait() -> bool:
+        with handover.lock:
+            return handover.wait_for_room(lambda: False, 3600)
+
+    assert loop.run(wait()) is False
+    loop.stop()
+
+
+async def nothing() -> None:
+    pass
 
 
 def test_last_wishes_are_granted_before_the_loop_stops() -> None:

@@ -1,0 +1,156 @@
+"""Records that come as Arrow arrays, and go as the same memory into batches: no Python object a record."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lograft.clients.errors import InvalidArgument
+from lograft.clients.record_columns import RECORD_OVERHEAD_BYTES, ListColumns, Sized, record_bytes
+from lograft.storage import arrow as arrow_layout
+
+_COLUMNS = ("value", "key", "timestamp", "headers", "partition")
+
+
+@dataclass(slots=True, eq=False)
+class ArrowColumns(Sized):
+    """`values`, `keys`: arrays of plain binary. `timestamps`: one for all, or an array of milliseconds."""
+
+    values: Any
+    keys: Any
+    timestamps: int | NDArray[np.int64]
+    headers: Any
+    ends: NDArray[np.int64]
+
+    def part(self, start: int, end: int) -> "ArrowColumns":
+        count = end - start
+        return ArrowColumns(
+            self.values.slice(start, count),
+            None if self.keys is None else self.keys.slice(start, count),
+            self.timestamps if isinstance(self.timestamps, int) else self.timestamps[start:end],
+            None if self.headers is None else self.headers.slice(start, count),
+            self.ends[start:end] - self.bytes_before(start),
+        )
+
+    def pick(self, indices: Sequence[int]) -> "ArrowColumns":
+        """Those records, in that order."""
+        wanted = pa.array(indices, pa.int64())
+        timestamps = self.timestamps if isinstance(self.timestamps, int) else self.timestamps[np.asarray(indices)]
+        sizes = np.diff(self.ends, prepend=0)[np.asarray(indices)]
+        return ArrowColumns(
+            self.values.take(wanted),
+            None if self.keys is None else self.keys.take(wanted),
+            timestamps,
+            None if self.headers is None else self.headers.take(wanted),
+            np.cumsum(sizes),
+        )
+
+    def as_lists(self) -> ListColumns:
+        """The same as Python objects, for a few records that are to be joined with others."""
+        return ListColumns.of(
+            self.values.to_pylist(),
+            None if self.keys is None else self.keys.to_pylist(),
+            self.timestamps if isinstance(self.timestamps, int) else self.timestamps.tolist(),
+            None if self.headers is None else arrow_layout.header_pairs(self.headers),  # type: ignore[arg-type]
+        )
+
+    def timestamp(self, index: int) -> int:
+        return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[index])
+
+    def only_timestamps(self) -> "ArrowColumns":
+        """What is kept of them once they are stored, for those who ask where."""
+        return ArrowColumns(None, None, self.timestamps, None, self.ends)
+
+    @property
+    def has_keys(self) -> bool:
+        return self.keys is not None and self.keys.null_count < len(self.keys)
+
+    def each_key(self) -> Iterator[memoryview | None]:
+        """The bytes of each key, in place."""
+        _, _, data = self.keys.buffers()
+        offsets = _offsets(self.keys)
+        view = memoryview(data) if data is not None else memoryview(b"")
+        starts = offsets.tolist()
+        slices = map(view.__getitem__, map(slice, starts, starts[1:]))
+        if not self.keys.null_count:
+            return slices
+        return (
+            key if is_valid else None for key, is_valid in zip(slices, self.keys.is_valid().to_pylist(), strict=True)
+        )
+
+
+def is_arrow(something: object) -> bool:
+    """Whether it is an array, a chunked array, a table or a record batch."""
+    return isinstance(something, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a table has besides what makes `ArrowColumns`: its columns are taken for parameters of the same name."""
+
+    values: Any
+    keys: Any = None
+    timestamps: Any = None
+    headers: Any = None
+    partitions: Any = None
+
+
+def columns_of_table(table: Any) -> Given:
+    """A table's columns by what they are. `InvalidArgument` for one that is not known: nothing is dropped silently."""
+    unknown = [name for name in table.schema.names if name not in _COLUMNS]
+    if unknown:
+        raise InvalidArgument(
+            f"the table has a column {unknown[0]!r}: those that can be sent are {', '.join(_COLUMNS)}"
+        )
+    if "value" not in table.schema.names:
+        raise InvalidArgument("the table has no column 'value'")
+    found = {name: table.column(name) for name in table.schema.names}
+    return Given(found["value"], *(found.get(name) for name in _COLUMNS[1:]))
+
+
+def arrow_columns(given: Given, now_ms: int) -> ArrowColumns:
+    """`InvalidArgument` for what cannot be sent. Records that have no timestamp are given `now_ms`."""
+    try:
+        values = arrow_layout.binary_array(_array(given.values))
+        keys = None if given.keys is None else arrow_layout.binary_array(_array(given.keys))
+        headers = None if given.headers is None else arrow_layout.headers_array(_array(given.headers))
+        timestamps = _timestamps(given.timestamps, now_ms)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError, TypeError) as error:
+        raise InvalidArgument(f"a column that cannot be sent: {error}") from None
+    for name, column in (("keys", keys), ("headers", headers), ("timestamps", timestamps)):
+        if column is not None and not isinstance(column, int) and len(column) != len(values):
+            raise InvalidArgument(f"there are {len(values)} values, and {len(column)} {name}")
+    return ArrowColumns(values, keys, timestamps, headers, _ends(values, keys, headers))
+
+
+def _array(items: Any) -> Any:
+    return items if isinstance(items, pa.Array | pa.ChunkedArray) else pa.array(items, pa.binary())
+
+
+def _timestamps(timestamps: Any, now_ms: int) -> int | NDArray[np.int64]:
+    if timestamps is None:
+        return now_ms
+    return timestamps if isinstance(timestamps, int) else arrow_layout.timestamps_list(timestamps)
+
+
+def _offsets(array: Any) -> NDArray[np.int32]:
+    if not len(array):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)
+
+
+def _ends(values: Any, keys: Any, headers: Any) -> NDArray[np.int64]:
+    """Offsets are sums of sizes already."""
+    ends = np.arange(1, len(values) + 1, dtype=np.int64) * RECORD_OVERHEAD_BYTES
+    for column in (values, keys):
+        if column is not None:
+            offsets = _offsets(column)
+            ends += offsets[1:]
+            ends -= offsets[0]
+    if headers is not None:
+        pairs = arrow_layout.header_pairs(headers)
+        ends += np.cumsum([record_bytes(None, None, each) - RECORD_OVERHEAD_BYTES for each in pairs], dtype=np.int64)
+    return ends

@@ -1,0 +1,156 @@
+"""What `send_many` is given, as the columns that a producer keeps: lists, Arrow arrays, or a table."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from lograft.clients.errors import InvalidArgument
+from lograft.clients.pending_batch import RecordColumns
+from lograft.clients.producer_options import MAX_RECORD_BYTES
+from lograft.clients.record_checks import (
+    check_bytes_column,
+    check_count,
+    check_header_lists,
+    check_partitions,
+    check_size,
+    check_timestamp,
+    check_timestamps,
+)
+from lograft.clients.record_columns import ListColumns
+from lograft.clients.serializers import Serializer, serialize
+
+PIECE_BYTES = 1024 * 1024
+"""How much is handed on at a time, so that a producer's buffer is never asked for all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serializers:
+    """Of keys and values; None: they are bytes."""
+
+    key: Serializer | None = None
+    value: Serializer | None = None
+
+    def __bool__(self) -> bool:
+        return self.key is not None or self.value is not None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenColumns:
+    """`partitions`: of each record, None for those that have no say; None if none has."""
+
+    columns: RecordColumns
+    partitions: list[int | None] | None = None
+
+    def pieces(self, most_bytes: int) -> Iterator["GivenColumns"]:
+        """The same in parts of at most so much, or of one record."""
+        start, count = 0, len(self.columns)
+        while start < count:
+            end = max(self.columns.fitting(start, most_bytes), start + 1)
+            yield GivenColumns(self.columns.part(start, end), self.partitions and self.partitions[start:end])
+            start = end
+
+
+def given_columns(
+    topic: str, values: Any, keys: Any, timestamps: Any, headers: Any, serializers: Serializers, now_ms: int
+) -> GivenColumns:
+    """`InvalidArgument` or `SerializationError` for what cannot be sent: then none of it is."""
+    check_timestamp(timestamps if isinstance(timestamps, int) else None)
+    given = _from_arrow if any(map(_is_arrow, (values, keys))) else _from_lists
+    found = given(topic, values, keys, timestamps, headers, serializers, now_ms)
+    if found.columns.size_bytes > MAX_RECORD_BYTES:
+        check_size(_largest_bytes(found.columns))
+    return found
+
+
+def _is_arrow(something: object) -> bool:
+    if "pyarrow" not in sys.modules:
+        return False  # then nobody can have made one
+    from lograft.clients.arrow_columns import is_arrow
+
+    return is_arrow(something)
+
+
+def _largest_bytes(columns: RecordColumns) -> int:
+    ends = [0, *map(int, columns.ends)]
+    return max(end - start for start, end in pairwise(ends))
+
+
+def _from_lists(
+    topic: str, values: Any, keys: Any, timestamps: Any, headers: Any, serializers: Serializers, now_ms: int
+) -> GivenColumns:
+    # Copies: what is given may be changed later.
+    own_values = _serialized(topic, "value", _listed("values", values), serializers.value)
+    count = len(own_values)
+    own_keys = None if keys is None else _serialized(topic, "key", _listed("keys", keys), serializers.key)
+    own_timestamps = now_ms if timestamps is None else timestamps
+    if not isinstance(own_timestamps, int):
+        own_timestamps = _listed("timestamps", own_timestamps)
+        check_timestamps(own_timestamps)
+        check_count("timestamps", own_timestamps, count)
+    own_headers = None if headers is None else check_header_lists(_listed("headers", headers))
+    check_bytes_column("values", own_values)
+    for name, column in (("keys", own_keys), ("headers", own_headers)):
+        if column is not None:
+            check_count(name, column, count)
+    if own_keys is not None:
+        check_bytes_column("keys", own_keys)
+    return GivenColumns(ListColumns.of(own_values, own_keys, own_timestamps, own_headers))
+
+
+def _listed(name: str, given: Iterable[Any]) -> list[Any]:
+    if isinstance(given, str | bytes | bytearray | dict) or not isinstance(given, Iterable):
+        raise InvalidArgument(f"{name} is of type {type(given).__name__}: give a list, or an Arrow array")
+    return list(given)
+
+
+def _serialized(topic: str, part: str, column: list[Any], serializer: Serializer | None) -> list[Any]:
+    return column if serializer is None else [serialize(serializer, topic, part, each) for each in column]
+
+
+def _from_arrow(
+    topic: str, values: Any, keys: Any, timestamps: Any, headers: Any, serializers: Serializers, now_ms: int
+) -> GivenColumns:
+    from lograft.clients.arrow_columns import Given, arrow_columns, columns_of_table
+
+    if hasattr(values, "schema"):
+        if any(each is not None for each in (keys, timestamps, headers)):
+            raise InvalidArgument("keys, timestamps and headers are columns of the table, if there is one")
+        given = columns_of_table(values)
+    else:
+        given = Given(values, keys, timestamps, headers)
+    partitions = None
+    if given.partitions is not None:
+        partitions = given.partitions.to_pylist()
+        check_partitions(partitions)
+    if serializers:
+        found = _from_lists(
+            topic,
+            _python(given.values),
+            _python(given.keys),
+            timestamps_in_ms(given.timestamps),
+            _header_lists(given.headers),
+            serializers,
+            now_ms,
+        )
+        return GivenColumns(found.columns, partitions)
+    return GivenColumns(arrow_columns(given, now_ms), partitions)
+
+
+def _python(column: Any) -> Any:
+    """Python objects, for serializers that want them."""
+    return column.to_pylist() if _is_arrow(column) else column
+
+
+def timestamps_in_ms(timestamps: Any) -> Any:
+    """Arrow's as integers."""
+    from lograft.storage import arrow as arrow_layout
+
+    return arrow_layout.timestamps_list(timestamps).tolist() if _is_arrow(timestamps) else timestamps
+
+
+def _header_lists(headers: Any) -> Any:
+    from lograft.storage import arrow as arrow_layout
+
+    return arrow_layout.header_pairs(arrow_layout.headers_array(headers)) if _is_arrow(headers) else headers

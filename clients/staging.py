@@ -1,0 +1,101 @@
+"""Records between the threads that send them and the loop: in parcels, in the order they were sent. Pure."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from lograft.clients.parcel import Parcel
+from lograft.clients.record_columns import HeaderPairs, ListColumns
+
+PARCEL_BYTES = 256 * 1024
+"""When a parcel is full: what the loop handles without a pause."""
+
+P = TypeVar("P", bound=Parcel)
+
+
+class OpenParcel(Generic[P]):
+    """One that takes more records."""
+
+    __slots__ = ("_columns", "parcel", "size_bytes")
+
+    def __init__(self, parcel: P) -> None:
+        assert isinstance(parcel.columns, ListColumns)
+        self.parcel = parcel
+        self.size_bytes = 0
+        self._columns = parcel.columns
+
+    def add(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: HeaderPairs,
+        partition: int | None,
+        size_bytes: int,
+    ) -> int:
+        """The record's index. An interrupt, which may come between any two lines, leaves all of it or nothing."""
+        columns = self._columns
+        ends = columns.ends
+        index = len(ends)
+        try:
+            columns.values.append(value)
+            columns.keys.append(key)
+            columns.timestamps.append(timestamp)
+            if headers or columns.headers is not None:
+                columns.add_headers(headers)
+            if partition is not None or self.parcel.partitions is not None:
+                self._add_partition(partition, index)
+            self.size_bytes += size_bytes
+            ends.append(self.size_bytes)
+        except BaseException:
+            self._cut(index)
+            raise
+        return index
+
+    def _add_partition(self, partition: int | None, index: int) -> None:
+        if self.parcel.partitions is None:
+            self.parcel.partitions = [None] * index
+        self.parcel.partitions.append(partition)
+
+    def _cut(self, count: int) -> None:
+        """Back to the first so many records."""
+        columns = self._columns
+        for column in (columns.values, columns.keys, columns.timestamps, columns.ends):
+            del column[count:]
+        if columns.headers is not None:
+            del columns.headers[count:]
+        if self.parcel.partitions is not None:
+            del self.parcel.partitions[count:]
+        self.size_bytes = columns.size_bytes
+
+
+class Staging(Generic[P]):
+    """Invariant: of each topic at most one parcel is open, and it is the last of that topic."""
+
+    def __init__(self, make_parcel: Callable[[str, ListColumns], P]) -> None:
+        self._make_parcel = make_parcel
+        self._parcels: list[P] = []
+        self.open_parcels: dict[str, OpenParcel[P]] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(parcel.size_bytes for parcel in self._parcels)
+
+    def open(self, topic: str) -> OpenParcel[P]:
+        """The topic's parcel that takes more records."""
+        found = self.open_parcels.get(topic)
+        if found is None:
+            parcel = self._make_parcel(topic, ListColumns())
+            self._parcels.append(parcel)
+            found = self.open_parcels[topic] = OpenParcel(parcel)
+        return found
+
+    def put(self, parcel: P) -> None:
+        """A whole parcel, behind all that was sent before."""
+        self.open_parcels.pop(parcel.topic, None)
+        self._parcels.append(parcel)
+
+    def take(self) -> list[P]:
+        """All there is."""
+        parcels, self._parcels = self._parcels, []
+        self.open_parcels.clear()
+        return [parcel for parcel in parcels if len(parcel)]
