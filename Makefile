@@ -64,8 +64,11 @@ bench-metadata: setup ## three controllers: 10,000 partitions created, leaders e
 bench-broker: setup ## three nodes: throughput, latency, reading, failover, idle cost, against a bare gRPC stream
 	$(VENV)/python benchmarks/broker.py
 
+bench-clients: setup ## the Python clients: rates, processor time and latency, against confluent-kafka
+	$(VENV)/python benchmarks/clients.py
+
 clean: ## remove all that make made
 	rm -rf .venv .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup test test-unit test-integration sim sim-metadata sim-cluster lint format typecheck proto bench-storage bench-raft bench-metadata bench-broker clean
+.PHONY: help setup test test-unit test-integration sim sim-metadata sim-cluster lint format typecheck proto bench-storage bench-raft bench-metadata bench-broker bench-clients clean
