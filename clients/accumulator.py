@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lograft.clients.errors import LograftError
+from lograft.clients.parcel import RecordColumns
 from lograft.clients.partition_queue import PartitionQueue, ProducerIdentity, QueueLimits
 from lograft.clients.pending_batch import (
     BATCH_OVERHEAD_BYTES,
+    BatchColumns,
     PartitionKey,
     PendingBatch,
-    RecordColumns,
     Stored,
 )
-from lograft.clients.record_columns import HeaderPairs, ListColumns, record_bytes
+from lograft.clients.record_columns import HeaderPairs, ListColumns, SizedLists, record_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,8 @@ class Accumulator:
                 batch = None
         if batch is None:
             first, end = 0, self._batch_end(columns, start)
-            part = columns.part(start, end)
-            is_small = part.size_bytes < self._small_bytes
-            batch = self._new_batch(partition_key, topic, part.as_lists() if is_small else part, now_ms)
-            queue.filling = batch
-        self.buffered_bytes += columns.bytes_before(end) - columns.bytes_before(start)
+            batch = queue.filling = self._new_batch(partition_key, topic, self._cut(columns, start, end), now_ms)
+        self.buffered_bytes += columns.bytes_between(start, end)
         # Of arrays nothing is made that takes more.
         if batch.size_bytes >= self._limits.batch_bytes or not isinstance(batch.columns, ListColumns):
             queue.close_filling()
@@ -111,13 +109,20 @@ class Accumulator:
         end = columns.fitting(start, self._limits.batch_bytes - batch.size_bytes)
         if end == start:
             return start
-        if isinstance(columns, ListColumns):
-            batch.columns.extend(columns, start, end)
+        size_bytes = columns.bytes_between(start, end)
+        if isinstance(columns, SizedLists):
+            batch.columns.extend(columns.lists, start, end, size_bytes)
             return end
-        if columns.bytes_before(self._batch_end(columns, start)) - columns.bytes_before(start) >= self._small_bytes:
+        if columns.bytes_between(start, self._batch_end(columns, start)) >= self._small_bytes:
             return start
-        batch.columns.extend(columns.part(start, end).as_lists(), 0, end - start)
+        batch.columns.extend(columns.cut(start, end).as_lists(), 0, end - start, size_bytes)
         return end
+
+    def _cut(self, columns: RecordColumns, start: int, end: int) -> BatchColumns:
+        """The contents of a new batch."""
+        part = columns.cut(start, end)
+        is_small = part.size_bytes < self._small_bytes
+        return part.as_lists() if is_small and not isinstance(part, ListColumns) else part
 
     def _batch_end(self, columns: RecordColumns, start: int) -> int:
         """Where a batch that begins with the record at `start` is full."""
@@ -137,7 +142,7 @@ class Accumulator:
             self._busy[partition_key] = queue
         return queue
 
-    def _new_batch(self, partition_key: PartitionKey, topic: str, columns: RecordColumns, now_ms: int) -> PendingBatch:
+    def _new_batch(self, partition_key: PartitionKey, topic: str, columns: BatchColumns, now_ms: int) -> PendingBatch:
         self._batches += 1
         self.buffered_bytes += BATCH_OVERHEAD_BYTES
         return PendingBatch(topic, partition_key, (self._batches,), now_ms, columns)

@@ -1,8 +1,10 @@
 """Records that come as Arrow arrays, and go as the same memory into batches: no Python object a record."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +27,8 @@ class ArrowColumns(Sized):
     headers: Any
     ends: NDArray[np.int64]
 
-    def part(self, start: int, end: int) -> "ArrowColumns":
+    def cut(self, start: int, end: int) -> "ArrowColumns":
+        """The same memory, from `start` to `end`."""
         count = end - start
         return ArrowColumns(
             self.values.slice(start, count),
@@ -35,26 +38,27 @@ class ArrowColumns(Sized):
             self.ends[start:end] - self.bytes_before(start),
         )
 
-    def pick(self, indices: Sequence[int]) -> "ArrowColumns":
+    part = cut
+
+    def pick(self, indices: NDArray[np.int64]) -> "ArrowColumns":
         """Those records, in that order."""
-        wanted = pa.array(indices, pa.int64())
-        timestamps = self.timestamps if isinstance(self.timestamps, int) else self.timestamps[np.asarray(indices)]
-        sizes = np.diff(self.ends, prepend=0)[np.asarray(indices)]
         return ArrowColumns(
-            self.values.take(wanted),
-            None if self.keys is None else self.keys.take(wanted),
-            timestamps,
-            None if self.headers is None else self.headers.take(wanted),
-            np.cumsum(sizes),
+            self.values.take(pa.array(indices)),
+            None if self.keys is None else self.keys.take(pa.array(indices)),
+            self.timestamps if isinstance(self.timestamps, int) else self.timestamps[indices],
+            None if self.headers is None else self.headers.take(pa.array(indices)),
+            np.cumsum(np.diff(self.ends, prepend=0)[indices]),
         )
 
     def as_lists(self) -> ListColumns:
         """The same as Python objects, for a few records that are to be joined with others."""
-        return ListColumns.of(
+        count = len(self)
+        return ListColumns(
             self.values.to_pylist(),
             None if self.keys is None else self.keys.to_pylist(),
-            self.timestamps if isinstance(self.timestamps, int) else self.timestamps.tolist(),
+            [self.timestamps] * count if isinstance(self.timestamps, int) else self.timestamps.tolist(),
             None if self.headers is None else arrow_layout.header_pairs(self.headers),  # type: ignore[arg-type]
+            self.size_bytes,
         )
 
     def timestamp(self, index: int) -> int:
@@ -68,18 +72,24 @@ class ArrowColumns(Sized):
     def has_keys(self) -> bool:
         return self.keys is not None and self.keys.null_count < len(self.keys)
 
-    def each_key(self) -> Iterator[memoryview | None]:
-        """The bytes of each key, in place."""
-        _, _, data = self.keys.buffers()
+    def partitions_of_keys(self, partition_count: int, otherwise: Callable[[], int]) -> NDArray[np.uint16]:
+        """As `partition_of_key` has it; records without a key go to what `otherwise` says."""
+        data = self.keys.buffers()[2]
         offsets = _offsets(self.keys)
-        view = memoryview(data) if data is not None else memoryview(b"")
-        starts = offsets.tolist()
-        slices = map(view.__getitem__, map(slice, starts, starts[1:]))
-        if not self.keys.null_count:
-            return slices
-        return (
-            key if is_valid else None for key, is_valid in zip(slices, self.keys.is_valid().to_pylist(), strict=True)
-        )
+        # One copy of them all makes each a plain `bytes`, which costs less than a view of each.
+        own = b"" if data is None else bytes(memoryview(data)[offsets[0] : offsets[-1]])
+        keys = [own[start:end] for start, end in pairwise((offsets - offsets[0]).tolist())]
+        partitions = np.fromiter(map(crc32, keys), np.uint32, len(keys)) % partition_count
+        if self.keys.null_count:
+            partitions[self.keys.is_null().to_numpy(zero_copy_only=False)] = otherwise()
+        return partitions.astype(np.uint16)  # short ones are sorted quickly
+
+    @staticmethod
+    def grouped(partitions: NDArray[np.uint16]) -> dict[int, NDArray[np.int64]]:
+        """Which records go to each, in order."""
+        in_order = np.argsort(partitions, kind="stable")
+        present, starts = np.unique(partitions[in_order], return_index=True)
+        return dict(zip(present.tolist(), np.split(in_order, starts[1:]), strict=True))
 
 
 def is_arrow(something: object) -> bool:

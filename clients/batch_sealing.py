@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lograft.clients.pending_batch import PendingBatch, RecordColumns, SequenceStart
+from lograft.clients.pending_batch import BatchColumns, PendingBatch, SequenceStart
 from lograft.clients.record_columns import ListColumns
 from lograft.storage.batch import Compression, encode_arrow, encode_batch
 
@@ -13,7 +13,7 @@ class Contents:
     """What a batch consists of at one moment, so that it can be sealed beside the loop. Its columns are not changed any
     more once a batch is taken."""
 
-    columns: RecordColumns
+    columns: BatchColumns
     sequence: SequenceStart
 
 
@@ -26,7 +26,7 @@ def seal(batch: Contents, compression: Compression) -> bytes:
     if isinstance(columns, ListColumns):
         return encode_batch(
             columns.values,
-            keys=columns.keys if columns.has_keys else None,
+            keys=columns.keys,
             timestamps=columns.timestamps,
             headers=columns.headers,
             compression=compression,

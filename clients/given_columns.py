@@ -1,14 +1,12 @@
 """What `send_many` is given, as the columns that a producer keeps: lists, Arrow arrays, or a table."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.pending_batch import RecordColumns
-from lograft.clients.producer_options import MAX_RECORD_BYTES
+from lograft.clients.parcel import RecordColumns
 from lograft.clients.record_checks import (
     check_bytes_column,
     check_count,
@@ -18,11 +16,14 @@ from lograft.clients.record_checks import (
     check_timestamp,
     check_timestamps,
 )
-from lograft.clients.record_columns import ListColumns
+from lograft.clients.record_columns import ListColumns, SizedLists
 from lograft.clients.serializers import Serializer, serialize
 
 PIECE_BYTES = 1024 * 1024
 """How much is handed on at a time, so that a producer's buffer is never asked for all at once."""
+
+# From so many records on lists are made Arrow's: that takes a while to import, but a third of the time to send.
+_WORTH_ARROW = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,18 @@ class GivenColumns:
     columns: RecordColumns
     partitions: list[int | None] | None = None
 
-    def pieces(self, most_bytes: int) -> Iterator["GivenColumns"]:
-        """The same in parts of at most so much, or of one record."""
+    def pieces(self, most_bytes: int) -> list["GivenColumns"]:
+        """The same in parts of at most so much, or of one record. `BatchTooLarge` if one record is more than can be."""
+        pieces = []
         start, count = 0, len(self.columns)
         while start < count:
             end = max(self.columns.fitting(start, most_bytes), start + 1)
-            yield GivenColumns(self.columns.part(start, end), self.partitions and self.partitions[start:end])
+            check_size(self.columns.bytes_between(start, end) if end == start + 1 else 0)
+            part = self.columns.cut(start, end)
+            columns = SizedLists.of(part) if isinstance(part, ListColumns) else part
+            pieces.append(GivenColumns(columns, self.partitions and self.partitions[start:end]))
             start = end
+        return pieces
 
 
 def given_columns(
@@ -58,10 +64,7 @@ def given_columns(
     """`InvalidArgument` or `SerializationError` for what cannot be sent: then none of it is."""
     check_timestamp(timestamps if isinstance(timestamps, int) else None)
     given = _from_arrow if any(map(_is_arrow, (values, keys))) else _from_lists
-    found = given(topic, values, keys, timestamps, headers, serializers, now_ms)
-    if found.columns.size_bytes > MAX_RECORD_BYTES:
-        check_size(_largest_bytes(found.columns))
-    return found
+    return given(topic, values, keys, timestamps, headers, serializers, now_ms)
 
 
 def _is_arrow(something: object) -> bool:
@@ -70,11 +73,6 @@ def _is_arrow(something: object) -> bool:
     from lograft.clients.arrow_columns import is_arrow
 
     return is_arrow(something)
-
-
-def _largest_bytes(columns: RecordColumns) -> int:
-    ends = [0, *map(int, columns.ends)]
-    return max(end - start for start, end in pairwise(ends))
 
 
 def _from_lists(
@@ -96,7 +94,12 @@ def _from_lists(
             check_count(name, column, count)
     if own_keys is not None:
         check_bytes_column("keys", own_keys)
-    return GivenColumns(ListColumns.of(own_values, own_keys, own_timestamps, own_headers))
+    if count >= _WORTH_ARROW and own_headers is None:
+        from lograft.clients.arrow_columns import Given, arrow_columns
+
+        return GivenColumns(arrow_columns(Given(own_values, own_keys, own_timestamps), now_ms))
+    each_timestamp = [own_timestamps] * count if isinstance(own_timestamps, int) else own_timestamps
+    return GivenColumns(SizedLists.of(ListColumns(own_values, own_keys, each_timestamp, own_headers)))
 
 
 def _listed(name: str, given: Iterable[Any]) -> list[Any]:

@@ -5,10 +5,18 @@ from there. Pure.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from lograft.clients.errors import LograftError
-from lograft.clients.pending_batch import PendingBatch, RecordColumns
+from lograft.clients.pending_batch import PendingBatch
+from lograft.clients.record_columns import SizedLists
 from lograft.clients.topic_partition import RecordMetadata
+
+if TYPE_CHECKING:
+    from lograft.clients.arrow_columns import ArrowColumns
+
+RecordColumns: TypeAlias = "SizedLists | ArrowColumns"
+"""What a parcel consists of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from lograft.clients.errors import LograftError
 from lograft.clients.record_columns import HeaderPairs, ListColumns
 from lograft.clients.topic_partition import RecordMetadata
 
-if TYPE_CHECKING:  # it imports Arrow, which takes long, and which few have records in
+if TYPE_CHECKING:  # it imports Arrow, which takes long, and which not all have a need for
     from lograft.clients.arrow_columns import ArrowColumns
 
-RecordColumns: TypeAlias = "ListColumns | ArrowColumns"
+BatchColumns: TypeAlias = "ListColumns | ArrowColumns"
+"""What a batch consists of."""
 
 BATCH_OVERHEAD_BYTES = 160
 """Header, section table and padding, at most."""
@@ -57,7 +58,7 @@ class PendingBatch:
     partition_key: PartitionKey
     order: tuple[int, ...]
     created_ms: int
-    columns: RecordColumns = field(default_factory=ListColumns)
+    columns: BatchColumns = field(default_factory=ListColumns)
     sequence: SequenceStart | None = None
     ticket: int = -1  # how many batches of the partition were given a sequence before it
     encoded: bytes | None = None

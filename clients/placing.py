@@ -1,15 +1,17 @@
 """Finds the partition of each record of a producer, and puts it into a batch there. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from zlib import crc32
 
 from lograft.clients.accumulator import Accumulator
 from lograft.clients.cluster_view import TopicView
 from lograft.clients.errors import InvalidArgument, LograftError
-from lograft.clients.parcel import Group, Parcel, Run
+from lograft.clients.parcel import Group, Parcel, RecordColumns, Run
 from lograft.clients.partitioning import Partitioner, StickyPartitions, partition_of_key
-from lograft.clients.pending_batch import PartitionKey, RecordColumns
+from lograft.clients.pending_batch import PartitionKey
+from lograft.clients.record_columns import ListColumns, SizedLists
 from lograft.runtime.rng import Rng
 
 _STICKY = -1
@@ -56,29 +58,42 @@ class Placer:
         """Put all records of the parcel into batches. Partitions that were asked for are there."""
         columns = parcel.columns
         assert columns is not None
-        group_of = self._groups_of_all(parcel, columns, view)
-        if isinstance(group_of, int):
+        partition = self._partition_of_all(parcel, columns, view)
+        if partition is not None:
             group = Group(range(len(columns)))
-            self._fill(group, columns, group_of, view, now_ms)
+            self._fill(group, columns, partition, view, now_ms)
             parcel.placed({0: group}, None)
             return
-        groups = {number: Group(indices) for number, indices in _grouped(group_of, parcel.refused).items()}
+        if isinstance(columns, SizedLists) or parcel.partitions is not None or self._partitioner is not None:
+            partitions: Any = self._partitions_of_lists(parcel, columns.as_lists(), view)
+            indices: Mapping[int, Any] = _grouped(partitions, parcel.refused)
+        else:
+            partitions = columns.partitions_of_keys(view.partition_count, lambda: self._sticky_partition(view))
+            indices = columns.grouped(partitions)
+        groups = {number: Group(some) for number, some in indices.items()}
         for number, group in groups.items():
-            self._fill(group, columns.pick(group.indices), number, view, now_ms)
-        parcel.placed(groups, group_of)
+            self._fill(group, columns.pick(group.indices), number, view, now_ms)  # type: ignore[arg-type]
+        parcel.placed(groups, partitions)
 
-    def _groups_of_all(self, parcel: Parcel, columns: RecordColumns, view: TopicView) -> int | Sequence[int]:
-        """The partition of all records, or of each. Only if all are left to chance, they are so one batch at a time."""
+    def _partition_of_all(self, parcel: Parcel, columns: RecordColumns, view: TopicView) -> int | None:
+        """The partition of all records, if there is one. Only if all are left to chance, they are so a batch at a
+        time."""
         if parcel.partition is not None:
             return parcel.partition
+        if parcel.partitions is not None or self._partitioner is not None:
+            return None
+        if view.partition_count == 1:
+            return 0
+        return None if columns.has_keys else _STICKY
+
+    def _partitions_of_lists(self, parcel: Parcel, lists: ListColumns, view: TopicView) -> list[int]:
+        count = view.partition_count
+        keys = lists.keys or [None] * len(lists)
         if parcel.partitions is None and self._partitioner is None:
-            if view.partition_count == 1:
-                return 0
-            if not columns.has_keys:
-                return _STICKY
-            partitions = _partitions_of_keys(columns.each_key(), view.partition_count)
+            # As `partition_of_key` has it: spelt out, because a call each would take longer than all else.
+            partitions = [_STICKY if key is None else crc32(key) % count for key in keys]
         else:
-            partitions = self._partitions_one_by_one(parcel, columns.as_lists().keys, columns.as_lists().values, view)
+            partitions = self._partitions_one_by_one(parcel, keys, lists.values, view)
         if _STICKY not in partitions:
             return partitions
         # Those with a key, or a partition of their own, must not be overtaken: one partition for all of the others.
@@ -109,11 +124,6 @@ class Placer:
             batch, first, end = self._accumulator.fill(key, view.name, columns, start, now_ms)
             group.runs.append(Run(batch, first, start))
             start = end
-
-
-def _partitions_of_keys(keys: Iterable[bytes | memoryview | None], count: int) -> list[int]:
-    """As `partition_of_key` has it: spelt out, because a call each would take longer than all else."""
-    return [_STICKY if key is None else crc32(key) % count for key in keys]
 
 
 def _grouped(group_of: Sequence[int], without: dict[int, LograftError]) -> dict[int, list[int]]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 HeaderPairs: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -24,9 +24,88 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: HeaderPairs) -
     return size
 
 
+@dataclass(slots=True, eq=False)
+class ListColumns:
+    """Invariant: all of one length; but `keys` and `headers` are None while no record has any."""
+
+    values: list[bytes | None] = field(default_factory=list)
+    keys: list[bytes | None] | None = None
+    timestamps: list[int] = field(default_factory=list)
+    headers: list[HeaderPairs] | None = None
+    size_bytes: int = 0
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def add(
+        self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderPairs, size_bytes: int
+    ) -> None:
+        count = len(self.timestamps)
+        self.values.append(value)
+        self.timestamps.append(timestamp)
+        if key is not None or self.keys is not None:
+            self.add_key(key, count)
+        if headers or self.headers is not None:
+            self.add_headers(headers, count)
+        self.size_bytes += size_bytes
+
+    def add_key(self, key: bytes | None, index: int) -> None:
+        """Of the record that is being added."""
+        if self.keys is None:
+            self.keys = [None] * index
+        self.keys.append(key)
+
+    def add_headers(self, headers: HeaderPairs, index: int) -> None:
+        """Of the record that is being added."""
+        if self.headers is None:
+            self.headers = [()] * index
+        self.headers.append(headers)
+
+    def extend(self, other: "ListColumns", start: int, end: int, size_bytes: int) -> None:
+        """Add those of `other` from `start` to `end`, which are that many bytes."""
+        self.keys = _joined(self.keys, len(self), other.keys, start, end, None)
+        self.headers = _joined(self.headers, len(self), other.headers, start, end, ())
+        self.values += other.values[start:end]
+        self.timestamps += other.timestamps[start:end]
+        self.size_bytes += size_bytes
+
+    def part(self, start: int, end: int) -> "ListColumns":
+        return SizedLists.of(self).cut(start, end)
+
+    def timestamp(self, index: int) -> int:
+        return self.timestamps[index]
+
+    def only_timestamps(self) -> "ListColumns":
+        """What is kept of them once they are stored, for those who ask where."""
+        return ListColumns([], None, self.timestamps, None, self.size_bytes)
+
+
+def _joined(
+    mine: list[Any] | None, count: int, theirs: list[Any] | None, start: int, end: int, missing: Any
+) -> list[Any] | None:
+    """A column that either may not have, with what stands for it then."""
+    if theirs is None and mine is None:
+        return None
+    if mine is None:
+        mine = [missing] * count
+    mine += [missing] * (end - start) if theirs is None else theirs[start:end]
+    return mine
+
+
+def record_sizes(
+    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[HeaderPairs] | None
+) -> Iterable[int]:
+    """As `record_bytes` has it, of each."""
+    if headers is not None or None in values or (keys is not None and None in keys):
+        every_key: Sequence[bytes | None] = [None] * len(values) if keys is None else keys
+        every_header: Sequence[HeaderPairs] = [()] * len(values) if headers is None else headers
+        return map(record_bytes, every_key, values, every_header)
+    lengths: Iterable[int] = map(RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
+    return lengths if keys is None else map(int.__add__, lengths, map(len, keys))  # type: ignore[arg-type]
+
+
 class Sized:
-    """Columns that know where, in bytes, each record ends. What is left for those of lists and those of Arrow to say is
-    how they are cut."""
+    """Columns on their way into batches: they know where, in bytes, each record ends, so that they can be cut."""
 
     __slots__ = ()
 
@@ -43,105 +122,43 @@ class Sized:
     def bytes_before(self, index: int) -> int:
         return int(self.ends[index - 1]) if index else 0
 
+    def bytes_between(self, start: int, end: int) -> int:
+        return self.bytes_before(end) - self.bytes_before(start)
+
     def fitting(self, start: int, room_bytes: int) -> int:
         """Where the records from `start` on that fit into `room_bytes` end; `start` if not even one does."""
         return bisect_right(self.ends, self.bytes_before(start) + room_bytes, start)
 
 
 @dataclass(slots=True, eq=False)
-class ListColumns(Sized):
-    """Invariant: all of one length. `headers` is None while no record has any."""
+class SizedLists(Sized):
+    """Lists that can be cut."""
 
-    values: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
+    lists: ListColumns = field(default_factory=ListColumns)
     ends: list[int] = field(default_factory=list)
-    headers: list[HeaderPairs] | None = None
 
     @classmethod
-    def of(
-        cls,
-        values: list[bytes | None],
-        keys: list[bytes | None] | None,
-        timestamps: int | list[int],
-        headers: list[HeaderPairs] | None = None,
-    ) -> Self:
-        """Of lists that are not changed any more."""
-        count = len(values)
-        return cls(
-            values,
-            [None] * count if keys is None else keys,
-            [timestamps] * count if isinstance(timestamps, int) else timestamps,
-            list(accumulate(_sizes(values, keys, headers))),
-            headers,
-        )
-
-    def add(
-        self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderPairs, size_bytes: int
-    ) -> None:
-        self.values.append(value)
-        self.keys.append(key)
-        self.timestamps.append(timestamp)
-        if headers or self.headers is not None:
-            self.add_headers(headers)
-        self.ends.append(self.size_bytes + size_bytes)
-
-    def add_headers(self, headers: HeaderPairs) -> None:
-        """Of the record that is being added."""
-        if self.headers is None:
-            self.headers = [()] * (len(self.timestamps) - 1)
-        self.headers.append(headers)
-
-    def extend(self, other: "ListColumns", start: int, end: int) -> None:
-        """Add those of `other` from `start` to `end`."""
-        shift = self.size_bytes - other.bytes_before(start)
-        if other.headers is not None or self.headers is not None:
-            mine = self.headers if self.headers is not None else [()] * len(self)
-            theirs: Sequence[HeaderPairs] = (
-                other.headers[start:end] if other.headers is not None else [()] * (end - start)
-            )
-            self.headers = [*mine, *theirs]
-        self.values += other.values[start:end]
-        self.keys += other.keys[start:end]
-        self.timestamps += other.timestamps[start:end]
-        self.ends += map(shift.__add__, other.ends[start:end]) if shift else other.ends[start:end]
-
-    def part(self, start: int, end: int) -> "ListColumns":
-        some = ListColumns()
-        some.extend(self, start, end)
-        return some
-
-    def pick(self, indices: Sequence[int]) -> "ListColumns":
-        """Those records, in that order."""
-        keys: list[bytes | None] = list(map(self.keys.__getitem__, indices))
-        headers = self.headers and list(map(self.headers.__getitem__, indices))
-        values, timestamps = (list(map(each.__getitem__, indices)) for each in (self.values, self.timestamps))
-        return ListColumns.of(values, keys, timestamps, headers)  # type: ignore[arg-type]
+    def of(cls, lists: ListColumns) -> "SizedLists":
+        """Of lists whose `size_bytes` nobody has counted yet."""
+        ends = list(accumulate(record_sizes(lists.values, lists.keys, lists.headers)))
+        lists.size_bytes = ends[-1] if ends else 0
+        return cls(lists, ends)
 
     @property
     def has_keys(self) -> bool:
-        return self.keys.count(None) < len(self.keys)
+        return self.lists.keys is not None
 
-    def each_key(self) -> Sequence[bytes | None]:
-        return self.keys
+    def cut(self, start: int, end: int) -> ListColumns:
+        """The contents of a batch."""
+        some = ListColumns()
+        some.extend(self.lists, start, end, self.bytes_between(start, end))
+        return some
 
-    def as_lists(self) -> "ListColumns":
-        return self
+    def pick(self, indices: Sequence[int]) -> "SizedLists":
+        """Those records, in that order."""
+        columns = (self.lists.values, self.lists.keys, self.lists.timestamps, self.lists.headers)
+        values, keys, timestamps, headers = (each and list(map(each.__getitem__, indices)) for each in columns)
+        return SizedLists.of(ListColumns(values or [], keys, timestamps or [], headers))  # type: ignore[arg-type]
 
-    def timestamp(self, index: int) -> int:
-        return self.timestamps[index]
-
-    def only_timestamps(self) -> "ListColumns":
-        """What is kept of them once they are stored, for those who ask where."""
-        return ListColumns([], [], self.timestamps, [self.size_bytes] * len(self))
-
-
-def _sizes(
-    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[HeaderPairs] | None
-) -> Iterable[int]:
-    if headers is not None or None in values or (keys is not None and None in keys):
-        every_key: Sequence[bytes | None] = [None] * len(values) if keys is None else keys
-        every_header: Sequence[HeaderPairs] = [()] * len(values) if headers is None else headers
-        return map(record_bytes, every_key, values, every_header)
-    lengths: Iterable[int] = map(RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
-    return lengths if keys is None else map(int.__add__, lengths, map(len, keys))  # type: ignore[arg-type]
+    def as_lists(self) -> ListColumns:
+        return self.lists

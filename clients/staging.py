@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from lograft.clients.parcel import Parcel
-from lograft.clients.record_columns import HeaderPairs, ListColumns
+from lograft.clients.record_columns import HeaderPairs, SizedLists
 
 PARCEL_BYTES = 256 * 1024
 """When a parcel is full: what the loop handles without a pause."""
@@ -15,13 +15,14 @@ P = TypeVar("P", bound=Parcel)
 class OpenParcel(Generic[P]):
     """One that takes more records."""
 
-    __slots__ = ("_columns", "parcel", "size_bytes")
+    __slots__ = ("_ends", "_lists", "parcel", "size_bytes")
 
     def __init__(self, parcel: P) -> None:
-        assert isinstance(parcel.columns, ListColumns)
+        assert isinstance(parcel.columns, SizedLists)
         self.parcel = parcel
         self.size_bytes = 0
-        self._columns = parcel.columns
+        self._lists = parcel.columns.lists
+        self._ends = parcel.columns.ends
 
     def add(
         self,
@@ -33,15 +34,16 @@ class OpenParcel(Generic[P]):
         size_bytes: int,
     ) -> int:
         """The record's index. An interrupt, which may come between any two lines, leaves all of it or nothing."""
-        columns = self._columns
-        ends = columns.ends
+        lists = self._lists
+        ends = self._ends
         index = len(ends)
         try:
-            columns.values.append(value)
-            columns.keys.append(key)
-            columns.timestamps.append(timestamp)
-            if headers or columns.headers is not None:
-                columns.add_headers(headers)
+            lists.values.append(value)
+            lists.timestamps.append(timestamp)
+            if key is not None or lists.keys is not None:
+                lists.add_key(key, index)
+            if headers or lists.headers is not None:
+                lists.add_headers(headers, index)
             if partition is not None or self.parcel.partitions is not None:
                 self._add_partition(partition, index)
             self.size_bytes += size_bytes
@@ -58,20 +60,18 @@ class OpenParcel(Generic[P]):
 
     def _cut(self, count: int) -> None:
         """Back to the first so many records."""
-        columns = self._columns
-        for column in (columns.values, columns.keys, columns.timestamps, columns.ends):
-            del column[count:]
-        if columns.headers is not None:
-            del columns.headers[count:]
-        if self.parcel.partitions is not None:
-            del self.parcel.partitions[count:]
-        self.size_bytes = columns.size_bytes
+        lists = self._lists
+        columns = (lists.values, lists.keys, lists.timestamps, lists.headers, self.parcel.partitions, self._ends)
+        for column in columns:
+            if column is not None:
+                del column[count:]
+        self.size_bytes = self._ends[-1] if self._ends else 0
 
 
 class Staging(Generic[P]):
     """Invariant: of each topic at most one parcel is open, and it is the last of that topic."""
 
-    def __init__(self, make_parcel: Callable[[str, ListColumns], P]) -> None:
+    def __init__(self, make_parcel: Callable[[str, SizedLists], P]) -> None:
         self._make_parcel = make_parcel
         self._parcels: list[P] = []
         self.open_parcels: dict[str, OpenParcel[P]] = {}
@@ -84,7 +84,7 @@ class Staging(Generic[P]):
         """The topic's parcel that takes more records."""
         found = self.open_parcels.get(topic)
         if found is None:
-            parcel = self._make_parcel(topic, ListColumns())
+            parcel = self._make_parcel(topic, SizedLists())
             self._parcels.append(parcel)
             found = self.open_parcels[topic] = OpenParcel(parcel)
         return found

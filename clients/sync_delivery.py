@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from lograft.clients.delivery import find_record, listen_to_all
 from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.fates import StoredRange, joint_error, stored_ranges
-from lograft.clients.parcel import Parcel
-from lograft.clients.pending_batch import RecordColumns
+from lograft.clients.parcel import Parcel, RecordColumns
 from lograft.clients.topic_partition import RecordMetadata
 from lograft.runtime.loop_thread import LoopLost, LoopThread
 
