@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
-_AHEAD_RECORDS = 2000  # handed over by the loop at once, so that most polls need not ask it
+_AHEAD_RECORDS = 1000  # handed over by the loop at once, so that most polls need not ask it
 
 
 class Consumer(SyncClient):

@@ -1,8 +1,11 @@
 """What a consumer has of one partition: where it is, what came and is not handed out, what stands in its way. Pure."""
 
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Any, TypeAlias
 
 from lograft.clients.errors import CorruptBatch, LograftError
@@ -10,7 +13,7 @@ from lograft.clients.fetch_credit import FetchCredit
 from lograft.clients.fetched_chunk import Bytes, Damaged, FetchedChunk, open_batch
 from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import BatchHeader, Record, arrow_of, decode_records
+from lograft.storage.batch import BatchHeader, Columns, arrow_of, decode_columns
 
 
 class Anchor(Enum):
@@ -28,6 +31,8 @@ class Ago:
 
 
 Start: TypeAlias = Anchor | Ago
+
+_NONE = Columns([], [], [], [], [])
 
 
 class FetchedPartition:
@@ -89,7 +94,7 @@ class FetchedPartition:
     def found(self, offset: int) -> None:
         """What the anchor stands for."""
         assert self.anchor is not None
-        self.anchor, self.fetch_offset, self._run = None, offset, _nothing_at(Position(offset))
+        self.anchor, self.fetch_offset, self._run = None, offset, self._nothing_at(Position(offset))
 
     def gone(self, reset: Start) -> None:
         """What follows is not there any more: go on at `reset`, once all that came is given."""
@@ -114,7 +119,7 @@ class FetchedPartition:
         self.generation += 1
         self.failure = self._reset = None
         self.fetch_offset = -1 if position is None else position.offset
-        self._run = None if position is None else _nothing_at(position)
+        self._run = None if position is None else self._nothing_at(position)
 
     def drop(self) -> None:
         """Give no more, and let go of what came."""
@@ -168,33 +173,29 @@ class FetchedPartition:
 
     def give_back(self, run: RecordRun, count: int) -> None:
         """The last `count` that were taken of `run` come again, unless it was told since to be elsewhere."""
-        if self._run is not None and self._run.records is run.records:
+        if self._run is not None and self._run.is_rest_of(run):
             self._run.give_back(count)
 
     def _decode_some(self, before: Position, at_least: int) -> RecordRun:
         chunk = self._chunks[0]
         self.leader_epoch = chunk.leader_epoch
-        records: list[Record] = []
+        decoded: list[Columns] = []
         epochs: list[tuple[int, int]] = []
         position = before
         try:
-            while len(records) < at_least:
+            while at_least > 0:
                 batch = chunk.batch_at(position.offset)
                 if batch is None:
                     position = self._end_chunk(position)
                     break
                 header, view = batch
-                records += self._decode(header, view, position.offset)
+                decoded.append(_decode(header, view, position.offset))
+                at_least -= len(decoded[-1].offsets)
                 epochs.append((header.base_offset, header.leader_epoch))
                 position = Position(header.next_offset, header.leader_epoch)
         except Damaged as error:
             self._fail(position, error)
-        return RecordRun(before, records, position, epochs)
-
-    def _decode(self, header: BatchHeader, batch: memoryview, first: int) -> list[Record]:
-        topic, partition = self.name
-        records = open_batch(header, lambda: decode_records(batch, topic=topic, partition=partition))
-        return records if header.base_offset >= first else [record for record in records if record.offset >= first]
+        return RecordRun(self.name, before, _joined(decoded), position, epochs)
 
     def take_arrow(self, limit: int) -> list[Any]:
         """The next records, at most `limit`, as Arrow RecordBatches."""
@@ -202,10 +203,10 @@ class FetchedPartition:
             return []
         batches: list[Any] = []
         if self._run.left:
-            batches.append(arrow_of(self._run.take(limit)))
+            batches.append(arrow_of(self._run.take_columns(limit)))
             limit -= batches[0].num_rows
         if limit and not self._run.left:
-            self._run = _nothing_at(self._decode_arrow(self._run.position, limit, batches))
+            self._run = self._nothing_at(self._decode_arrow(self._run.position, limit, batches))
         self._reset_if_empty()
         return batches
 
@@ -237,6 +238,9 @@ class FetchedPartition:
         chunk.release()
         return Position(max(chunk.next_offset, position.offset), position.leader_epoch)
 
+    def _nothing_at(self, position: Position) -> RecordRun:
+        return RecordRun(self.name, position, _NONE, position)
+
     def _fail(self, position: Position, error: Damaged) -> None:
         self._drop_chunks()
         self.failure = CorruptBatch(
@@ -244,5 +248,17 @@ class FetchedPartition:
         )
 
 
-def _nothing_at(position: Position) -> RecordRun:
-    return RecordRun(position, [], position)
+def _decode(header: BatchHeader, batch: memoryview, first: int) -> Columns:
+    """From offset `first` on."""
+    columns = open_batch(header, lambda: decode_columns(batch))
+    return columns if header.base_offset >= first else columns.part(bisect_left(columns.offsets, first))
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    joined = Columns([], [], [], [], [])
+    for into, *columns in zip(joined, *parts, strict=True):
+        assert isinstance(into, list)
+        into.extend(chain.from_iterable(columns))
+    return joined

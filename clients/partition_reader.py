@@ -184,8 +184,7 @@ class PartitionReader:
 
     def give_back(self, run: RecordRun, count: int) -> None:
         """The last `count` that were taken of a run come again."""
-        first = run.records[0]
-        partition = self._fetcher.partitions.get(TopicPartition(first.topic, first.partition))
+        partition = self._fetcher.partitions.get(run.name)
         if partition is not None:
             partition.give_back(run, count)
 

@@ -6,7 +6,8 @@ from itertools import islice
 from operator import length_hint
 from typing import NamedTuple
 
-from lograft.storage.batch import Record
+from lograft.clients.topic_partition import TopicPartition
+from lograft.storage.batch import Columns, Record, records_of
 
 
 class Position(NamedTuple):
@@ -18,29 +19,39 @@ class Position(NamedTuple):
 
 
 class RecordRun:
-    """Some decoded records of one partition, in order: all there is from one position to another.
+    """Some records of one partition, in order: all there is from one position to another. `ready` gives those that were
+    not given yet. They are made one by one: whatever lives for no longer than it is used costs the least.
 
-    It is made and withdrawn on the client's loop, and taken from wherever the consumer is used, which may be another
-    thread. All that these two share is `ready`, an iterator over a list, whose steps are not divided: each record goes
+    A run is made and withdrawn on the client's loop, and taken from wherever the consumer is used, which may be another
+    thread. All that these two share is an iterator over the offsets, whose steps are not divided: each record goes
     either to who takes, or to who withdraws. `position` is never beyond what was taken.
     """
 
-    __slots__ = ("_before", "_epochs", "after", "ready", "records")
+    __slots__ = ("_before", "_columns", "_epochs", "_offsets", "after", "name", "ready")
+
+    ready: Iterator[Record]
+    _offsets: Iterator[int]  # of those that `ready` will give
 
     def __init__(
-        self, before: Position, records: list[Record], after: Position, epochs: Sequence[tuple[int, int]] = ()
+        self,
+        name: TopicPartition,
+        before: Position,
+        columns: Columns,
+        after: Position,
+        epochs: Sequence[tuple[int, int]] = (),
     ) -> None:
         """`epochs`: the first offset of each batch, and its leader epoch."""
-        self._before = before
+        self.name = name
         self.after = after
+        self._before = before
+        self._columns = columns
         self._epochs = epochs
-        self.records = records
-        self.ready: Iterator[Record] = iter(records)  # those that are not given yet
+        self._go_to(0)
 
     @property
     def left(self) -> int:
         """How many are not given yet."""
-        return length_hint(self.ready)
+        return length_hint(self._offsets)
 
     @property
     def position(self) -> Position:
@@ -48,9 +59,9 @@ class RecordRun:
         left = self.left
         if left == 0:
             return self.after
-        if left == len(self.records):
+        if left == len(self._columns.offsets):
             return self._before
-        given = self.records[-left - 1].offset
+        given = self._columns.offsets[-left - 1]
         latest = bisect_right(self._epochs, given, key=lambda entry: entry[0])
         return Position(given + 1, self._epochs[latest - 1][1])
 
@@ -59,16 +70,28 @@ class RecordRun:
 
     # -- on the loop
 
+    def take_columns(self, limit: int) -> Columns:
+        """As `take`, for who uses the consumer and waits meanwhile."""
+        count = len(self._columns.offsets)
+        first = count - self.left
+        self._go_to(min(first + limit, count))
+        return self._columns.part(first, first + limit)
+
     def withdraw(self) -> "RecordRun":
         """This one gives no more: what is left, as another run."""
-        rest = RecordRun(self._before, self.records, self.after, self._epochs)
-        rest._go_to(len(self.records) - len(list(self.ready)))
+        rest = RecordRun(self.name, self._before, self._columns, self.after, self._epochs)
+        rest._go_to(len(self._columns.offsets) - len(list(self._offsets)))
         return rest
+
+    def is_rest_of(self, other: "RecordRun") -> bool:
+        """Of what is left of `other`, or was when it was withdrawn."""
+        return self._columns is other._columns
 
     def give_back(self, count: int) -> None:
         """The last `count` that were taken come again."""
-        self._go_to(len(self.records) - self.left - count)
+        self._go_to(len(self._columns.offsets) - self.left - count)
 
     def _go_to(self, index: int) -> None:
-        self.ready = iter(self.records)
-        self.ready.__setstate__(index)  # type: ignore[attr-defined]
+        columns = self._columns.part(index) if index else self._columns
+        self._offsets = iter(columns.offsets)
+        self.ready = records_of(*self.name, self._offsets, *columns[1:])

@@ -6,7 +6,6 @@ bytes arrive. NumPy and Arrow are imported by the functions that need them only,
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
 from typing import Any, TypedDict, Unpack
 
 from lograft.storage import columns as columns_layout
@@ -34,7 +33,7 @@ from lograft.storage.header import (
     parse_header,
     stamp,
 )
-from lograft.storage.record import Columns, Headers, Record
+from lograft.storage.record import Columns, Headers, Record, records_of
 
 __all__ = [
     "HEADER_BYTES",
@@ -57,6 +56,7 @@ __all__ = [
     "encode_batch",
     "iterate_batches",
     "parse_header",
+    "records_of",
     "rewrite_batch",
     "stamp",
     "validate_batch",
@@ -296,10 +296,7 @@ def decode_records(
     batch: BytesLike, *, topic: str = "", partition: int = 0, limit_bytes: int = MAX_PAYLOAD_BYTES
 ) -> list[Record]:
     """Every record of one batch, in order."""
-    decoded = decode_columns(batch, limit_bytes=limit_bytes)
-    # Built by C code: the class's own constructor would take as long as all the rest of decoding.
-    rows = zip(repeat(topic), repeat(partition), *decoded, strict=False)
-    return list(map(tuple.__new__, repeat(Record), rows))
+    return list(records_of(topic, partition, *decode_columns(batch, limit_bytes=limit_bytes)))
 
 
 def decode_columns(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Columns:
@@ -326,12 +323,11 @@ def decode_arrow(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> A
     return arrow_layout.decode_arrays(header, payload)
 
 
-def arrow_of(records: Sequence[Record]) -> Any:
-    """Decoded records, at least one, as `decode_arrow` would have given them."""
+def arrow_of(columns: Columns) -> Any:
+    """What is decoded already, as `decode_arrow` would have given it."""
     from lograft.storage import arrow as arrow_layout
 
-    _, _, offsets, timestamps, keys, values, headers = zip(*records, strict=True)
-    return arrow_layout.from_columns(Columns(offsets, timestamps, keys, values, headers))
+    return arrow_layout.from_columns(columns)
 
 
 def _open_payload(batch: BytesLike, header: BatchHeader, limit_bytes: int) -> BytesLike:

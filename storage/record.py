@@ -1,6 +1,7 @@
 """What a batch decodes to: one named tuple a record, or one list a column."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
@@ -26,3 +27,22 @@ class Columns(NamedTuple):
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[Headers]
+
+    def part(self, start: int, end: int | None = None) -> "Columns":
+        """Of the records from `start` to `end`, counted from 0."""
+        return Columns(
+            self.offsets[start:end],
+            self.timestamps[start:end],
+            self.keys[start:end],
+            self.values[start:end],
+            self.headers[start:end],
+        )
+
+
+def records_of(topic: str, partition: int, *columns: Iterable[object]) -> Iterator[Record]:
+    """Records from the columns that `Columns` has, made as they are asked for.
+
+    Built by C code: the class's own constructor would take as long as all the rest of decoding.
+    """
+    rows = zip(repeat(topic), repeat(partition), *columns, strict=False)
+    return map(tuple.__new__, repeat(Record), rows)
