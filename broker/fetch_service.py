@@ -12,7 +12,7 @@ from lograft.broker.fetch_outbox import FetchOutbox
 from lograft.broker.log_methods import FETCH
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
-from lograft.broker.served_logs import ServedLogs, check_offset, epoch_given, not_readable
+from lograft.broker.served_logs import ServedLogs, check_offset, check_past, epoch_given, not_readable
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.calling import invalid
 from lograft.metadata.errors import ControllerError
@@ -151,7 +151,7 @@ class _Conversation:
                 max_bytes=min(add.max_bytes or self._limits.partition_bytes, self._limits.partition_bytes),
                 from_follower=add.from_follower,
             )
-            self._begin(fetched)
+            self._begin(fetched, epoch_given(add.last_epoch, add.HasField("last_epoch")))
         except SERVICE_ERRORS as error:
             self._outbox.add_error(add.handle, 0, self._logs.detail(error))
         else:
@@ -178,9 +178,12 @@ class _Conversation:
         except SERVICE_ERRORS as error:
             self._end(fetched, error)
 
-    def _begin(self, fetched: _Fetched) -> None:
+    def _begin(self, fetched: _Fetched, last_epoch: int | None = None) -> None:
         """Say at once how things are, and give it its first turn."""
         fetched.replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
+        # Before the offset: one that is beyond the end may be there because what was before it is gone.
+        if last_epoch is not None:
+            check_past(fetched.replica, last_epoch, fetched.offset)
         check_offset(fetched.replica, fetched.offset)
         self._outbox.add_data(fetched.handle, fetched.seek, fetched.replica, Batches([], fetched.offset))
         self._queue(fetched)

@@ -63,6 +63,19 @@ def match(log: LeadersLog, tombstones_removed_below: int, last_epoch: int | None
     return TruncateTo(parting.epoch, parting.start_offset)
 
 
+def reader_parts_at(log: LeadersLog, last_epoch: int, offset: int) -> int | None:
+    """A reader is at `offset`, and the record before was of `last_epoch` when it read that. Up to where that can be what
+    the log has; None: it has it still, or not any more because the log starts later."""
+    if offset <= log.start_offset:
+        return None
+    parting = log.epochs.end_offset_for(last_epoch, log.end_offset)
+    if parting is None:
+        return log.start_offset
+    if parting.epoch == last_epoch:
+        return parting.start_offset if parting.start_offset < offset else None
+    return min(parting.start_offset, offset - 1)
+
+
 def _match_without_epochs(log: LeadersLog, end_offset: int) -> Match:
     """The follower has no records: it is new, or has cut or dropped all it had.
 

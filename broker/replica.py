@@ -12,7 +12,7 @@ from lograft.broker.following import Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.log_operations import LogOperations
 from lograft.broker.log_reading import read_log, reading
-from lograft.broker.matching import TruncateTo
+from lograft.broker.matching import TruncateTo, reader_parts_at
 from lograft.broker.readable_waiters import ReadableWaiters
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_feed import ReplicaFeed
@@ -292,6 +292,9 @@ class Replica:
                 errors_pb2.UNKNOWN_LEADER_EPOCH,
                 f"is only in leader epoch {known_epoch} here, not yet in {leader_epoch}",
             )
+
+    def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
+        return reader_parts_at(self.log, last_epoch, offset)
 
     def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:
         return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms)

@@ -138,6 +138,10 @@ class ServedReplica(Protocol):
         """Check that it may be appended, and give it an offset, at once; its acknowledgement follows."""
         ...
 
+    def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
+        """As `matching.reader_parts_at`, of this replica's log."""
+        ...
+
     async def room(self) -> None:
         """Return when the disk is not too far behind: await it before more is taken in."""
         ...

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ReplicaFacts, ServedReplica, ServedReplicas
-from lograft.broker.service_errors import NotReadable, detail_of, stream_error_of
+from lograft.broker.service_errors import NotReadable, ReaderParted, detail_of, stream_error_of
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import TopicId
 from lograft.proto import errors_pb2
@@ -100,6 +100,13 @@ def check_offset(replica: ServedReplica, offset: int) -> None:
     far it is committed."""
     if not replica.log_start <= offset <= replica.log_end:
         raise not_readable(replica, offset)
+
+
+def check_past(replica: ServedReplica, last_epoch: int, offset: int) -> None:
+    """Raise if a reader, who is at `offset` after a record of `last_epoch`, has read what is not in the log."""
+    parting = replica.reader_parts_at(last_epoch, offset)
+    if parting is not None:
+        raise ReaderParted(offset, replica.log_start, parting) if replica.is_leader else not_readable(replica, offset)
 
 
 def not_readable(replica: ServedReplica, offset: int) -> Exception:

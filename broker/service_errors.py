@@ -22,7 +22,19 @@ class NotReadable(Exception):
         self.valid_end = valid_end
 
 
-SERVICE_ERRORS = (ReplicaError, ControllerError, NotReadable, storage.StorageError, DiskFailed)
+class ReaderParted(Exception):
+    """What a reader has read is in the log up to `valid_end` only."""
+
+    def __init__(self, offset: int, valid_start: int, valid_end: int) -> None:
+        super().__init__(
+            f"what was read before offset {offset} is not in the log any more: an unclean election has cut it at "
+            f"{valid_end}"
+        )
+        self.valid_start = valid_start
+        self.valid_end = valid_end
+
+
+SERVICE_ERRORS = (ReplicaError, ControllerError, NotReadable, ReaderParted, storage.StorageError, DiskFailed)
 """What a client is told of. Anything else is a broken invariant."""
 
 _MAX_MESSAGE_BYTES = 1024  # of text: it may travel in a trailer
@@ -66,6 +78,10 @@ def detail_of(error: Exception, image: ClusterImage) -> ErrorDetail:
         case NotReadable():
             return error_detail(
                 errors_pb2.OFFSET_OUT_OF_RANGE, text, valid_start=error.valid_start, valid_end=error.valid_end
+            )
+        case ReaderParted():
+            return error_detail(
+                errors_pb2.LOG_TRUNCATED, text, valid_start=error.valid_start, valid_end=error.valid_end
             )
     return error_detail(next(code for kind, code in _CODES if isinstance(error, kind)), text)
 

@@ -8,10 +8,12 @@ orders.commit()
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from uuid import UUID
 
 from support.metadata_images import topic_id
 
+from lograft.broker.matching import reader_parts_at
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
 from lograft.metadata.partition import TopicId
@@ -19,6 +21,7 @@ from lograft.proto import errors_pb2
 from lograft.storage.admission import Admitted
 from lograft.storage.batch import decode_records, encode_batch, parse_header, stamp
 from lograft.storage.config import LogConfig
+from lograft.storage.epochs import EpochCache, EpochEntry
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.reader import Batches
 
@@ -41,6 +44,15 @@ def values_of(batches: bytes) -> list[bytes | None]:
         values += [record.value for record in decode_records(view[:size])]
         view = view[size:]
     return values
+
+
+@dataclass
+class Log:
+    """What of a log is compared."""
+
+    start_offset: int
+    end_offset: int
+    epochs: EpochCache
 
 
 class FakePending:
@@ -93,6 +105,7 @@ class FakeReplica:
         self.log_start = 0
         self.log_end = 0
         self.cleaned_below = 0
+        self.epochs = EpochCache([EpochEntry(leader_epoch, 0)])
         self.stored: list[tuple[int, int, bytes]] = []  # [base, next) and the batch
         self.refusal: Exception | None = None
         self.is_in_sync = False
@@ -170,6 +183,9 @@ class FakeReplica:
     def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
         if not (from_follower and self.is_in_sync):
             self.check_leads(leader_epoch)
+
+    def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
+        return reader_parts_at(Log(self.log_start, self.log_end, self.epochs), last_epoch, offset)
 
     def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> FakePending:
         self.check_leads(leader_epoch)

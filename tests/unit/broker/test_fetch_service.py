@@ -15,6 +15,7 @@ from lograft.broker.log_methods import FETCH
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.storage.epochs import EpochCache, EpochEntry
 from lograft.storage.reader import Batches
 
 PLENTY = 2**40
@@ -610,3 +611,36 @@ async def test_a_follower_does_not_say_that_what_it_lacks_is_not_there(offset: i
     await talk.ask(add(1, offset=offset, from_follower=True), credit_bytes=PLENTY)
     error = await talk.error_of(1)
     assert (error.code, error.retriable) == (errors_pb2.OFFSET_NOT_AVAILABLE, True)
+
+
+# -- after an unclean election
+
+
+@virtual
+async def test_who_has_read_what_is_not_in_the_log_any_more_is_told_where_that_begins() -> None:
+    node = Node()
+    orders = node.lead()
+    orders.append(batch("a", "b", "c"))
+    orders.epochs = EpochCache([EpochEntry(3, 0), EpochEntry(5, 2)])
+    talk = await fetching(node)
+    await talk.ask(add(1, offset=2, last_epoch=3), add(2, offset=3, last_epoch=5), credit_bytes=PLENTY)
+    assert await talk.until(1, 3) == [b"a", b"b", b"c"]
+    await talk.ask(add(3, offset=3, last_epoch=3), add(4, offset=70, last_epoch=4), add(5, offset=3, last_epoch=-1))
+    for handle, valid_end in ((3, 2), (4, 2)):
+        [told] = [each.error for each in talk.data.get(handle, [])] or [await talk.error_of(handle)]
+        assert (told.code, told.valid_end, told.retriable) == (errors_pb2.LOG_TRUNCATED, valid_end, False)
+        assert f"cut it at {valid_end}" in told.message
+    assert not any(each.HasField("error") for handle in (1, 2, 5) for each in talk.data.get(handle, []))
+
+
+@virtual
+async def test_a_follower_leaves_it_to_the_leader_to_say_what_is_gone() -> None:
+    node = Node()
+    orders = node.lead()
+    orders.append(batch("a", "b", "c"))
+    orders.refusal, orders.is_in_sync = NOT_LEADER, True
+    talk = await fetching(node)
+    await talk.ask(add(1, offset=2, last_epoch=3, from_follower=True), credit_bytes=PLENTY)
+    assert (await talk.error_of(1)).code == errors_pb2.OFFSET_NOT_AVAILABLE
+    await talk.ask(add(2, offset=2, last_epoch=5, from_follower=True))
+    assert len(await talk.until(2, 3)) == 3

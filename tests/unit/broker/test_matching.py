@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lograft.broker.matching import Matched, Reset, TruncateTo, match
+from lograft.broker.matching import Matched, Reset, TruncateTo, match, reader_parts_at
 from lograft.storage.epochs import EpochCache, EpochEntry
 
 
@@ -50,6 +50,39 @@ WHOLE = log(0, 30, (1, 0), (3, 10), (5, 20))
 )
 def test_a_follower_is_told_where_its_log_parts(last_epoch: int | None, end_offset: int, expected: object) -> None:
     assert match(WHOLE, 0, last_epoch, end_offset) == expected
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "offset", "expected"),
+    [
+        (5, 30, None),
+        (5, 25, None),
+        (3, 20, None),
+        (3, 11, None),
+        (1, 10, None),
+        (5, 31, 30),  # the log was longer
+        (3, 21, 20),
+        (1, 25, 10),
+        (4, 12, 11),  # an epoch that is not there: not even the last record can be
+        (4, 40, 20),
+        (6, 35, 30),
+        (0, 5, 0),
+        (0, 0, None),
+        (9, 0, None),  # who has read nothing
+    ],
+)
+def test_a_reader_is_told_up_to_where_it_has_read_what_is_there(
+    last_epoch: int, offset: int, expected: int | None
+) -> None:
+    assert reader_parts_at(WHOLE, last_epoch, offset) == expected
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "offset", "expected"),
+    [(3, 12, None), (1, 12, None), (1, 5, None), (1, 13, 12), (3, 20, None), (5, 30, None), (5, 31, 30)],
+)
+def test_what_is_before_the_start_says_nothing_of_a_reader(last_epoch: int, offset: int, expected: int | None) -> None:
+    assert reader_parts_at(BEHEADED, last_epoch, offset) == expected
 
 
 BEHEADED = log(12, 30, (3, 12), (5, 20))
