@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.fetched_partition import Anchor
@@ -109,6 +110,10 @@ class Consumer:
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         return sorted(self._reading().partitions)
+
+    def metrics(self) -> ConsumerMetrics:
+        """Rates, latencies, what is buffered, how far it is behind."""
+        return self._reading().metrics()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""

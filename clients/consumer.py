@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from lograft.clients import aio_consumer
+from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
 from lograft.clients.errors import ClientClosed
 from lograft.clients.record_queue import RecordQueue
@@ -59,6 +60,14 @@ class Consumer(SyncClient):
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         return self._inner.assignment()
+
+    def metrics(self) -> ConsumerMetrics:
+        """Rates, latencies, what is buffered, how far it is behind."""
+
+        async def ask() -> ConsumerMetrics:
+            return self._inner.metrics()
+
+        return self._wait(ask())
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.consumer_metrics import FetchFigures
 from lograft.clients.errors import LograftError, TimedOut, error_of
 from lograft.clients.fetch_credit import FetchCredit
 from lograft.clients.fetched_chunk import Bytes
@@ -82,16 +83,19 @@ class FetchLine:
         broker_id: int,
         settings: FetchSettings,
         listener: FetchListener,
+        figures: FetchFigures,
     ) -> None:
         self.broker_id = broker_id
         self._cluster = cluster
         self._runtime = cluster.runtime
         self._settings = settings
         self._listener = listener
+        self._figures = figures
         self._credit = FetchCredit(settings.window_bytes)
         self._subscriptions: dict[int, Subscription] = {}
         self._to_add: dict[int, Subscription] = {}
         self._to_remove: list[int] = []
+        self._asked_ms: dict[int, float] = {}  # of those that were not answered yet
         self._handles = 0
         self._is_connected = False
         self._wanted = asyncio.Event()
@@ -104,6 +108,7 @@ class FetchLine:
         """Ask for the partition from its `fetch_offset` on."""
         self._handles += 1
         subscription = Subscription(self._handles, partition, partition.generation, leader_epoch, from_follower)
+        self._asked_ms[subscription.handle] = self._runtime.clock.monotonic_ms()
         self._subscriptions[subscription.handle] = self._to_add[subscription.handle] = subscription
         self._wanted.set()
         self._to_send.set()
@@ -113,9 +118,14 @@ class FetchLine:
         """What is still on its way is passed over."""
         if self._subscriptions.pop(subscription.handle, None) is None:
             return
+        self._asked_ms.pop(subscription.handle, None)
         if self._to_add.pop(subscription.handle, None) is None:
             self._to_remove.append(subscription.handle)
             self._to_send.set()
+
+    @property
+    def held_bytes(self) -> int:
+        return self._credit.held_bytes
 
     def is_subscribed(self, subscription: Subscription) -> bool:
         return subscription.handle in self._subscriptions
@@ -153,6 +163,7 @@ class FetchLine:
         self._is_connected = False
         self._subscriptions.clear()
         self._to_add.clear()
+        self._asked_ms.clear()
         self._to_remove.clear()
         self._wanted.clear()
         self._listener.stream_lost()
@@ -189,6 +200,7 @@ class FetchLine:
                 offset=partition.fetch_offset,
                 max_bytes=self._settings.partition_bytes,
                 from_follower=subscription.from_follower,
+                last_epoch=partition.fetch_epoch,
             )
 
     # -- what comes
@@ -206,6 +218,11 @@ class FetchLine:
 
     def _take(self, data: pb.FetchResponse.Data, batches: Bytes) -> None:
         self._credit.received(len(batches))
+        now_ms = self._runtime.clock.monotonic_ms()
+        self._figures.bytes.add(len(batches), now_ms)
+        asked_ms = self._asked_ms.pop(data.handle, None)
+        if asked_ms is not None:
+            self._figures.latency.add(now_ms - asked_ms)
         subscription = self._subscriptions.get(data.handle)
         if subscription is None or not subscription.is_current:
             self._credit.freed(len(batches))

@@ -16,7 +16,8 @@ class Damaged(Exception):
 
 
 class FetchedChunk:
-    """From the leader of an epoch, up to `next_offset`, on somebody's credit."""
+    """From the leader of an epoch, up to `next_offset`, on somebody's credit. `walked_epoch`: of the last batch
+    that was met, opened or not."""
 
     def __init__(self, batches: Bytes, next_offset: int, credit: FetchCredit, leader_epoch: int) -> None:
         self.next_offset = next_offset
@@ -26,6 +27,7 @@ class FetchedChunk:
         self._batches: Iterator[tuple[int, BatchHeader]] = iterate_batches(batches)
         self._current: tuple[BatchHeader, memoryview] | None = None
         self._arrow: Any = None  # of the current one
+        self.walked_epoch: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -45,6 +47,7 @@ class FetchedChunk:
                 return None
             except InvalidBatch as error:
                 raise Damaged(str(error)) from error
+            self.walked_epoch = header.leader_epoch
             if header.next_offset > position and not header.is_control:
                 self._current, self._arrow = (header, self._checked(start, header)), None
         return self._current

@@ -8,7 +8,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, TypeAlias
 
-from lograft.clients.errors import CorruptBatch, LograftError
+from lograft.clients.errors import CorruptBatch, LograftError, LogTruncated
 from lograft.clients.fetch_credit import FetchCredit
 from lograft.clients.fetched_chunk import Bytes, Damaged, FetchedChunk, open_batch
 from lograft.clients.record_run import Position, RecordRun
@@ -39,7 +39,7 @@ class FetchedPartition:
     """`where`: the next record that is given; None while that is not known, and `anchor` says how to find it out.
     `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
     `generation` grows with each seek and pause: what was asked for before is of no use. `leader_epoch`: of the leader
-    that sent what is given now.
+    that sent what is given now. `decoded_records`: in all.
     """
 
     def __init__(self, name: TopicPartition, topic_id: bytes, anchor: Start | None) -> None:
@@ -52,6 +52,7 @@ class FetchedPartition:
         self.generation = 0
         self.high_watermark: int | None = None
         self.leader_epoch = -1
+        self.decoded_records = 0
         self._run: RecordRun | None = None  # None: nobody knows where it is
         self._chunks: deque[FetchedChunk] = deque()  # what follows it
         self._reset: Start | None = None  # where it goes on once all that came is given
@@ -69,10 +70,8 @@ class FetchedPartition:
     @property
     def fetch_epoch(self) -> int | None:
         """The leader epoch of the last record before `fetch_offset`, if it is known."""
-        for chunk in reversed(self._chunks):
-            epoch = chunk.last_epoch()
-            if epoch is not None:
-                return epoch
+        if self._chunks:
+            return self._chunks[-1].last_epoch()
         return None if self._run is None else self._run.after.leader_epoch
 
     @property
@@ -100,6 +99,23 @@ class FetchedPartition:
         """What follows is not there any more: go on at `reset`, once all that came is given."""
         self._reset = reset
         self._reset_if_empty()
+
+    def truncated(self, valid_end: int, *, may_go_back: bool) -> bool:
+        """The log does not have what came from `valid_end` on. Whether some of that was given: then it goes back there,
+        if it may; else that is its failure."""
+        assert self._run is not None
+        position = self._run.withdraw().position
+        if position.offset <= valid_end:
+            self._restart(position)
+            return False
+        self._restart(Position(valid_end) if may_go_back else position)
+        if not may_go_back:
+            self.failure = LogTruncated(
+                f"what was read of {self.name.topic}-{self.name.partition} before offset {position.offset} is gone: an "
+                f"unclean election has cut it at {valid_end}; seek there to go on",
+                valid_end=valid_end,
+            )
+        return True
 
     def _reset_if_empty(self) -> None:
         if self._reset is not None and not self.has_more:
@@ -191,6 +207,7 @@ class FetchedPartition:
                 header, view = batch
                 decoded.append(_decode(header, view, position.offset))
                 at_least -= len(decoded[-1].offsets)
+                self.decoded_records += len(decoded[-1].offsets)
                 epochs.append((header.base_offset, header.leader_epoch))
                 position = Position(header.next_offset, header.leader_epoch)
         except Damaged as error:
@@ -228,6 +245,7 @@ class FetchedPartition:
                 if batch.num_rows:
                     into.append(batch)
                     limit -= batch.num_rows
+                    self.decoded_records += batch.num_rows
         except Damaged as error:
             self._fail(position, error)
         return position
@@ -236,7 +254,8 @@ class FetchedPartition:
         """Nothing of it is left: where it goes on."""
         chunk = self._chunks.popleft()
         chunk.release()
-        return Position(max(chunk.next_offset, position.offset), position.leader_epoch)
+        epoch = position.leader_epoch if chunk.walked_epoch is None else chunk.walked_epoch
+        return Position(max(chunk.next_offset, position.offset), epoch)
 
     def _nothing_at(self, position: Position) -> RecordRun:
         return RecordRun(self.name, position, _NONE, position)

@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lograft.clients.cluster_client import ClusterClient
-from lograft.clients.errors import LograftError, OffsetOutOfRange, UnknownTopicId
+from lograft.clients.consumer_metrics import FetchFigures
+from lograft.clients.errors import LograftError, LogTruncated, OffsetOutOfRange, UnknownTopicId
 from lograft.clients.fetch_line import FetchLine, FetchSettings, Subscription
 from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.position_lookup import PositionLookup
 from lograft.clients.replica_choice import near_follower
 from lograft.clients.topic_partition import TopicPartition
+from lograft.runtime.logging import get_logger
 from lograft.runtime.retrying import Backoff
+
+log = get_logger(__name__)
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
@@ -49,6 +53,7 @@ class Fetcher:
     def __init__(self, cluster: ClusterClient, settings: FetchSettings, reset: Start | None) -> None:
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
         self.news = asyncio.Event()
+        self.figures = FetchFigures(cluster.runtime.clock.monotonic_ms())
         self._cluster = cluster
         self._clock = cluster.runtime.clock
         self._rng = cluster.runtime.rng
@@ -63,6 +68,11 @@ class Fetcher:
 
     def wake(self) -> None:
         self._woken.set()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What came, and is not decoded yet."""
+        return sum(line.held_bytes for line in self._lines.values())
 
     def records_taken(self, partitions: Iterable[FetchedPartition]) -> None:
         """Of these some were handed to the user: there may be room for more."""
@@ -151,7 +161,7 @@ class Fetcher:
     def _line(self, broker_id: int, group: asyncio.TaskGroup) -> FetchLine:
         line = self._lines.get(broker_id)
         if line is None:
-            line = FetchLine(self._cluster, broker_id, self._settings, self)
+            line = FetchLine(self._cluster, broker_id, self._settings, self, self.figures)
             self._lines[broker_id] = line
             group.create_task(line.run(), name=f"fetch-from-{broker_id}")
         return line
@@ -172,6 +182,8 @@ class Fetcher:
         if subscription.from_follower:
             # Only the leader knows what is there: that is asked next.
             self._cluster.hinted(partition.topic_id, partition.name.partition, error)
+        elif isinstance(error, LogTruncated) and error.valid_end is not None:
+            self._truncated(partition, error.valid_end)
         elif isinstance(error, OffsetOutOfRange):
             if self._reset is None:
                 partition.failure = error
@@ -184,6 +196,13 @@ class Fetcher:
         else:
             partition.failure = error
         self._woken.set()
+
+    def _truncated(self, partition: FetchedPartition, valid_end: int) -> None:
+        position = partition.position
+        if partition.truncated(valid_end, may_go_back=self._reset is not None):
+            topic, number = partition.name
+            log.warning("log_truncated", topic=topic, partition=number, position=position, valid_end=valid_end)
+            self.figures.truncations += 1
 
     # -- positions that only brokers know
 

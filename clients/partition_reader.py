@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from lograft.clients.client_task import ClientTask
 from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerOptions
 from lograft.clients.errors import NotAssigned, OffsetOutOfRange, WakeupError
 from lograft.clients.fetch_line import FetchSettings
@@ -27,7 +28,7 @@ class PartitionReader:
     def __init__(self, cluster: ClusterClient, options: ConsumerOptions, task: ClientTask) -> None:
         self._options = options
         self._task = task
-        self._cluster = cluster
+        self._clock = cluster.runtime.clock
         settings = FetchSettings(
             options.fetch_buffer_bytes, options.fetch_partition_bytes, options.client_id, options.rack
         )
@@ -90,6 +91,21 @@ class PartitionReader:
     def chosen(self, partitions: Iterable[tuple[str, int]]) -> list[FetchedPartition]:
         """These; all, if there are none."""
         return [self.assigned(each) for each in partitions] or list(self._fetcher.partitions.values())
+
+    def metrics(self) -> ConsumerMetrics:
+        now_ms = self._clock.monotonic_ms()
+        figures, partitions = self._fetcher.figures, self._fetcher.partitions
+        return ConsumerMetrics(
+            assigned_partitions=len(partitions),
+            records=figures.records.total,
+            records_per_second=figures.records.per_second(now_ms),
+            bytes=figures.bytes.total,
+            bytes_per_second=figures.bytes.per_second(now_ms),
+            fetch_latency=figures.latency.summary(),
+            buffered_bytes=self._fetcher.buffered_bytes,
+            current_lag={name: partition.lag for name, partition in partitions.items()},
+            truncations=figures.truncations,
+        )
 
     # -- positions
 
@@ -217,11 +233,14 @@ class PartitionReader:
         """Have partitions give something until there is enough; who gave something is last the next time."""
         partitions = self._fetcher.partitions
         served: list[TopicPartition] = []
+        now_ms = self._clock.monotonic_ms()
         for name, partition in partitions.items():
             if wanted <= 0:
                 break
             if partition.has_more:
+                before = partition.decoded_records
                 wanted -= serve(partition, wanted)
+                self._fetcher.figures.records.add(partition.decoded_records - before, now_ms)
                 served.append(name)
         for name in served:
             partitions[name] = partitions.pop(name)

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from support.metadata_images import broker as registered
 from support.metadata_images import partition, topic_id
 from support.raft_nodes import make_runtime
+from support.served_replicas import Log as ComparedLog
 
+from lograft.broker.matching import reader_parts_at
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.clients.methods import FETCH, INIT_PRODUCER, LIST_OFFSETS, PRODUCE
 from lograft.metadata.calling import unary
@@ -32,6 +34,7 @@ from lograft.runtime.network import Handler, Server, Stream
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import decode_records, parse_header, stamp
+from lograft.storage.epochs import EpochCache
 from lograft.storage.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownProducer
 from lograft.storage.header import BatchHeader
 from lograft.storage.producer_state import ProducerState
@@ -94,6 +97,15 @@ class FakeLog:
         if not self.start <= offset <= self.end:
             message = f"{offset} is not between {self.start} and {self.end}"
             raise refused(errors_pb2.OFFSET_OUT_OF_RANGE, message, valid_start=self.start, valid_end=self.end)
+
+    def check_past(self, offset: int, last_epoch: int) -> None:
+        """What was read before `offset` is still there."""
+        epochs = EpochCache()
+        for header, _ in self.batches:
+            epochs.assign(max(header.leader_epoch, 0), header.base_offset)
+        parting = reader_parts_at(ComparedLog(self.start, self.end, epochs), last_epoch, offset)
+        if parting is not None:
+            raise refused(errors_pb2.LOG_TRUNCATED, valid_start=self.start, valid_end=parting)
 
     def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         parts: list[bytes] = []
@@ -398,6 +410,8 @@ class FakeBroker:
             add = fetched.add
             try:
                 log = self._served(add)
+                if add.HasField("last_epoch") and fetched.offset == add.offset:
+                    log.check_past(add.offset, add.last_epoch)
                 log.check(fetched.offset)
                 if credit[0] <= 0 and fetched.offset < log.end:
                     continue

@@ -797,3 +797,102 @@ async def poll_records(consumer: Consumer, count: int) -> list[Record]:
         while len(records) < count:
             records += await consumer.poll(1.0, max_records=count - len(records))
     return records
+
+
+# -- after an unclean election
+
+
+def cut(cluster: FakeCluster, end: int) -> None:
+    """Another leads who has less, as only an unclean election lets it be; and more is stored."""
+    log = cluster.log("orders")
+    log.batches = [each for each in log.batches if each[0].next_offset <= end]
+    cluster.move_leader("orders", 0, 2)
+    for start in range(end, end + 40, 10):
+        values = [b"new %d" % number for number in range(start, start + 10)]
+        log.append(encode_batch(values, timestamps=start))
+    cluster.tell()
+
+
+@virtual
+async def test_records_that_an_unclean_election_lost_are_told_and_nothing_is_skipped() -> None:
+    async with consuming((1,), auto_offset_reset="none") as (cluster, consumer):
+        store(cluster, 0, 0, 30)
+        await consumer.assign([ORDERS_0])
+        await consumer.seek(ORDERS_0, 0)
+        assert await poll_values(consumer, 30) == numbers(0, 30)
+        cut(cluster, 20)
+        for _ in range(2):
+            with pytest.raises(
+                errors.LogTruncated, match=r"orders-0 before offset 30 is gone.* cut it at 20; seek"
+            ) as caught:
+                await consumer.poll(5.0)
+            assert caught.value.valid_end == 20
+            assert await consumer.position(ORDERS_0) == 30
+        await consumer.seek(ORDERS_0, caught.value.valid_end)
+        assert (await poll_values(consumer, 40))[0] == b"new 20"
+
+
+@virtual
+async def test_with_a_reset_it_goes_on_where_what_was_read_parts_from_the_log_and_counts_that() -> None:
+    async with consuming((1,), auto_offset_reset="latest") as (cluster, consumer):
+        store(cluster, 0, 0, 30)
+        await consumer.assign([ORDERS_0])
+        await consumer.seek(ORDERS_0, 0)
+        assert await poll_values(consumer, 30) == numbers(0, 30)
+        cut(cluster, 20)
+        assert (await poll_values(consumer, 40))[0] == b"new 20"
+        assert consumer.metrics().truncations == 1
+        cluster.move_leader("orders", 0, 3)
+        store(cluster, 0, 60, 61)
+        assert await poll_values(consumer, 1) == [b"60"]
+        assert consumer.metrics().truncations == 1, "an election that lost nothing is none"
+
+
+@virtual
+async def test_what_came_and_was_not_given_is_fetched_anew_when_it_is_not_in_the_log_any_more() -> None:
+    async with consuming((1,), auto_offset_reset="none") as (cluster, consumer):
+        store(cluster, 0, 0, 30)
+        await consumer.assign([ORDERS_0])
+        await consumer.seek(ORDERS_0, 0)
+        assert [record.value for record in await consumer.poll(1.0, max_records=15)] == numbers(0, 15)
+        await asyncio.sleep(1)
+        cut(cluster, 20)
+        await asyncio.sleep(1)
+        values = await poll_values(consumer, 45)
+        assert values == [*numbers(15, 20), *(b"new %d" % number for number in range(20, 60))]
+        assert consumer.metrics().truncations == 0
+
+
+# -- figures
+
+
+@virtual
+async def test_a_consumer_says_how_much_it_gets_and_how_far_it_is_behind() -> None:
+    async with consuming((1,), fetch_buffer_bytes=1_000_000) as (cluster, consumer):
+        assert consumer.metrics().assigned_partitions == 0
+        await consumer.assign([ORDERS_0])
+        assert consumer.lag(ORDERS_0) is None
+        assert consumer.metrics().current_lag == {ORDERS_0: None}
+        store(cluster, 0, 0, 100)
+        await asyncio.sleep(1)
+        stored_bytes = sum(len(batch) for _, batch in cluster.log("orders").batches)
+        waiting = consumer.metrics()
+        assert (waiting.buffered_bytes, waiting.bytes, waiting.records) == (stored_bytes, stored_bytes, 0)
+        assert waiting.current_lag == {ORDERS_0: 100}
+        await consumer.poll(1.0, max_records=30)
+        assert consumer.lag(ORDERS_0) == 70
+        await poll_values(consumer, 70)
+        done = consumer.metrics()
+        assert (done.assigned_partitions, done.buffered_bytes, done.records) == (1, 0, 100)
+        assert done.current_lag == {ORDERS_0: 0}
+        assert done.records_per_second > 0
+        assert done.bytes_per_second > done.records_per_second
+        assert done.fetch_latency.count == 1
+        await asyncio.sleep(20)
+        assert consumer.metrics().records_per_second == 0
+        await consumer.pause(ORDERS_0)
+        assert consumer.paused() == [ORDERS_0]
+        await consumer.resume()
+        assert consumer.paused() == []
+        with pytest.raises(errors.NotAssigned):
+            consumer.lag(ORDERS_1)
