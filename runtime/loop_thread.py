@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -54,6 +55,27 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What `coroutine` returns or raises, run on the loop. If the caller is interrupted, it is cancelled."""
+        future = self._submit(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
+            future.cancel()
+            raise
+
+    def run_serving(self, coroutine: Coroutine[Any, Any, T], calls: "SimpleQueue[Callable[[], None] | None]") -> T:
+        """As `run`; what is put into `calls` meanwhile is called by the thread that waits."""
+        future = self._submit(coroutine)
+        future.add_done_callback(lambda _: calls.put(None))
+        try:
+            while (call := calls.get()) is not None:
+                call()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         if self.is_current:
             coroutine.close()
             raise RuntimeError(
@@ -61,15 +83,9 @@ class LoopThread:
             )
         try:
             self.check()
-            future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except BaseException:
             coroutine.close()
-            raise
-        try:
-            return future.result()
-        except BaseException:
-            # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
-            future.cancel()
             raise
 
     @property
@@ -142,3 +158,43 @@ def shared_loop() -> LoopThread:
             _shared = LoopThread()
             atexit.register(_shared.stop)
         return _shared
+
+
+class CallBacks:
+    """Has functions called by the thread that waits for a coroutine, which waits for them."""
+
+    def __init__(self, loop: LoopThread) -> None:
+        self._loop = loop
+        self._waiting: list[SimpleQueue[Callable[[], None] | None]] = []  # the last is that of who waits now
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """As `LoopThread.run`, for a coroutine that uses `call`."""
+        calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._waiting.append(calls)
+        try:
+            return self._loop.run_serving(coroutine, calls)
+        finally:
+            self._waiting.pop()
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """On the loop: what `function` returns or raises, in the thread that waits for this."""
+        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def answer(result: T | None, error: Exception | None) -> None:
+            if reply.done():
+                return
+            if error is not None:
+                reply.set_exception(error)
+            else:
+                reply.set_result(result)  # type: ignore[arg-type]
+
+        def call() -> None:
+            try:
+                result = function(*arguments)
+            except Exception as error:
+                self._loop.post(answer, None, error)
+            else:
+                self._loop.post(answer, result, None)
+
+        self._waiting[-1].put(call)
+        return await reply
