@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -64,6 +64,7 @@ class ClusterClient:
         self._times = times or ClusterTimes()
         self._wanted: dict[str, None] = {}
         self._wanted_changed = asyncio.Event()
+        self._follows_all = False
         self._listeners: list[Callable[[], None]] = []
         self._preferred: str | None = None  # who answered last
         self._watched: str | None = None
@@ -83,6 +84,7 @@ class ClusterClient:
         """The topic of that name, which is followed from now on. `UnknownTopic` if there is none for certain."""
         known = self.view.topic(name)
         if known is not None:
+            self._want(name)
             return known
         description = await self._describe(name, linearizable=False)
         if _error_in(description, name) is not None:
@@ -99,10 +101,36 @@ class ClusterClient:
         known = self.view.topic(name)
         if known is None:
             raise UnknownTopic(f"there is no topic {name!r}: create it first")
+        self._want(name)
+        return known
+
+    def _want(self, name: str) -> None:
         if name not in self._wanted:
             self._wanted[name] = None
             self._wanted_changed.set()
-        return known
+
+    async def follow_all(self) -> None:
+        """Know all topics, those that are created later, too; but not internal ones, unless they are asked for."""
+        request = pb.DescribeRequest(linearizable=True)
+        description = await self.call_any(
+            DESCRIBE_CLUSTER,
+            request,
+            pb.ClusterDescription,
+            repeatable=True,
+            attempt_ms=self._times.linearizable_ms,
+        )
+        self.view.take_description(description, _Everything())
+        if not self._follows_all:
+            self._follows_all = True
+            self._wanted_changed.set()
+        self._tell()
+
+    def follow_some(self) -> None:
+        """Know those that were asked for, and no others any more."""
+        if self._follows_all:
+            self._follows_all = False
+            self.view.forget_others(self._wanted)
+            self._wanted_changed.set()
 
     async def _describe(self, name: str, *, linearizable: bool) -> pb.ClusterDescription:
         request = pb.DescribeRequest(topics=[name], linearizable=linearizable, create_missing=linearizable)
@@ -141,6 +169,12 @@ class ClusterClient:
     async def call_broker(self, broker_id: int, method: str, request: Message, response_type: type[R]) -> R:
         """Once. `ConnectFailed`, `LograftError`, or `TimedOut` if it takes too long."""
         return await self._attempt(await self.connect(broker_id), method, request, response_type)
+
+    async def call_address(
+        self, address: str, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
+    ) -> R:
+        """As `call_broker`."""
+        return await self._attempt(await self.connections.get(address), method, request, response_type, attempt_ms)
 
     async def call_any(
         self, method: str, request: Message, response_type: type[R], *, repeatable: bool, attempt_ms: int | None = None
@@ -233,7 +267,7 @@ class ClusterClient:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._check_others(), name="metadata-check")
             while True:
-                while not self._wanted:
+                while not self._wanted and not self._follows_all:
                     await self._wanted_changed.wait()
                     self._wanted_changed.clear()
                 self._watched = self._next_watched()
@@ -257,7 +291,7 @@ class ClusterClient:
         connection = await self.connections.get(address)
         silence = Silence(self.runtime.clock, self._times.silence_ms)
         self._wanted_changed.clear()
-        asked = dict(self._wanted)
+        asked = self._asked()
         stream = await self._open_watch(connection, asked)
         await until_first(
             self._take_all(stream, asked, silence, backoff),
@@ -267,7 +301,10 @@ class ClusterClient:
             self._wanted_changed.wait(),
         )
 
-    async def _open_watch(self, connection: Connection, asked: Iterable[str]) -> Stream:
+    def _asked(self) -> "dict[str, None] | _Everything":
+        return _Everything() if self._follows_all else dict(self._wanted)
+
+    async def _open_watch(self, connection: Connection, asked: "dict[str, None] | _Everything") -> Stream:
         stream = connection.open(WATCH_CLUSTER)
         request = pb.WatchRequest(topics=asked)
         # All of these topics are known by now, and how they were at the view's index or later.
@@ -304,7 +341,7 @@ class ClusterClient:
         while True:
             await self.runtime.clock.sleep_ms(self._times.check_every_ms)
             others = [address for address in self._known_addresses() if address != self._watched]
-            if not self._wanted or not others:
+            if not (self._wanted or self._follows_all) or not others:
                 continue
             address = self.runtime.rng.choice(others)
             with contextlib.suppress(ConnectFailed, LograftError, StreamError, DecodeError, TimeoutError):
@@ -315,7 +352,7 @@ class ClusterClient:
 
     async def _check(self, address: str) -> bool:
         connection = await self.connections.get(address)
-        asked = dict(self._wanted)
+        asked = self._asked()
         stream = await self._open_watch(connection, asked)
         try:
             data = await stream.receive()
@@ -329,6 +366,16 @@ class ClusterClient:
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
+
+
+class _Everything:
+    """The names of all topics. None at all, if one asks for them one by one: to a broker that means the same."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
 
 
 def _error_in(description: pb.ClusterDescription, name: str) -> LograftError | None:

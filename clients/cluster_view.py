@@ -34,6 +34,7 @@ class TopicView:
     id: bytes
     name: str
     as_of: int
+    is_internal: bool = False
     leaders: list[Leader] = field(default_factory=list)
     in_sync: list[InSync] = field(default_factory=list)
 
@@ -56,6 +57,10 @@ class ClusterView:
 
     def topic(self, name: str) -> TopicView | None:
         return self._by_name.get(name)
+
+    def names(self) -> list[str]:
+        """Of all topics that are known, but for internal ones."""
+        return sorted(name for name, topic in self._by_name.items() if not topic.is_internal)
 
     def topic_of_id(self, topic_id: bytes) -> TopicView | None:
         return self._by_id.get(topic_id)
@@ -151,10 +156,18 @@ class ClusterView:
                     continue  # it was deleted, and there is another one of its name
                 if named is not None:
                     self._forget(named)
-                topic = self._by_id[told.id] = self._by_name[told.name] = TopicView(told.id, told.name, index)
+                topic = self._by_id[told.id] = self._by_name[told.name] = TopicView(
+                    told.id, told.name, index, told.is_internal
+                )
             topic.as_of = max(topic.as_of, index)
             for partition in told.partitions:
                 _take_partition(topic, partition)
+
+    def forget_others(self, names: Container[str]) -> None:
+        """Only these are still heard of."""
+        for topic in list(self._by_id.values()):
+            if topic.name not in names:
+                self._forget(topic)
 
     def _forget(self, topic: TopicView) -> None:
         del self._by_id[topic.id]
