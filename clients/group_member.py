@@ -16,12 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from lograft.clients.errors import (
-    FencedInstanceId,
-    FencedMemberEpoch,
-    LograftError,
-    UnknownMember,
-)
+from lograft.clients.errors import FencedInstanceId, FencedMemberEpoch, LograftError, UnknownMember
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -55,7 +50,8 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a member says. The coordinator answers when it has something else to tell, at the latest after `max_wait_ms`."""
+    """What a member says. The coordinator answers when it has something else to tell, at the latest after
+    `max_wait_ms`."""
 
     epoch: int
     topics: tuple[str, ...] = ()
@@ -109,7 +105,7 @@ class GroupMember:
 
     def unsubscribe(self) -> None:
         """Leave. Whatever is still taken is not the application's any more, and it is not told."""
-        was_in_group = self._is_in_group
+        was_in_group = self.is_in_group
         self._forget_partitions()
         self.lost = {}
         self.topics = ()
@@ -180,7 +176,7 @@ class GroupMember:
         """What there is to say. A call that says anything else is of no use any more."""
         if self._farewell is not None:
             return self._farewell
-        if not self._is_in_group:
+        if not self.is_in_group:
             return None
         return Beat(self.epoch, self.topics, tuple(self.owned), self._interval_ms)
 
@@ -197,7 +193,7 @@ class GroupMember:
         if beat.is_farewell:
             self._farewell = None
             return
-        assert self._is_in_group
+        assert self.is_in_group
         self.state = MemberState.JOINED
         self.epoch = answer.epoch
         longest_ms = self._settings.session_timeout_ms // _BEATS_A_SESSION
@@ -230,16 +226,16 @@ class GroupMember:
     @property
     def due_ms(self) -> float:
         """When to look again at the latest: `tick`, then `next_beat`."""
-        return min(self._session_over_ms, self._poll_due_ms, self._beat_due_ms)
+        return min(self.over_ms, self._beat_due_ms)
 
     @property
     def _beat_due_ms(self) -> float:
         return float("inf") if self._said is None else self._said_ms + self._interval_ms
 
     @property
-    def session_over_ms(self) -> float:
-        """When the partitions are lost, unless the coordinator is heard of before."""
-        return self._session_over_ms
+    def over_ms(self) -> float:
+        """When the partitions are lost, unless the coordinator is heard of, or the application polls, before."""
+        return min(self._session_over_ms, self._poll_due_ms)
 
     def tick(self, now_ms: float) -> None:
         if now_ms >= self._session_over_ms:
@@ -247,7 +243,7 @@ class GroupMember:
             self._lose()
         if now_ms >= self._poll_due_ms:
             self._poll_due_ms = float("inf")
-            if self._is_in_group:
+            if self.is_in_group:
                 self._lose()
                 self.state = MemberState.IDLE
                 self._leave()
@@ -255,7 +251,8 @@ class GroupMember:
     # -- changes of state
 
     @property
-    def _is_in_group(self) -> bool:
+    def is_in_group(self) -> bool:
+        """Or about to be."""
         return self.state in (MemberState.JOINING, MemberState.JOINED)
 
     def _join(self) -> None:

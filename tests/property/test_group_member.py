@@ -1,4 +1,4 @@
-"""Members of a group that poll, stop polling, come and go, whose calls are late or lost: no partition has two readers."""
+"""Members of a group that poll or do not, come and go, whose calls are late or lost: no partition has two readers."""
 
 import os
 

@@ -85,7 +85,7 @@ def test_what_was_never_read_is_given_up_at_once() -> None:
     member.subscribe(["orders"], 0)
     answer(member, 1, P0)
     answer(member, 2)
-    assert member.owned == {} and member.to_give_up == [] and member.to_take == []
+    assert (member.owned, member.to_give_up, member.to_take) == ({}, [], [])
 
 
 def test_what_is_assigned_anew_while_it_is_given_up_is_taken_anew() -> None:
@@ -120,7 +120,7 @@ def test_what_was_being_given_up_when_all_was_lost_is_not_told_twice_nor_given_u
     answer(member, 8, P1)
     member.took([P1])
     member.gave_up([P1], before)
-    assert member.taken == {P1: None} and member.owned == {P1: None}
+    assert member.taken == member.owned == {P1: None}
 
 
 @pytest.mark.parametrize("error", [NotCoordinator("elsewhere"), ConnectionLost("broken")])
