@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from lograft.clients.aio_group_consumer import GroupConsumer, call_listener
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
-from lograft.clients.errors import InvalidArgument
+from lograft.clients.errors import InvalidArgument, LograftError
 from lograft.clients.fetched_partition import Anchor
+from lograft.clients.group_session import Called, GroupSession
 from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLookup, OffsetQuestion
 from lograft.clients.partition_reader import PartitionReader
 from lograft.clients.record_queue import RecordQueue
@@ -20,6 +21,7 @@ from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.client_runtime import close_client_runtime
+from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import Record
 
@@ -28,12 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
+log = get_logger(__name__)
 
-class Consumer:
-    """Reads records, of each partition in order.
+_CLOSE_MS = 10_000
 
-    async with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
-        await consumer.assign([TopicPartition("orders", 0)])
+
+class Consumer(GroupConsumer):
+    """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`).
+
+    async with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
+        await consumer.subscribe(["orders"])
         async for record in consumer: ...
     """
 
@@ -53,6 +59,8 @@ class Consumer:
         self._lookup: OffsetLookup
         self._queue: RecordQueue
         self._records: Iterator[Record]
+        self._group: GroupSession | None = None
+        self.call_listener: Called = call_listener
         self._task = ClientTask("consumer", self._run)
 
     # -- life
@@ -68,6 +76,8 @@ class Consumer:
         self._queue = RecordQueue(self._options.deserializers, self._reader.give_back, self._reader.ready_now)
         self._records = iter(self._queue)
         self._lookup = OffsetLookup(self._cluster)
+        if self._options.group is not None:
+            self._group = GroupSession(self._cluster, self._reader, self._options, self.call_listener)
         self._task.start()
         self._task.when_failed(lambda _: self._reader.tell())
 
@@ -75,10 +85,23 @@ class Consumer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run(), name="follow-metadata")
             group.create_task(self._reader.run(), name="fetch")
+            if self._group is not None:
+                group.create_task(self._group.run(), name="group")
 
     async def close(self) -> None:
+        """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
         if not self._task.is_running:
             return
+        try:
+            if self._group is not None and self._task.failure is None:
+                async with self._cluster.within(min(self._options.request_timeout_ms, _CLOSE_MS), "it was not left"):
+                    await self._group.close()
+        except LograftError as error:
+            log.warning("group_not_left", group=self._options.group, reason=str(error))
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         await self._task.close()
         self._reader.stop()
         await self._cluster.close()
@@ -98,14 +121,19 @@ class Consumer:
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions, and no others. Those that were read before go on where they are; others begin where
-        `auto_offset_reset` says, unless one seeks first. `UnknownTopic` or `UnknownPartition` changes nothing."""
+        the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
+        `UnknownTopic` or `UnknownPartition` changes nothing."""
         self._task.check()
+        if self._group is not None and self._group.is_subscribed:
+            raise InvalidArgument("the consumer is subscribed, which excludes assigning: unsubscribe first")
         names = [partition_name(each) for each in partitions]
         async with self._within("nothing could be learnt of the topics"):
             topic_ids = {name: (await self._cluster.partition(*name)).id for name in names}
+            starts = {} if self._group is None or not names else await self._group.committed(topic_ids)
         self._reader.remove(*(name for name in self._reader.partitions if name not in topic_ids))
         for name, topic_id in topic_ids.items():
-            self._reader.add(name, topic_id)
+            start = starts.get(name)
+            self._reader.add(name, topic_id, None if start is None else Position(start.offset, start.leader_epoch))
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
@@ -133,10 +161,12 @@ class Consumer:
         limit = poll_limit(max_records, self._options.max_poll_records)
         self._reading().check_woken()
         while True:
+            if self._group is not None:
+                await self._group.polled()
             records = self._queue.take(limit)
             if records:
                 return records
-            runs = await self._reader.ready(timeout, limit)
+            runs = await self.ready(timeout, limit)
             if not runs:
                 return []
             self._queue.replace(runs)
@@ -153,13 +183,19 @@ class Consumer:
 
     async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
         """As `PartitionReader.ready`."""
-        return await self._reading().ready(timeout, at_least)
+        reader = self._reading()
+        if self._group is None:
+            return await reader.ready(timeout, at_least)
+        return await self._group.ready(timeout, lambda left: reader.ready(left, at_least))
 
     async def take_arrow(
         self, timeout: float | None, max_records: int | None
     ) -> "list[tuple[TopicPartition, pyarrow.RecordBatch]]":
         """As `PartitionReader.take_arrow`."""
-        return await self._reading().take_arrow(timeout, poll_limit(max_records, MAX_INTEGER))
+        reader, limit = self._reading(), poll_limit(max_records, MAX_INTEGER)
+        if self._group is None:
+            return await reader.take_arrow(timeout, limit)
+        return await self._group.ready(timeout, lambda left: reader.take_arrow(left, limit))
 
     def give_back(self, run: RecordRun, count: int) -> None:
         """As `PartitionReader.give_back`."""
@@ -176,7 +212,7 @@ class Consumer:
         """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
         self._reading().check_woken()
         while (record := next(self._records, None)) is None:
-            self._queue.replace(await self._reader.ready(None, self._options.max_poll_records))
+            self._queue.replace(await self.ready(None, self._options.max_poll_records))
             self._records = iter(self._queue)
         return record
 
@@ -249,9 +285,6 @@ class Consumer:
                 for name, moment in times.items()
             }
             return await self._lookup.find(questions)
-
-    def _within(self, what: str) -> AbstractAsyncContextManager[None]:
-        return self._cluster.within(self._options.request_timeout_ms, what)
 
 
 def _all_found(offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:

@@ -8,9 +8,9 @@ from lograft.clients import aio_consumer
 from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
 from lograft.clients.errors import ClientClosed
+from lograft.clients.group_consumer import GroupConsumer
 from lograft.clients.record_queue import RecordQueue
 from lograft.clients.record_run import RecordRun
-from lograft.clients.sync_client import SyncClient
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.loop_thread import LoopLost
 from lograft.storage.batch import Record
@@ -23,24 +23,25 @@ __all__ = ["Consumer"]
 _AHEAD_RECORDS = 1000  # handed over by the loop at once, so that most polls need not ask it
 
 
-class Consumer(SyncClient):
-    """Reads records, of each partition in order. To be used by one thread at a time.
+class Consumer(GroupConsumer):
+    """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`). To be used
+    by one thread at a time.
 
-    with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition("orders", 0)])
+    with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["orders"])
         for record in consumer: ...
     """
 
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ConsumerKeywords]) -> None:
-        super().__init__()
-        self._inner = aio_consumer.Consumer(bootstrap, **options)
+        super().__init__(aio_consumer.Consumer(bootstrap, **options))
         checked = ConsumerOptions(**options)
         self._max_poll_records = checked.max_poll_records
         self._queue = RecordQueue(checked.deserializers, self._give_back)
         self._wait(self._inner.start())
 
     def close(self) -> None:
-        self._wait(self._inner.close())
+        """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
+        self._call(self._inner.close())
 
     def __enter__(self) -> Self:
         return self
@@ -54,7 +55,8 @@ class Consumer(SyncClient):
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions, and no others. Those that were read before go on where they are; others begin where
-        `auto_offset_reset` says, unless one seeks first. `UnknownTopic` or `UnknownPartition` changes nothing."""
+        the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
+        `UnknownTopic` or `UnknownPartition` changes nothing."""
         self._wait(self._inner.assign(partitions))
 
     def assignment(self) -> list[TopicPartition]:
@@ -85,7 +87,7 @@ class Consumer(SyncClient):
             records = self._queue.take(limit)
             if records:
                 return records
-            runs = self._wait(self._inner.ready(timeout, max(limit, _AHEAD_RECORDS)))
+            runs = self._call(self._inner.ready(timeout, max(limit, _AHEAD_RECORDS)))
             if not runs:
                 return []
             self._queue.replace(runs)
@@ -96,13 +98,13 @@ class Consumer(SyncClient):
         records came, where that can be."""
         from lograft.clients.arrow_table import table_of
 
-        return table_of(self._wait(self._inner.take_arrow(timeout, max_records)))
+        return table_of(self._call(self._inner.take_arrow(timeout, max_records)))
 
     def __iter__(self) -> Iterator[Record]:
         """Records without end. Whoever stops after any of them goes on behind it, by whichever way."""
         while True:
             yield from self._queue
-            self._queue.replace(self._wait(self._inner.ready(None, _AHEAD_RECORDS)))
+            self._queue.replace(self._call(self._inner.ready(None, _AHEAD_RECORDS)))
 
     def __next__(self) -> Record:
         return next(iter(self))

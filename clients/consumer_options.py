@@ -14,10 +14,23 @@ from lograft.clients.serializers import DeserializerOption, find_deserializer
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
 _MILLISECOND = timedelta(milliseconds=1)
 
+# What coordinators take.
+ASSIGNORS = ("uniform", "range", "roundrobin")
+MAX_GROUP_NAME = 249
+SESSION_MS = (1000, 30 * 60_000)
+POLL_INTERVAL_MS = (1000, 24 * 3_600_000)
+
 
 class ConsumerKeywords(TypedDict, total=False):
     """The keyword arguments of a consumer; what they mean is said in `ConsumerOptions`."""
 
+    group: str | None
+    instance_id: str | None
+    assignor: str | None
+    auto_commit: bool
+    auto_commit_interval_ms: int
+    session_timeout_ms: int
+    max_poll_interval_ms: int
     auto_offset_reset: str | timedelta
     key_deserializer: DeserializerOption
     value_deserializer: DeserializerOption
@@ -39,7 +52,14 @@ class ConsumerOptions:
     ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for whatever
     asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas in sync
     that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for any
-    broker at all; None: for as long as that."""
+    broker at all; None: for as long as that.
+
+    `group`: whose offsets are committed, and whose members share the topics that they subscribe to. `instance_id`: a
+    name of its own for a member that comes back, and finds its place and its partitions if that does not take longer
+    than a session. `assignor`: who gets what: `uniform`, `range` or `roundrobin`. `auto_commit`: positions are
+    committed by themselves every `auto_commit_interval_ms`, when partitions are given up, and by `close`.
+    `session_timeout_ms`: not heard of for so long, a member loses its partitions; `max_poll_interval_ms`: if it does
+    not poll for so long."""
 
     auto_offset_reset: str | timedelta = "latest"
     key_deserializer: DeserializerOption = None
@@ -51,8 +71,16 @@ class ConsumerOptions:
     client_id: str = "lograft-python"
     rack: str | None = None
     first_contact_ms: int | None = None
+    group: str | None = None
+    instance_id: str | None = None
+    assignor: str | None = None
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5000
+    session_timeout_ms: int = 10_000
+    max_poll_interval_ms: int = 300_000
 
     def __post_init__(self) -> None:
+        self._check_group()
         _ = self.reset, self.deserializers  # InvalidArgument
         for name in ("max_poll_records", "fetch_buffer_bytes", "fetch_partition_bytes", "request_timeout_ms"):
             check_integer(name, getattr(self, name), 1)
@@ -60,6 +88,21 @@ class ConsumerOptions:
         check_rack(self.rack)
         if self.first_contact_ms is not None:
             check_integer("first_contact_ms", self.first_contact_ms, 1)
+
+    def _check_group(self) -> None:
+        for name in ("group", "instance_id"):
+            text = getattr(self, name)
+            if text is not None and (not isinstance(text, str) or not 0 < len(text) <= MAX_GROUP_NAME):
+                raise InvalidArgument(f"{name} is {text!r:.100}: give 1 to {MAX_GROUP_NAME} characters, or None")
+        if self.instance_id is not None and self.group is None:
+            raise InvalidArgument("instance_id is for members of a group: give a group, too")
+        if self.assignor is not None and self.assignor not in ASSIGNORS:
+            raise InvalidArgument(f"assignor is {self.assignor!r}: give {', '.join(ASSIGNORS)}")
+        if not isinstance(self.auto_commit, bool):
+            raise InvalidArgument(f"auto_commit is {self.auto_commit!r}: give True or False")
+        check_integer("auto_commit_interval_ms", self.auto_commit_interval_ms, 1)
+        check_integer("session_timeout_ms", self.session_timeout_ms, *SESSION_MS)
+        check_integer("max_poll_interval_ms", self.max_poll_interval_ms, *POLL_INTERVAL_MS)
 
     @property
     def reset(self) -> Start | None:

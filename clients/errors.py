@@ -223,6 +223,16 @@ class DeserializationError(LograftError, ValueError):
         self.part = part
 
 
+class CommitFailed(LograftError):
+    """The offsets were not committed: the partitions are not this consumer's any more, so others may be ahead of them.
+
+    Poll: the consumer gets what it is to have now. What was read and not committed is read again, by whoever has it.
+    """
+
+    code = "COMMIT_FAILED"
+    outcome_unknown = False
+
+
 # -- from the wire
 
 

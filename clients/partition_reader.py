@@ -22,7 +22,8 @@ class PartitionReader:
     """`task` is the consumer's: whoever waits here is told when it does not run any more.
 
     Partitions are added and removed one by one, by `assign` or as a group says; `add` and `remove` take effect at once,
-    and leave the others alone. `polls` counts how often it was asked for records.
+    and leave the others alone. `polls` counts how often it was asked for records. `is_interrupted`: whether who waits
+    for records has something else to do first; call `tell` when that changes.
     """
 
     def __init__(self, cluster: ClusterClient, options: ConsumerOptions, task: ClientTask) -> None:
@@ -35,6 +36,7 @@ class PartitionReader:
         self._fetcher = Fetcher(cluster, settings, options.reset)
         self._is_woken = False
         self.polls = 0
+        self.is_interrupted: Callable[[], bool] = lambda: False
 
     async def run(self) -> None:
         """Fetch, until cancelled."""
@@ -167,6 +169,8 @@ class PartitionReader:
             async with deadline:
                 while True:
                     self.check_woken()
+                    if self.is_interrupted():
+                        return None
                     found = look()
                     if found:
                         return found

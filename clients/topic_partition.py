@@ -27,6 +27,15 @@ class RecordMetadata(NamedTuple):
     timestamp: int
 
 
+class OffsetAndMetadata(NamedTuple):
+    """How far a group has come in a partition: the offset of the next record to read, whatever the application wants to
+    keep with it (up to 4 KiB of text), and the leader epoch of the record before, if that is known."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
 def check_topic(topic: object) -> None:
     """`InvalidArgument` for what cannot be the name of one."""
     if not isinstance(topic, str) or not (topic.isascii() or is_text(topic)):

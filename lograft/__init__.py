@@ -13,19 +13,33 @@ if TYPE_CHECKING:
     from lograft.clients.arrow_table import ARROW_SCHEMA
     from lograft.clients.consumer import Consumer
     from lograft.clients.producer import Delivery, Producer
-    from lograft.clients.topic_partition import RecordMetadata, TopicPartition
+    from lograft.clients.rebalance import RebalanceListener
+    from lograft.clients.topic_partition import OffsetAndMetadata, RecordMetadata, TopicPartition
     from lograft.storage.record import Record
 
     __version__: str
 
-__all__ = ["ARROW_SCHEMA", "Admin", "Consumer", "Delivery", "Producer", "Record", "RecordMetadata", "TopicPartition"]
+__all__ = [
+    "ARROW_SCHEMA",
+    "Admin",
+    "Consumer",
+    "Delivery",
+    "OffsetAndMetadata",
+    "Producer",
+    "RebalanceListener",
+    "Record",
+    "RecordMetadata",
+    "TopicPartition",
+]
 
 _HOMES = {
     "ARROW_SCHEMA": "lograft.clients.arrow_table",
     "Admin": "lograft.clients.admin",
     "Consumer": "lograft.clients.consumer",
     "Delivery": "lograft.clients.producer",
+    "OffsetAndMetadata": "lograft.clients.topic_partition",
     "Producer": "lograft.clients.producer",
+    "RebalanceListener": "lograft.clients.rebalance",
     "Record": "lograft.storage.record",
     "RecordMetadata": "lograft.clients.topic_partition",
     "TopicPartition": "lograft.clients.topic_partition",

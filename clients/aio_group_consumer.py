@@ -1,0 +1,169 @@
+"""What a consumer has to do with groups, for asyncio."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple
+
+from lograft.clients.client_task import ClientTask
+from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.consumer_options import ConsumerOptions
+from lograft.clients.errors import InvalidArgument, LograftError
+from lograft.clients.group_session import GroupSession
+from lograft.clients.partition_reader import PartitionReader
+from lograft.clients.rebalance import RebalanceListener
+from lograft.clients.topic_partition import (
+    MAX_INTEGER,
+    OffsetAndMetadata,
+    TopicPartition,
+    check_topic,
+    is_text,
+    partition_name,
+)
+
+Offsets = Mapping[tuple[str, int], int | OffsetAndMetadata]
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, LograftError | None], object]
+
+_MAX_METADATA = 4096
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group. `member_id` empty: it is not subscribed."""
+
+    group: str
+    member_id: str
+    epoch: int
+    instance_id: str | None
+
+
+class GroupConsumer:
+    """The consumer is this, and more."""
+
+    _options: ConsumerOptions
+    _cluster: ClusterClient
+    _reader: PartitionReader
+    _task: ClientTask
+    _group: GroupSession | None
+
+    def _within(self, what: str) -> AbstractAsyncContextManager[None]:
+        return self._cluster.within(self._options.request_timeout_ms, what)
+
+    # -- subscribing
+
+    async def subscribe(
+        self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
+    ) -> None:
+        """Share these topics with the other members of the group; instead of those that were subscribed to before. A
+        pattern has to match the whole name; it is matched anew as topics come and go, and never with internal ones.
+        `listener` is told which partitions come and go."""
+        self._task.check()
+        group = self._in_group("subscribe")
+        if self._reader.partitions and not group.is_subscribed:
+            raise InvalidArgument("partitions are assigned by hand, which excludes subscribing: unsubscribe first")
+        wanted = _wanted(topics)
+        if not wanted:
+            await self.unsubscribe()
+            return
+        async with self._within("nothing could be learnt of the topics"):
+            await group.subscribe(wanted, listener)
+
+    def subscription(self) -> list[str]:
+        """The names of the topics that are subscribed to: for a pattern, those that it matches now."""
+        self._task.check()
+        return [] if self._group is None else sorted(self._group.topics)
+
+    async def unsubscribe(self) -> None:
+        """Read nothing any more. A member gives up its partitions, as in a rebalance, and leaves its group."""
+        self._task.check()
+        if self._group is not None and self._group.is_subscribed:
+            async with self._within("the group was not left"):
+                await self._group.unsubscribe()
+        self._reader.remove(*self._reader.partitions)
+
+    def _in_group(self, what: str) -> GroupSession:
+        if self._group is None:
+            raise InvalidArgument(f"to {what} a consumer needs a group: Consumer(..., group='name')")
+        return self._group
+
+    @property
+    def member_id(self) -> str:
+        """In its group; empty if it is no member."""
+        return "" if self._group is None else self._group.member_id
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this is in its group."""
+        self._task.check()
+        group = self._in_group("be asked for its place")
+        assert self._options.group is not None
+        return GroupMetadata(self._options.group, group.member_id, group.epoch, self._options.instance_id)
+
+    # -- commits
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Keep how far the group has come: these offsets, each of the next record to read; or behind all that was
+        given. `CommitFailed`: the partitions are not this member's any more."""
+        await self._commit(offsets)
+
+    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
+        """The same, without waiting. Commits are done in the order in which they were asked for. `callback` is told the
+        offsets (None: all positions) and what went wrong, or None."""
+        asked = None if offsets is None else _checked(offsets)
+        done = self._commit(offsets)
+
+        def ended(committed: asyncio.Future[None]) -> None:
+            if committed.cancelled():
+                return
+            error = committed.exception()
+            assert error is None or isinstance(error, LograftError)
+            if callback is not None:
+                callback(asked, error)
+
+        done.add_done_callback(ended)
+
+    def _commit(self, offsets: Offsets | None) -> asyncio.Future[None]:
+        self._task.check()
+        return self._in_group("commit").commit(None if offsets is None else _checked(offsets))
+
+    async def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
+        """How far the group has come in each; None where nothing is committed."""
+        self._task.check()
+        group = self._in_group("ask for what is committed")
+        names = [partition_name(each) for each in partitions]
+        async with self._within("the committed offsets could not be found out"):
+            topic_ids = {name: (await self._cluster.partition(*name)).id for name in names}
+            found = await group.committed(topic_ids)
+        return {name: found[name].offset if name in found else None for name in names}
+
+
+async def call_listener(method: Callable[[list[TopicPartition]], Any], partitions: list[TopicPartition]) -> None:
+    """One that may be a coroutine."""
+    result = method(partitions)
+    if inspect.isawaitable(result):
+        await result
+
+
+def _wanted(topics: Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
+    if isinstance(topics, re.Pattern):
+        if not isinstance(topics.pattern, str):
+            raise InvalidArgument(f"the pattern is {topics.pattern!r}: give one of text, not of bytes")
+        return topics
+    if isinstance(topics, str):
+        raise InvalidArgument(f"the topics are {topics!r}: give a list of names, or re.compile(...) for a pattern")
+    names = list(topics)
+    for name in names:
+        check_topic(name)
+    return names
+
+
+def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, given in offsets.items():
+        offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+        if not isinstance(offset.offset, int) or not 0 <= offset.offset <= MAX_INTEGER:
+            raise InvalidArgument(f"there is no offset {offset.offset!r}: give that of the next record to read")
+        if len(offset.metadata) > _MAX_METADATA or not is_text(offset.metadata):
+            raise InvalidArgument(f"the metadata has {len(offset.metadata)} characters: give at most {_MAX_METADATA}")
+        checked[partition_name(partition)] = offset
+    return checked

@@ -1,0 +1,72 @@
+"""A client's way to the coordinator of a group: found by asking any broker, followed when it moves."""
+
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavailable
+from lograft.clients.methods import FIND_COORDINATOR
+from lograft.proto import groups_pb2 as pb
+from lograft.runtime.network import ConnectFailed
+from lograft.runtime.retrying import Backoff
+
+R = TypeVar("R", bound=Message)
+
+_FIRST_RETRY_MS = 20
+_LAST_RETRY_MS = 500
+
+
+class GroupCoordinator:
+    """Of `group`."""
+
+    def __init__(self, cluster: ClusterClient, group: str) -> None:
+        self.group = group
+        self._cluster = cluster
+        self._address: str | None = None
+        self._leader_epoch = -1
+
+    async def call(self, method: str, request: Message, response_type: type[R]) -> R:
+        """The coordinator's answer. It is asked again while that can help: how long is up to the caller."""
+        backoff = self.backoff()
+        while True:
+            try:
+                return await self.call_once(method, request, response_type)
+            except LograftError as error:
+                if not error.retriable:
+                    raise
+            await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+
+    async def call_once(
+        self, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
+    ) -> R:
+        """The same, without asking again; but the next call may ask another."""
+        address = self._address or await self._find()
+        try:
+            return await self._cluster.call_address(address, method, request, response_type, attempt_ms)
+        except ConnectFailed as error:
+            self._address = None
+            raise Unavailable(str(error)) from None
+        except LograftError as error:
+            if error.retriable and not isinstance(error, Loading):
+                self._address = self._hinted(error)
+            raise
+
+    async def _find(self) -> str:
+        request = pb.FindCoordinatorRequest(group=self.group)
+        answer = await self._cluster.call_any(FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True)
+        self._leader_epoch = answer.leader_epoch
+        self._address = answer.address
+        return answer.address
+
+    def _hinted(self, error: LograftError) -> str | None:
+        """Who coordinates the group according to one that does not, if that is news."""
+        if not isinstance(error, NotCoordinator) or error.leader_address is None or error.leader_epoch is None:
+            return None
+        if error.leader_epoch <= self._leader_epoch:
+            return None
+        self._leader_epoch = error.leader_epoch
+        return error.leader_address
+
+    def backoff(self) -> Backoff:
+        return Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)

@@ -1,0 +1,201 @@
+"""How far a group has come: asked of its coordinator, and told to it, in the order in which that was asked for."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.errors import (
+    ClientClosed,
+    CommitFailed,
+    FencedMemberEpoch,
+    LograftError,
+    PartitionNotOwned,
+    UnknownMember,
+    error_of,
+)
+from lograft.clients.group_coordinator import GroupCoordinator
+from lograft.clients.group_member import GroupPartition
+from lograft.clients.methods import COMMIT_OFFSETS, FETCH_OFFSETS
+from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.proto import groups_pb2 as pb
+
+_REMEDY = (
+    "the consumer polled too rarely (max_poll_interval_ms), or was cut off from the cluster (session_timeout_ms); poll "
+    "again to go on, with fewer records at a time (max_poll_records) if that takes too long"
+)
+
+
+class Committer(Protocol):
+    """As whom offsets are committed. `generation` is another once partitions were lost."""
+
+    @property
+    def member_id(self) -> str:
+        """Empty: not as a member."""
+        ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    async def confirm(self) -> None:
+        """Return once the coordinator has said whether this is still a member, and in which epoch."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Commit:
+    """`topic_ids`: of those partitions of which they are known."""
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    topic_ids: Mapping[TopicPartition, bytes]
+    generation: int
+    done: asyncio.Future[None]
+
+
+class GroupOffsets:
+    """`run` has to be running for commits to be carried out."""
+
+    def __init__(
+        self, cluster: ClusterClient, coordinator: GroupCoordinator, committer: Committer, timeout_ms: int
+    ) -> None:
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._committer = committer
+        self._timeout_ms = timeout_ms
+        self._waiting: list[_Commit] = []
+        self._wanted = asyncio.Event()
+
+    # -- asking
+
+    async def fetch(
+        self, partitions: Iterable[GroupPartition], *, as_member: bool
+    ) -> dict[GroupPartition, OffsetAndMetadata]:
+        """What is committed of these; how long to ask is up to the caller. Who asks as a member, and is none any more,
+        is told so: what the next owner of a partition has committed is not for it."""
+        by_topic: dict[bytes, list[int]] = {}
+        for topic_id, number in partitions:
+            by_topic.setdefault(topic_id, []).append(number)
+        request = pb.FetchOffsetsRequest(
+            group=self._coordinator.group,
+            member_id=self._committer.member_id if as_member else "",
+            member_epoch=self._committer.epoch if as_member else 0,
+            topics=[pb.GroupTopic(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_topic.items()],
+        )
+        answer = await self._coordinator.call(FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
+        return {GroupPartition(each.topic_id, each.partition): read_committed(each) for each in answer.offsets}
+
+    # -- telling
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, bytes]
+    ) -> asyncio.Future[None]:
+        """After all that was asked for before. `CommitFailed` if others may have the partitions by then."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Commit(offsets, topic_ids, self._committer.generation, done))
+        self._wanted.set()
+        return done
+
+    async def run(self) -> None:
+        """Commit, until cancelled. What waits together goes together."""
+        commits: list[_Commit] = []
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                commits, self._waiting = self._waiting, []
+                await self._commit_all(commits)
+        finally:
+            for commit in (*commits, *self._waiting):
+                _finish(commit, ClientClosed("the consumer was closed before the offsets were committed"))
+
+    async def _commit_all(self, commits: list[_Commit]) -> None:
+        try:
+            async with self._cluster.within(self._timeout_ms, "the offsets were not committed"):
+                refused = await self._send_all(commits)
+        except LograftError as error:
+            for commit in commits:
+                _finish(commit, error)
+            return
+        for commit in commits:
+            _finish(commit, _why_refused({name: refused[name] for name in commit.offsets if name in refused}))
+
+    async def _send_all(self, commits: list[_Commit]) -> dict[TopicPartition, LograftError]:
+        """Whose offsets were not taken, and why."""
+        backoff = self._coordinator.backoff()
+        while True:
+            in_time = [commit for commit in commits if self._is_in_time(commit)]
+            topic_ids: dict[TopicPartition, bytes] = {}
+            offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+            for commit in in_time:
+                offsets |= commit.offsets
+                topic_ids |= commit.topic_ids
+            if not offsets:
+                return {}
+            try:
+                return await self._send(offsets, topic_ids)
+            except (UnknownMember, FencedMemberEpoch):
+                # Whether the partitions are lost, or only the epoch has grown meanwhile, the coordinator knows.
+                await self._committer.confirm()
+            await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+
+    def _is_in_time(self, commit: _Commit) -> bool:
+        """If it is not, whoever asked for it is told so."""
+        if commit.generation == self._committer.generation:
+            return True
+        _finish(commit, commit_failed(commit.offsets))
+        return False
+
+    async def _send(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, bytes]
+    ) -> dict[TopicPartition, LograftError]:
+        request = pb.CommitOffsetsRequest(
+            group=self._coordinator.group, member_id=self._committer.member_id, member_epoch=self._committer.epoch
+        )
+        for name, offset in offsets.items():
+            topic_id = topic_ids.get(name) or (await self._cluster.partition(*name)).id
+            request.items.append(write_commit(GroupPartition(topic_id, name.partition), offset))
+        answer = await self._coordinator.call(COMMIT_OFFSETS, request, pb.CommitOffsetsResponse)
+        results = zip(offsets, answer.results, strict=True)
+        return {name: error_of(result.error) for name, result in results if result.HasField("error")}
+
+
+def _finish(commit: _Commit, error: LograftError | None) -> None:
+    if commit.done.done():
+        return
+    if error is None:
+        commit.done.set_result(None)
+    else:
+        commit.done.set_exception(error)
+
+
+def _why_refused(refused: Mapping[TopicPartition, LograftError]) -> LograftError | None:
+    """What to say of partitions that were not committed, if there are any."""
+    not_owned = [name for name, error in refused.items() if isinstance(error, PartitionNotOwned)]
+    if not_owned:
+        return commit_failed(not_owned)
+    return next(iter(refused.values()), None)
+
+
+def commit_failed(names: Iterable[TopicPartition]) -> CommitFailed:
+    """For partitions that are another's, or may be."""
+    listed = ", ".join(f"{name.topic}-{name.partition}" for name in sorted(names))
+    return CommitFailed(f"{listed or 'what was read'} may be read by another member of the group by now: {_REMEDY}")
+
+
+def write_commit(partition: GroupPartition, offset: OffsetAndMetadata) -> pb.CommitOffsetsRequest.Item:
+    return pb.CommitOffsetsRequest.Item(
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+    )
+
+
+def read_committed(committed: pb.FetchOffsetsResponse.Committed) -> OffsetAndMetadata:
+    epoch = committed.leader_epoch if committed.HasField("leader_epoch") else None
+    return OffsetAndMetadata(committed.offset, committed.metadata, epoch)
