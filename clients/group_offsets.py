@@ -18,7 +18,7 @@ from lograft.clients.errors import (
 from lograft.clients.group_coordinator import GroupCoordinator
 from lograft.clients.group_member import GroupPartition
 from lograft.clients.methods import COMMIT_OFFSETS, FETCH_OFFSETS
-from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.clients.topic_partition import MAX_INTEGER, OffsetAndMetadata, TopicPartition
 from lograft.proto import groups_pb2 as pb
 
 _REMEDY = (
@@ -66,6 +66,7 @@ class GroupOffsets:
         self._coordinator = coordinator
         self._committer = committer
         self._timeout_ms = timeout_ms
+        self._highest: dict[GroupPartition, int] = {}  # that is committed, or may be, as far as is known here
         self._waiting: list[_Commit] = []
         self._wanted = asyncio.Event()
 
@@ -76,8 +77,9 @@ class GroupOffsets:
     ) -> dict[GroupPartition, OffsetAndMetadata]:
         """What is committed of these; how long to ask is up to the caller. Who asks as a member, and is none any more,
         is told so: what the next owner of a partition has committed is not for it."""
+        wanted = list(partitions)
         by_topic: dict[bytes, list[int]] = {}
-        for topic_id, number in partitions:
+        for topic_id, number in wanted:
             by_topic.setdefault(topic_id, []).append(number)
         request = pb.FetchOffsetsRequest(
             group=self._coordinator.group,
@@ -86,7 +88,9 @@ class GroupOffsets:
             topics=[pb.GroupTopic(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_topic.items()],
         )
         answer = await self._coordinator.call(FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
-        return {GroupPartition(each.topic_id, each.partition): read_committed(each) for each in answer.offsets}
+        found = {GroupPartition(each.topic_id, each.partition): read_committed(each) for each in answer.offsets}
+        self._highest |= {each: found[each].offset if each in found else 0 for each in wanted}
+        return found
 
     # -- telling
 
@@ -152,15 +156,32 @@ class GroupOffsets:
     async def _send(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, bytes]
     ) -> dict[TopicPartition, LograftError]:
+        keys = {
+            name: GroupPartition(topic_ids.get(name) or (await self._cluster.partition(*name)).id, name.partition)
+            for name in offsets
+        }
         request = pb.CommitOffsetsRequest(
-            group=self._coordinator.group, member_id=self._committer.member_id, member_epoch=self._committer.epoch
+            group=self._coordinator.group,
+            member_id=self._committer.member_id,
+            member_epoch=self._committer.epoch,
+            items=[write_commit(keys[name], offset) for name, offset in offsets.items()],
+            may_lower=any(self._may_be_lower(keys[name], each.offset) for name, each in offsets.items()),
         )
         for name, offset in offsets.items():
-            topic_id = topic_ids.get(name) or (await self._cluster.partition(*name)).id
-            request.items.append(write_commit(GroupPartition(topic_id, name.partition), offset))
+            self._highest[keys[name]] = max(self._highest.get(keys[name], 0), offset.offset)
         answer = await self._coordinator.call(COMMIT_OFFSETS, request, pb.CommitOffsetsResponse)
-        results = zip(offsets, answer.results, strict=True)
-        return {name: error_of(result.error) for name, result in results if result.HasField("error")}
+        refused: dict[TopicPartition, LograftError] = {}
+        for (name, offset), result in zip(offsets.items(), answer.results, strict=True):
+            if result.HasField("error"):
+                refused[name] = error_of(result.error)
+            else:
+                self._highest[keys[name]] = offset.offset
+        return refused
+
+    def _may_be_lower(self, partition: GroupPartition, offset: int) -> bool:
+        """Only who has gone back says so: else what it committed long ago, and arrives late, would undo what it has
+        committed since."""
+        return offset < self._highest.get(partition, MAX_INTEGER)
 
 
 def _finish(commit: _Commit, error: LograftError | None) -> None:
