@@ -144,6 +144,9 @@ class GroupOffsets:
             except (UnknownMember, FencedMemberEpoch):
                 # Whether the partitions are lost, or only the epoch has grown meanwhile, the coordinator knows.
                 await self._committer.confirm()
+            except LograftError as error:
+                if not error.retriable:
+                    raise
             await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
 
     def _is_in_time(self, commit: _Commit) -> bool:
@@ -169,7 +172,7 @@ class GroupOffsets:
         )
         for name, offset in offsets.items():
             self._highest[keys[name]] = max(self._highest.get(keys[name], 0), offset.offset)
-        answer = await self._coordinator.call(COMMIT_OFFSETS, request, pb.CommitOffsetsResponse)
+        answer = await self._coordinator.call_once(COMMIT_OFFSETS, request, pb.CommitOffsetsResponse)
         refused: dict[TopicPartition, LograftError] = {}
         for (name, offset), result in zip(offsets.items(), answer.results, strict=True):
             if result.HasField("error"):

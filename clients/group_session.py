@@ -115,7 +115,8 @@ class GroupSession:
             for name in names:
                 await self._learn(name)
             self._cluster.follow_some()
-        self._pattern, self._listener, self.is_subscribed = pattern, listener, True
+        self._pattern, self._listener = pattern, listener
+        self.is_subscribed = self._reader.ignores_deleted = True
         self._member.subscribe(names, self._clock.monotonic_ms())
         self._heartbeat.wake()
 
@@ -152,7 +153,7 @@ class GroupSession:
             self._member.unsubscribe()
             self._located.clear()
             self._pattern = self._listener = None
-            self.is_subscribed = False
+            self.is_subscribed = self._reader.ignores_deleted = False
             self._cluster.follow_some()
             self._heartbeat.wake()
         await self._heartbeat.said_farewell()

@@ -8,7 +8,7 @@ from lograft.clients.client_task import ClientTask
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerOptions
-from lograft.clients.errors import NotAssigned, OffsetOutOfRange, WakeupError
+from lograft.clients.errors import NotAssigned, OffsetOutOfRange, UnknownTopicId, WakeupError
 from lograft.clients.fetch_line import FetchSettings
 from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.fetcher import Fetcher
@@ -23,7 +23,8 @@ class PartitionReader:
 
     Partitions are added and removed one by one, by `assign` or as a group says; `add` and `remove` take effect at once,
     and leave the others alone. `polls` counts how often it was asked for records. `is_interrupted`: whether who waits
-    for records has something else to do first; call `tell` when that changes.
+    for records has something else to do first; call `tell` when that changes. `ignores_deleted`: that a topic is gone
+    is no failure; whoever gave its partitions takes them back.
     """
 
     def __init__(self, cluster: ClusterClient, options: ConsumerOptions, task: ClientTask) -> None:
@@ -37,6 +38,7 @@ class PartitionReader:
         self._is_woken = False
         self.polls = 0
         self.is_interrupted: Callable[[], bool] = lambda: False
+        self.ignores_deleted = False
 
     async def run(self) -> None:
         """Fetch, until cancelled."""
@@ -253,5 +255,7 @@ class PartitionReader:
 
     def _raise_failure(self) -> None:
         for partition in self._fetcher.partitions.values():
-            if partition.failure is not None and not partition.is_paused:
+            if partition.failure is None or partition.is_paused:
+                continue
+            if not (self.ignores_deleted and isinstance(partition.failure, UnknownTopicId)):
                 raise partition.failure

@@ -139,7 +139,8 @@ class FakeCluster:
         self.logs: dict[tuple[TopicId, int], FakeLog] = {}
         self.brokers: dict[int, FakeBroker] = {}
         self.changed = asyncio.Event()  # a log is longer, or led by another; then another takes its place
-        self._topics: dict[str, TopicId] = {}
+        self.topics: dict[str, TopicId] = {}
+        self.more_handlers: Callable[[int], Mapping[str, Handler]] = lambda number: {}  # of a broker
         self._topic_count = 0
         self._producer_ids = 1000
         self._history: list[tuple[Record, ...]] = []
@@ -174,32 +175,32 @@ class FakeCluster:
 
     def create_topic(self, name: str, leaders: Sequence[int]) -> None:
         self._topic_count += 1
-        new_id = self._topics[name] = topic_id(self._topic_count)
+        new_id = self.topics[name] = topic_id(self._topic_count)
         for number, leader in enumerate(leaders):
             self.logs[new_id, number] = FakeLog(leader)
         changes = [PartitionChanged(new_id, number, partition(leader)) for number, leader in enumerate(leaders)]
         self.commit(TopicCreated(new_id, name), *changes)
 
     def add_partition(self, name: str, leader: int) -> None:
-        number = sum(key[0] == self._topics[name] for key in self.logs)
-        self.logs[self._topics[name], number] = FakeLog(leader)
-        self.commit(PartitionChanged(self._topics[name], number, partition(leader)))
+        number = sum(key[0] == self.topics[name] for key in self.logs)
+        self.logs[self.topics[name], number] = FakeLog(leader)
+        self.commit(PartitionChanged(self.topics[name], number, partition(leader)))
 
     def set_isr(self, name: str, number: int, *isr: int) -> None:
         """Of a partition that has a leader; who is in it serves readers."""
         log = self.log(name, number)
         log.in_sync, log.changes = isr, log.changes + 1
         changed = partition(*isr, leader=log.leader, leader_epoch=log.epoch, partition_epoch=log.epoch + log.changes)
-        self.commit(PartitionChanged(self._topics[name], number, changed))
+        self.commit(PartitionChanged(self.topics[name], number, changed))
 
     def delete_topic(self, name: str) -> None:
-        gone = self._topics.pop(name)
+        gone = self.topics.pop(name)
         for key in [key for key in self.logs if key[0] == gone]:
             del self.logs[key]
         self.commit(TopicDeleted(gone))
 
     def log(self, name: str, number: int = 0) -> FakeLog:
-        return self.logs[self._topics[name], number]
+        return self.logs[self.topics[name], number]
 
     def move_leader(self, name: str, number: int, leader: int | None, *, tells: bool = True) -> None:
         """`tells`: the metadata says so, too; else only the logs know."""
@@ -209,7 +210,7 @@ class FakeCluster:
             replicas = [leader] if leader is not None else [1]
             isr = [leader] if leader is not None else []
             moved = partition(*replicas, isr=isr, leader_epoch=log.epoch, partition_epoch=log.epoch)
-            self.commit(PartitionChanged(self._topics[name], number, moved))
+            self.commit(PartitionChanged(self.topics[name], number, moved))
         self.tell()
 
     def next_producer_id(self) -> int:
@@ -287,6 +288,7 @@ class FakeBroker:
             FETCH: self._serve_fetch,
             LIST_OFFSETS: unary(self._list_offsets, pb.ListOffsetsRequest),
             INIT_PRODUCER: unary(self._init_producer, pb.InitProducerRequest),
+            **self.cluster.more_handlers(self.number),
         }
 
     def _find(self, topic: bytes, number: int) -> FakeLog | None:

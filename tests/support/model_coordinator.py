@@ -16,6 +16,7 @@ class ModelMember:
     instance_id: str = ""
     epoch: int = 0
     previous_epoch: int = 0
+    joined_epoch: int = 0
     topics: tuple[str, ...] = ()
     assigned: dict[GroupPartition, None] = field(default_factory=dict)
     giving_up: dict[GroupPartition, None] = field(default_factory=dict)
@@ -62,15 +63,26 @@ class ModelCoordinator:
                 self.members[member_id] = self.members.pop(holder)
             member = self.members.setdefault(member_id, ModelMember(session_timeout_ms, 0, instance_id))
             self.epoch += 1
-            member.epoch = member.previous_epoch = self.epoch
+            member.epoch = member.previous_epoch = member.joined_epoch = self.epoch
             return member
-        known = self.members.get(member_id)
-        if known is None:
-            raise UnknownMember("there is none")
+        self.check(member_id, instance_id)
+        known = self.members[member_id]
         is_lost_answer = beat.epoch == known.previous_epoch and all(each in known.assigned for each in beat.owned)
         if beat.epoch != known.epoch and not is_lost_answer:
             raise FencedMemberEpoch(f"{beat.epoch} is not {known.epoch}")
         return known
+
+    def _holder(self, instance_id: str) -> str:
+        held = (name for name, member in self.members.items() if instance_id and member.instance_id == instance_id)
+        return next(held, "")
+
+    def check(self, member_id: str, instance_id: str) -> None:
+        """Is it still a member?"""
+        holder = self._holder(instance_id)
+        if holder and holder != member_id:
+            raise FencedInstanceId("another has it")
+        if member_id not in self.members:
+            raise UnknownMember("there is none")
 
     def answer(self, member_id: str) -> BeatAnswer:
         member = self.members[member_id]

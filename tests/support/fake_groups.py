@@ -1,0 +1,187 @@
+"""Groups on fake brokers: a model of a coordinator, served by whichever broker a test says.
+
+groups = FakeGroups(cluster)
+groups.members            # of the one group there is
+groups.offsets            # what is committed, by (topic, partition)
+groups.move(2)            # another broker coordinates
+groups.refuse_next(methods.COMMIT_OFFSETS, errors_pb2.FENCED_MEMBER_EPOCH)
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from google.protobuf.message import Message
+from support.fake_log_service import FakeCluster
+from support.model_coordinator import INTERVAL_MS, ModelCoordinator, ModelMember
+
+from lograft.clients import methods
+from lograft.clients.errors import LograftError
+from lograft.clients.group_member import Beat, GroupPartition
+from lograft.metadata.calling import unary
+from lograft.proto import errors_pb2
+from lograft.proto import groups_pb2 as pb
+from lograft.proto.errors import error_detail
+from lograft.proto.errors_pb2 import ErrorCode
+from lograft.runtime.network import Handler, Status, StreamError
+
+Q = TypeVar("Q", bound=Message)
+
+
+class FakeGroups:
+    """Its clock is the loop's."""
+
+    def __init__(self, cluster: FakeCluster, coordinator: int = 1) -> None:
+        self.coordinator = coordinator
+        self.model = ModelCoordinator({})
+        self.committed: dict[GroupPartition, pb.CommitOffsetsRequest.Item] = {}
+        self.commits: list[pb.CommitOffsetsRequest] = []
+        self.beats: list[pb.GroupHeartbeatRequest] = []
+        self._cluster = cluster
+        self._epoch = 1
+        self._refusals: dict[str, list[ErrorCode]] = {}
+        self._changed = asyncio.Event()
+        cluster.more_handlers = self._handlers
+
+    # -- for tests
+
+    @property
+    def members(self) -> dict[str, ModelMember]:
+        return self.model.members
+
+    @property
+    def offsets(self) -> dict[tuple[str, int], int]:
+        names = {topic_id.bytes: name for name, topic_id in self._cluster.topics.items()}
+        return {(names[key.topic_id], key.partition): item.offset for key, item in self.committed.items()}
+
+    def move(self, broker: int) -> None:
+        self.coordinator, self._epoch = broker, self._epoch + 1
+        self.model.restart(_now_ms())
+        self._tell()
+
+    def refuse_next(self, method: str, *codes: ErrorCode) -> None:
+        self._refusals.setdefault(method, []).extend(codes)
+
+    def put_out(self, member_id: str) -> None:
+        self.model.put_out(member_id)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # -- the service
+
+    def _handlers(self, broker: int) -> Mapping[str, Handler]:
+        def served(
+            method: str, handle: Callable[[Q], Awaitable[Message]], request_type: type[Q], *, by_all: bool = False
+        ) -> tuple[str, Handler]:
+            async def checked(request: Q) -> Message:
+                if not by_all:
+                    self._check_coordinator(broker)
+                refusals = self._refusals.get(method)
+                if refusals:
+                    raise _refused(refusals.pop(0))
+                try:
+                    return await handle(request)
+                except LograftError as error:
+                    raise _refused(getattr(errors_pb2, error.code), error.message) from None
+
+            return method, unary(checked, request_type)
+
+        return dict(
+            [
+                served(methods.FIND_COORDINATOR, self._find, pb.FindCoordinatorRequest, by_all=True),
+                served(methods.GROUP_HEARTBEAT, self._heartbeat, pb.GroupHeartbeatRequest),
+                served(methods.COMMIT_OFFSETS, self._commit, pb.CommitOffsetsRequest),
+                served(methods.FETCH_OFFSETS, self._fetch, pb.FetchOffsetsRequest),
+            ]
+        )
+
+    def _check_coordinator(self, broker: int) -> None:
+        if broker != self.coordinator:
+            raise _refused(
+                errors_pb2.NOT_COORDINATOR,
+                leader_id=self.coordinator,
+                leader_epoch=self._epoch,
+                leader_address=self._cluster.addresses[self.coordinator],
+            )
+
+    async def _find(self, _: pb.FindCoordinatorRequest) -> pb.FindCoordinatorResponse:
+        address = self._cluster.addresses[self.coordinator]
+        return pb.FindCoordinatorResponse(broker_id=self.coordinator, address=address, leader_epoch=self._epoch)
+
+    async def _heartbeat(self, request: pb.GroupHeartbeatRequest) -> pb.GroupHeartbeatResponse:
+        self.beats.append(request)
+        owned = tuple(GroupPartition(topic.topic_id, number) for topic in request.owned for number in topic.partitions)
+        beat = Beat(request.member_epoch, tuple(request.topics), owned)
+        self.model.topics = {
+            name: sorted(GroupPartition(key[0].bytes, key[1]) for key in self._cluster.logs if key[0] == topic_id)
+            for name, topic_id in self._cluster.topics.items()
+        }
+        session_ms = request.session_timeout_ms
+        answer = self.model.beat(request.member_id, beat, _now_ms(), session_ms, request.instance_id)
+        self._tell()
+        over_ms = _now_ms() + request.max_wait_ms
+        while not beat.is_farewell and (answer.epoch, set(answer.assigned)) == (beat.epoch, set(owned)):
+            changed = self._changed
+            if _now_ms() >= over_ms:
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout((over_ms - _now_ms()) / 1000):
+                    await changed.wait()
+            self.model.check(request.member_id, request.instance_id)
+            self.model.assign()
+            answer = self.model.answer(request.member_id)
+        response = pb.GroupHeartbeatResponse(member_epoch=answer.epoch, heartbeat_interval_ms=INTERVAL_MS)
+        names = {topic_id.bytes: name for name, topic_id in self._cluster.topics.items()}
+        for topic_id, number in answer.assigned:
+            response.assigned.add(topic_id=topic_id, partitions=[number], name=names.get(topic_id, ""))
+        return response
+
+    async def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        self.commits.append(request)
+        member = self.members.get(request.member_id)
+        if request.member_id and member is None:
+            raise _refused(errors_pb2.UNKNOWN_MEMBER)
+        response = pb.CommitOffsetsResponse()
+        for item in request.items:
+            key = GroupPartition(item.topic_id, item.partition)
+            result = response.results.add(topic_id=item.topic_id, partition=item.partition)
+            before = self.committed.get(key)
+            is_held = member is None or key in member.assigned or key in member.giving_up
+            if member is not None and (not is_held or request.member_epoch < member.joined_epoch):
+                result.error.CopyFrom(error_detail(errors_pb2.PARTITION_NOT_OWNED, "it is another's"))
+            elif before is not None and item.offset < before.offset and not request.may_lower:
+                result.error.CopyFrom(error_detail(errors_pb2.INVALID_REQUEST, "it is lower"))
+            else:
+                self.committed[key] = item
+        return response
+
+    async def _fetch(self, request: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
+        if request.member_id and request.member_id not in self.members:
+            raise _refused(errors_pb2.UNKNOWN_MEMBER)
+        response = pb.FetchOffsetsResponse()
+        for topic in request.topics:
+            for number in topic.partitions:
+                item = self.committed.get(GroupPartition(topic.topic_id, number))
+                if item is not None:
+                    epoch = item.leader_epoch if item.HasField("leader_epoch") else None
+                    response.offsets.add(
+                        topic_id=topic.topic_id,
+                        partition=number,
+                        offset=item.offset,
+                        leader_epoch=epoch,
+                        metadata=item.metadata,
+                    )
+        return response
+
+
+def _now_ms() -> float:
+    return asyncio.get_running_loop().time() * 1000
+
+
+def _refused(code: ErrorCode, message: str = "so it is", **others: int | str) -> StreamError:
+    detail = error_detail(code, message, **others)  # type: ignore[arg-type]
+    return StreamError(Status.UNAVAILABLE, message, detail.SerializeToString())
