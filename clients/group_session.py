@@ -68,7 +68,7 @@ class GroupSession:
         self._is_polling = False
         self._auto_commit_ms = 0.0  # when it was done last
         self._auto_committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._progress = 0
+        self._given: int | None = None  # what was given when that was looked at last, unless it was asked for since
         cluster.listen(self._match_pattern)
         reader.is_interrupted = lambda: self._has_step
 
@@ -196,7 +196,7 @@ class GroupSession:
         finally:
             self._is_polling = False
             self._member.poll_ended(self._clock.monotonic_ms())
-            self._progress = self._given_so_far()
+            self._given = None
 
     def _poll_began(self, now_ms: float) -> None:
         self._is_polling = True
@@ -351,13 +351,11 @@ class GroupSession:
             if self._is_polling:
                 self._auto_commit(now_ms)
             else:
-                before, self._progress = self._progress, self._given_so_far()
-                if before != self._progress:
+                before = self._given
+                self._given = sum(position.offset for position in self._reader.positions().values())
+                if before is not None and before != self._given:
                     self._member.poll_ended(now_ms)
                 self._reader.recall()
-
-    def _given_so_far(self) -> int:
-        return sum(position.offset for position in self._reader.positions().values())
 
     # -- commits
 
