@@ -67,6 +67,9 @@ def decide_heartbeat(
     check_heartbeat(heartbeat)
     match heartbeat.epoch:
         case 0:
+            if group is not None and heartbeat.member_id in group.members:
+                # Its answer was lost; or this comes late, and the member is long past it.
+                return MemberDecision((), _told(group.members[heartbeat.member_id]))
             draft = _join(group, heartbeat, find, max_members)
         case -1 | -2:
             return _leave(group, heartbeat, find, now_ms)
@@ -86,18 +89,17 @@ def _told(member: Member) -> Told:
 
 
 def _join(group: Group | None, heartbeat: Heartbeat, find: FindTopic, max_members: int) -> GroupDraft:
-    """Who was in it before, under the same id or the same instance id, begins anew, with what it was to have."""
+    """Who has the same instance id as another takes its place, and begins with what that was to have."""
     draft = GroupDraft(heartbeat.group, group)
-    predecessors = dict.fromkeys((heartbeat.member_id, draft.group.instances.get(heartbeat.instance_id, "")))
-    before = [draft.members[member_id] for member_id in predecessors if member_id in draft.members]
-    for member in before:
-        draft.remove(member.member_id)
+    before = draft.members.get(draft.group.instances.get(heartbeat.instance_id, ""))
+    if before is not None:
+        draft.remove(before.member_id)
     if len(draft.members) >= max_members:
         raise GroupError(
             errors_pb2.GROUP_FULL,
             f"group {heartbeat.group!r} has {len(draft.members)} members, and group.max.size allows no more",
         )
-    target = tuple(partition for member in before for partition in member.target)
+    target = before.target if before is not None else ()
     draft.put(_with_wishes(Member(heartbeat.member_id, target=target), heartbeat))
     draft.assign(find)
     draft.put(replace(draft.members[heartbeat.member_id], epoch=draft.epoch))

@@ -64,8 +64,8 @@ def match(log: LeadersLog, tombstones_removed_below: int, last_epoch: int | None
 
 
 def reader_parts_at(log: LeadersLog, last_epoch: int, offset: int) -> int | None:
-    """A reader is at `offset`, and the record before was of `last_epoch` when it read that. Up to where that can be what
-    the log has; None: it has it still, or not any more because the log starts later."""
+    """A reader is at `offset`, and the record before was of `last_epoch` when it read that. Up to where that can be the
+    log that it read; None: all of it still is, or the log starts later by now."""
     if offset <= log.start_offset:
         return None
     parting = log.epochs.end_offset_for(last_epoch, log.end_offset)

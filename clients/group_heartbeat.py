@@ -21,7 +21,6 @@ log = get_logger(__name__)
 class MemberIdentity:
     """What a member says of itself, the same each time."""
 
-    member_id: str
     instance_id: str
     assignor: str
     session_timeout_ms: int
@@ -156,7 +155,7 @@ class GroupHeartbeat:
             owned.setdefault(topic_id, []).append(number)
         return pb.GroupHeartbeatRequest(
             group=self._coordinator.group,
-            member_id=identity.member_id,
+            member_id=beat.member_id,
             member_epoch=beat.epoch,
             instance_id=identity.instance_id,
             topics=beat.topics,

@@ -57,6 +57,7 @@ class Beat:
     topics: tuple[str, ...] = ()
     owned: tuple[GroupPartition, ...] = ()
     max_wait_ms: int = 0
+    member_id: str = ""
 
     @property
     def is_farewell(self) -> bool:
@@ -72,10 +73,16 @@ class BeatAnswer:
 
 class GroupMember:
     """`generation` grows whenever partitions are lost: what was begun before then counts for nothing. `lost`: what the
-    application has not been told of yet. `failure`: why the state is FAILED."""
+    application has not been told of yet. `failure`: why the state is FAILED.
 
-    def __init__(self, settings: MemberSettings) -> None:
+    `name` is what no other has. The id under which it is a member is another each time it joins: whatever was said
+    before, and arrives late, does not concern it any more.
+    """
+
+    def __init__(self, settings: MemberSettings, name: str = "member") -> None:
         self._settings = settings
+        self._name = name
+        self._joins = 0
         self.state = MemberState.OUT
         self.epoch = JOIN_EPOCH
         self.generation = 0
@@ -92,6 +99,7 @@ class GroupMember:
         self._said_ms = 0.0
         self._session_over_ms = float("inf")
         self._poll_due_ms = float("inf")
+        self._is_in_doubt = False  # whether it is still a member
 
     # -- the application
 
@@ -178,7 +186,11 @@ class GroupMember:
             return self._farewell
         if not self.is_in_group:
             return None
-        return Beat(self.epoch, self.topics, tuple(self.owned), self._interval_ms)
+        return Beat(self.epoch, self.topics, tuple(self.owned), self._interval_ms, self.member_id)
+
+    @property
+    def member_id(self) -> str:
+        return f"{self._name}-{self._joins}"
 
     def next_beat(self, now_ms: float) -> Beat | None:
         """What to say now; None: nothing before `due_ms`, unless something changes."""
@@ -194,6 +206,9 @@ class GroupMember:
             self._farewell = None
             return
         assert self.is_in_group
+        if self._is_in_doubt:
+            self._begin_anew()
+            return
         self.state = MemberState.JOINED
         self.epoch = answer.epoch
         longest_ms = self._settings.session_timeout_ms // _BEATS_A_SESSION
@@ -210,9 +225,11 @@ class GroupMember:
         if beat.is_farewell:
             if not error.retriable:
                 self._farewell = None
-        elif isinstance(error, UnknownMember | FencedMemberEpoch):
+        elif isinstance(error, UnknownMember):
             self._lose()
             self._join()
+        elif isinstance(error, FencedMemberEpoch):
+            self._begin_anew()
         elif not error.retriable:
             self._lose()
             self.state, self.failure = MemberState.FAILED, error
@@ -239,8 +256,10 @@ class GroupMember:
 
     def tick(self, now_ms: float) -> None:
         if now_ms >= self._session_over_ms:
-            # It goes on in its epoch, owning nothing: whether that is still the group's, only the coordinator knows.
+            # Whether it is put out by now, or another has taken its place, only the coordinator knows. So it goes on,
+            # reading nothing any more, until it hears that.
             self._lose()
+            self._is_in_doubt = True
         if now_ms >= self._poll_due_ms:
             self._poll_due_ms = float("inf")
             if self.is_in_group:
@@ -255,13 +274,22 @@ class GroupMember:
         """Or about to be."""
         return self.state in (MemberState.JOINING, MemberState.JOINED)
 
+    def _begin_anew(self) -> None:
+        """As another member. What was said as this one, and arrives yet, must not be taken for what that one says."""
+        self._lose()
+        self._leave()
+        self._join()
+
     def _join(self) -> None:
         assert not self.owned
         self.state, self.epoch = MemberState.JOINING, JOIN_EPOCH
-        self._farewell = self._said = None
+        self._joins += 1
+        self._said = None
+        self._is_in_doubt = False
 
     def _leave(self) -> None:
-        self._farewell = Beat(PAUSE_EPOCH if self._settings.is_static else LEAVE_EPOCH)
+        epoch = PAUSE_EPOCH if self._settings.is_static else LEAVE_EPOCH
+        self._farewell = Beat(epoch, member_id=self.member_id)
 
     def _lose(self) -> None:
         """Others may have the partitions by now."""

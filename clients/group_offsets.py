@@ -130,17 +130,20 @@ class GroupOffsets:
     async def _send_all(self, commits: list[_Commit]) -> dict[TopicPartition, LograftError]:
         """Whose offsets were not taken, and why."""
         backoff = self._coordinator.backoff()
+        keys: dict[TopicPartition, GroupPartition] = {}
+        for commit in commits:
+            for name in commit.offsets:
+                topic_id = commit.topic_ids.get(name) or (await self._cluster.partition(*name)).id
+                keys[name] = GroupPartition(topic_id, name.partition)
         while True:
             in_time = [commit for commit in commits if self._is_in_time(commit)]
-            topic_ids: dict[TopicPartition, bytes] = {}
             offsets: dict[TopicPartition, OffsetAndMetadata] = {}
             for commit in in_time:
                 offsets |= commit.offsets
-                topic_ids |= commit.topic_ids
             if not offsets:
                 return {}
             try:
-                return await self._send(offsets, topic_ids)
+                return await self._send(offsets, keys)
             except (UnknownMember, FencedMemberEpoch):
                 # Whether the partitions are lost, or only the epoch has grown meanwhile, the coordinator knows.
                 await self._committer.confirm()
@@ -157,12 +160,9 @@ class GroupOffsets:
         return False
 
     async def _send(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, bytes]
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], keys: Mapping[TopicPartition, GroupPartition]
     ) -> dict[TopicPartition, LograftError]:
-        keys = {
-            name: GroupPartition(topic_ids.get(name) or (await self._cluster.partition(*name)).id, name.partition)
-            for name in offsets
-        }
+        """No await comes before the request is made: those to be committed are this member's, in its present life."""
         request = pb.CommitOffsetsRequest(
             group=self._coordinator.group,
             member_id=self._committer.member_id,

@@ -48,10 +48,10 @@ class GroupSession:
         self._pattern: re.Pattern[str] | None = None
         self.is_subscribed = False
         self._member = GroupMember(
-            MemberSettings(options.session_timeout_ms, options.max_poll_interval_ms, bool(options.instance_id))
+            MemberSettings(options.session_timeout_ms, options.max_poll_interval_ms, bool(options.instance_id)),
+            str(cluster.runtime.rng.uuid()),
         )
-        self._identity = MemberIdentity(
-            member_id=str(cluster.runtime.rng.uuid()),
+        identity = MemberIdentity(
             instance_id=options.instance_id or "",
             assignor=options.assignor or "",
             session_timeout_ms=options.session_timeout_ms,
@@ -60,7 +60,7 @@ class GroupSession:
             rack=options.rack or "",
         )
         coordinator = GroupCoordinator(cluster, options.group)
-        self._heartbeat = GroupHeartbeat(coordinator, self._member, self._identity, self._clock, self._look)
+        self._heartbeat = GroupHeartbeat(coordinator, self._member, identity, self._clock, self._look)
         self._offsets = GroupOffsets(cluster, coordinator, self, options.request_timeout_ms)
         self._located: dict[GroupPartition, Position | None] = {}
         self._to_locate = asyncio.Event()
@@ -85,7 +85,7 @@ class GroupSession:
 
     @property
     def member_id(self) -> str:
-        return self._identity.member_id if self.is_subscribed else ""
+        return self._member.member_id if self.is_subscribed else ""
 
     @property
     def epoch(self) -> int:

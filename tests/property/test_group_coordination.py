@@ -30,14 +30,24 @@ class Call:
 
 @dataclass(eq=False)
 class Client:
-    """`reads`: where it is in each partition that it may read. `is_out`: put out, and does not know it yet."""
+    """`reads`: where it is in each partition that it may read. `is_out`: put out, and does not know it yet. It takes
+    another id each time it joins."""
 
-    member_id: str
+    name: str
     epoch: int = JOIN
+    lives: int = 1
     reads: dict[PartitionKey, int] = field(default_factory=dict)
     topics: tuple[str, ...] = NAMES
     call: Call | None = None
-    is_out: bool = True
+    is_out: bool = False
+
+    @property
+    def member_id(self) -> str:
+        return f"{self.name}{self.lives}"
+
+    def begin_anew(self) -> None:
+        self.lives += 1
+        self.epoch, self.reads, self.is_out, self.call = JOIN, {}, False, None
 
 
 class Coordination(RuleBasedStateMachine):
@@ -69,7 +79,7 @@ class Coordination(RuleBasedStateMachine):
     def call(self, name: str) -> None:
         """Say where one is; a call that was made before is given up, and may arrive all the same."""
         client = self.clients[name]
-        heartbeat = Heartbeat("g", name, client.epoch, topics=client.topics, owned=tuple(client.reads))
+        heartbeat = Heartbeat("g", client.member_id, client.epoch, topics=client.topics, owned=tuple(client.reads))
         client.call = Call(heartbeat)
         self.calls.append(client.call)
 
@@ -83,8 +93,6 @@ class Coordination(RuleBasedStateMachine):
         except GroupError as error:
             call.answer = error
             return
-        if call.heartbeat.epoch == JOIN:
-            self.clients[call.heartbeat.member_id].is_out = True  # it must hear of its new life first
         self.carry_out(decision.changes)
         call.answer = decision.told
 
@@ -96,32 +104,29 @@ class Coordination(RuleBasedStateMachine):
             return
         client.call = None
         if isinstance(call.answer, GroupError):
-            client.epoch, client.reads, client.is_out = JOIN, {}, True
+            client.begin_anew()
             return
         told = call.answer
-        client.epoch, client.is_out = told.epoch, not self.is_in(name, told.epoch)
+        client.epoch = told.epoch
         reads = {partition: client.reads[partition] for partition in told.assigned if partition in client.reads}
         for partition in told.assigned:
             if partition not in reads:
                 reads[partition] = -1  # where it is to begin is to be asked
         client.reads = reads
 
-    def is_in(self, name: str, epoch: int) -> bool:
-        member = self.group.members.get(name) if self.group is not None else None
-        return member is not None and epoch in (member.epoch, member.previous_epoch)
-
     @rule(name=members)
     def lose_patience(self, name: str) -> None:
         """The coordinator has not heard of it for too long."""
-        if self.group is not None and name in self.group.members:
-            self.clients[name].is_out = True
-            self.carry_out(decide_expel(self.group, [name], self.topics.get, 0))
+        client = self.clients[name]
+        if self.group is not None and client.member_id in self.group.members:
+            client.is_out = True
+            self.carry_out(decide_expel(self.group, [client.member_id], self.topics.get, 0))
 
     @rule(name=members)
     def leave(self, name: str) -> None:
         client = self.clients[name]
-        client.epoch, client.reads, client.is_out, client.call = JOIN, {}, True, None
-        self.calls.append(Call(Heartbeat("g", name, LEAVE)))
+        self.calls.append(Call(Heartbeat("g", client.member_id, LEAVE)))
+        client.begin_anew()
 
     @rule(name=members, topics=st.sampled_from([("x",), ("y",), NAMES]))
     def want(self, name: str, topics: tuple[str, ...]) -> None:
@@ -142,13 +147,13 @@ class Coordination(RuleBasedStateMachine):
         for partition, position in client.reads.items():
             if position < 0:
                 try:
-                    check_may_fetch(self.group, Speaker("g", name, client.epoch))
+                    check_may_fetch(self.group, Speaker("g", client.member_id, client.epoch))
                 except GroupError:
                     continue
                 committed = self.group.offsets.get(partition) if self.group is not None else None
                 position = committed.offset if committed is not None else 0
             client.reads[partition] = position + count
-            self.commits.append((Speaker("g", name, client.epoch), ToCommit(partition, position + count)))
+            self.commits.append((Speaker("g", client.member_id, client.epoch), ToCommit(partition, position + count)))
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data())
@@ -172,7 +177,7 @@ class Coordination(RuleBasedStateMachine):
         for client in self.clients.values():
             if not client.is_out:
                 for partition in client.reads:
-                    assert readers.setdefault(partition, client.member_id) == client.member_id
+                    assert readers.setdefault(partition, client.name) == client.name
 
     @invariant()
     def what_is_written_makes_the_same_group(self) -> None:
@@ -190,6 +195,9 @@ class Coordination(RuleBasedStateMachine):
         if not hasattr(self, "table"):
             return
         self.calls.clear()
+        ghosts = [one for one in self.table.groups.get("g", Group("g")).members if not self.is_somebody(one)]
+        if ghosts and self.group is not None:  # joined when nobody waited for it any more
+            self.carry_out(decide_expel(self.group, ghosts, self.topics.get, 0))
         for _ in range(12):
             for name in self.clients:
                 self.call(name)
@@ -208,6 +216,9 @@ class Coordination(RuleBasedStateMachine):
         }
         assert set(self.group.holders) == everything
         assert {partition for client in self.clients.values() for partition in client.reads} == everything
+
+    def is_somebody(self, member_id: str) -> bool:
+        return any(client.member_id == member_id for client in self.clients.values())
 
 
 @dataclass

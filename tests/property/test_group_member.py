@@ -13,8 +13,8 @@ from lograft.clients.group_member import Beat, BeatAnswer, GroupMember, GroupPar
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "150"))
 
 TOPICS = {
-    "orders": [GroupPartition(b"o", number) for number in range(4)],
-    "prices": [GroupPartition(b"p", number) for number in range(2)],
+    "orders": [GroupPartition(b"o" * 16, number) for number in range(4)],
+    "prices": [GroupPartition(b"p" * 16, number) for number in range(2)],
 }
 SESSION_MS = 10_000
 POLL_MS = 30_000
@@ -27,7 +27,7 @@ class Reader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.member = GroupMember(MemberSettings(SESSION_MS, POLL_MS))
+        self.member = GroupMember(MemberSettings(SESSION_MS, POLL_MS), name)
         self.under_way: tuple[Beat, float, BeatAnswer | LograftError] | None = None
         self.giving_up: tuple[list[GroupPartition], int] | None = None
         self.told: dict[GroupPartition, None] = {}  # what the application was told it has
@@ -42,7 +42,7 @@ class Reader:
             return
         answer: BeatAnswer | LograftError
         try:
-            answer = coordinator.beat(self.name, beat, now_ms, SESSION_MS)
+            answer = coordinator.beat(beat, now_ms, SESSION_MS)
         except LograftError as error:
             answer = error
         self.under_way = (beat, now_ms, answer)
@@ -146,9 +146,11 @@ class Group(RuleBasedStateMachine):
     @precondition(lambda self: self.coordinator.members)
     @rule(data=st.data())
     def throw_out(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.coordinator.members)))
-        self.coordinator.put_out(name)
-        self.thrown_out[name] = None
+        member_id = data.draw(st.sampled_from(sorted(self.coordinator.members)))
+        self.coordinator.put_out(member_id)
+        name = member_id.split("-")[0]
+        if self.all[name].member.member_id == member_id:
+            self.thrown_out[name] = None
 
     @rule()
     def fail_over(self) -> None:

@@ -1,4 +1,4 @@
-"""Groups on fake brokers: a model of a coordinator, served by whichever broker a test says.
+"""Groups on fake brokers: a coordinator without a log, served by whichever broker a test says.
 
 groups = FakeGroups(cluster)
 groups.members            # of the one group there is
@@ -14,8 +14,11 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 from support.fake_log_service import FakeCluster
-from support.model_coordinator import INTERVAL_MS, ModelCoordinator, ModelMember
+from support.model_coordinator import GROUP, INTERVAL_MS, ModelCoordinator, as_key, client_error
 
+from lograft.broker.group_errors import GroupError
+from lograft.broker.group_offsets import Speaker, ToCommit, decide_commit
+from lograft.broker.group_state import Member
 from lograft.clients import methods
 from lograft.clients.errors import LograftError
 from lograft.clients.group_member import Beat, GroupPartition
@@ -47,7 +50,7 @@ class FakeGroups:
     # -- for tests
 
     @property
-    def members(self) -> dict[str, ModelMember]:
+    def members(self) -> dict[str, Member]:
         return self.model.members
 
     @property
@@ -115,13 +118,13 @@ class FakeGroups:
     async def _heartbeat(self, request: pb.GroupHeartbeatRequest) -> pb.GroupHeartbeatResponse:
         self.beats.append(request)
         owned = tuple(GroupPartition(topic.topic_id, number) for topic in request.owned for number in topic.partitions)
-        beat = Beat(request.member_epoch, tuple(request.topics), owned)
+        beat = Beat(request.member_epoch, tuple(request.topics), owned, member_id=request.member_id)
         self.model.topics = {
             name: sorted(GroupPartition(key[0].bytes, key[1]) for key in self._cluster.logs if key[0] == topic_id)
             for name, topic_id in self._cluster.topics.items()
         }
         session_ms = request.session_timeout_ms
-        answer = self.model.beat(request.member_id, beat, _now_ms(), session_ms, request.instance_id)
+        answer = self.model.beat(beat, _now_ms(), session_ms, request.instance_id)
         self._tell()
         over_ms = _now_ms() + request.max_wait_ms
         while not beat.is_farewell and (answer.epoch, set(answer.assigned)) == (beat.epoch, set(owned)):
@@ -131,9 +134,7 @@ class FakeGroups:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout((over_ms - _now_ms()) / 1000):
                     await changed.wait()
-            self.model.check(request.member_id, request.instance_id)
-            self.model.assign()
-            answer = self.model.answer(request.member_id)
+            answer = self.model.beat(beat, _now_ms(), session_ms, request.instance_id)
         response = pb.GroupHeartbeatResponse(member_epoch=answer.epoch, heartbeat_interval_ms=INTERVAL_MS)
         names = {topic_id.bytes: name for name, topic_id in self._cluster.topics.items()}
         for topic_id, number in answer.assigned:
@@ -142,21 +143,21 @@ class FakeGroups:
 
     async def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
         self.commits.append(request)
-        member = self.members.get(request.member_id)
-        if request.member_id and member is None:
-            raise _refused(errors_pb2.UNKNOWN_MEMBER)
+        keys = [GroupPartition(item.topic_id, item.partition) for item in request.items]
+        items = [ToCommit(as_key(key), item.offset) for key, item in zip(keys, request.items, strict=True)]
+        speaker = Speaker(GROUP, request.member_id, request.member_epoch, request.may_lower)
+        try:
+            decision = decide_commit(self.model.group, speaker, items, lambda _: ("a topic", 1000), 0)
+        except GroupError as error:
+            raise client_error(error) from None
+        self.model.carry_out(decision.changes)
         response = pb.CommitOffsetsResponse()
-        for item in request.items:
-            key = GroupPartition(item.topic_id, item.partition)
+        for key, item, error in zip(keys, request.items, decision.errors, strict=True):
             result = response.results.add(topic_id=item.topic_id, partition=item.partition)
-            before = self.committed.get(key)
-            is_held = member is None or key in member.assigned or key in member.giving_up
-            if member is not None and (not is_held or request.member_epoch < member.joined_epoch):
-                result.error.CopyFrom(error_detail(errors_pb2.PARTITION_NOT_OWNED, "it is another's"))
-            elif before is not None and item.offset < before.offset and not request.may_lower:
-                result.error.CopyFrom(error_detail(errors_pb2.INVALID_REQUEST, "it is lower"))
-            else:
+            if error is None:
                 self.committed[key] = item
+            else:
+                result.error.CopyFrom(error_detail(error.code, error.message))
         return response
 
     async def _fetch(self, request: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:

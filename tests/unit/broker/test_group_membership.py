@@ -125,16 +125,17 @@ def test_each_time_a_member_gets_partitions_its_epoch_is_a_new_one() -> None:
     assert {room.group.members["b"].assigned[place] for place in places(2, 3)} == {second.told.epoch}
 
 
-def test_who_joins_again_begins_anew_in_another_epoch() -> None:
+def test_a_join_that_is_repeated_or_comes_late_changes_nothing() -> None:
     room = Room()
-    reader = room.join("a")
-    again = room.join("a")
-    assert again.numbers == reader.numbers
-    assert again.told.epoch > reader.told.epoch
-    assert min(room.group.members["a"].assigned.values()) > reader.told.epoch
-    assert room.refusal(replace(reader.request, epoch=reader.told.epoch, owned=reader.owned)) == (
-        errors_pb2.FENCED_MEMBER_EPOCH
-    )
+    first = room.join("a")
+    second = room.join("b")
+    first.beat_and_heed()
+    first.beat()
+    second.beat_and_heed()
+    epoch = room.group.epoch
+    again = room.join("a", topics=("payments",))
+    assert (again.told, room.group.epoch) == (first.told, epoch)
+    assert room.group.members["a"].topics == ("orders",)
 
 
 def test_a_group_has_only_so_many_members() -> None:

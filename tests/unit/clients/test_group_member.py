@@ -27,6 +27,12 @@ SETTINGS = MemberSettings(session_timeout_ms=9000, max_poll_interval_ms=60_000)
 STATIC = MemberSettings(session_timeout_ms=9000, max_poll_interval_ms=60_000, is_static=True)
 
 
+def said(member: GroupMember, now_ms: float) -> tuple[int, tuple[str, ...], tuple[GroupPartition, ...], int] | None:
+    """What it says next, but for its id."""
+    beat = member.next_beat(now_ms)
+    return (beat.epoch, beat.topics, beat.owned, beat.max_wait_ms) if beat is not None else None
+
+
 def answer(member: GroupMember, epoch: int, *assigned: GroupPartition, at_ms: float = 0) -> None:
     beat = member.beat
     assert beat is not None
@@ -52,9 +58,9 @@ def test_a_member_joins_with_an_epoch_of_0_and_goes_on_with_what_it_is_given() -
     member = GroupMember(SETTINGS)
     assert member.next_beat(0) is None
     member.subscribe(["orders", "prices", "orders"], 0)
-    assert member.next_beat(0) == Beat(0, ("orders", "prices"), (), 3000)
+    assert said(member, 0) == (0, ("orders", "prices"), (), 3000)
     answer(member, 1, P0)
-    assert member.next_beat(0) == Beat(1, ("orders", "prices"), (P0,), 1000)
+    assert said(member, 0) == (1, ("orders", "prices"), (P0,), 1000)
 
 
 def test_nothing_is_said_again_before_its_time_unless_it_is_something_else() -> None:
@@ -62,9 +68,9 @@ def test_nothing_is_said_again_before_its_time_unless_it_is_something_else() -> 
     answer(member, 5, P0, P1)
     assert member.next_beat(999) is None
     assert member.due_ms == 1000
-    assert member.next_beat(1000) == Beat(5, ("orders",), (P0, P1), 1000)
+    assert said(member, 1000) == (5, ("orders",), (P0, P1), 1000)
     member.subscribe(["orders", "prices"], 999)
-    assert member.next_beat(999) == Beat(5, ("orders", "prices"), (P0, P1), 1000)
+    assert said(member, 999) == (5, ("orders", "prices"), (P0, P1), 1000)
 
 
 def test_what_must_be_given_up_is_owned_until_it_is() -> None:
@@ -76,7 +82,7 @@ def test_what_must_be_given_up_is_owned_until_it_is() -> None:
     assert member.may_commit(P1)
     assert member.owned == {P0: None, P1: None}
     member.gave_up([P1], member.generation)
-    assert member.next_beat(0) == Beat(5, ("orders",), (P0,), 1000)
+    assert said(member, 0) == (5, ("orders",), (P0,), 1000)
     assert not member.may_commit(P1)
 
 
@@ -107,7 +113,21 @@ def test_who_is_put_out_loses_its_partitions_and_joins_again(error: LograftError
     assert member.told_lost() == [P0, P1]
     assert member.told_lost() == []
     assert member.state is MemberState.JOINING
-    assert member.next_beat(0) == Beat(0, ("orders",), (), 1000)
+    if isinstance(error, FencedMemberEpoch):
+        assert said(member, 0) == (LEAVE_EPOCH, (), (), 0)
+        answer(member, LEAVE_EPOCH)
+    assert said(member, 0) == (0, ("orders",), (), 1000)
+
+
+def test_each_time_it_joins_it_is_another_member() -> None:
+    member = reading(P0)
+    ids = [member.member_id]
+    for _ in range(2):
+        refuse(member, UnknownMember("out"))
+        ids.append(member.member_id)
+        answer(member, 6)
+        assert member.member_id == ids[-1]
+    assert len(set(ids)) == 3
 
 
 def test_what_was_being_given_up_when_all_was_lost_is_not_told_twice_nor_given_up_later() -> None:
@@ -133,7 +153,14 @@ def test_partitions_are_kept_while_the_coordinator_is_looked_for_until_the_sessi
     member.tick(9000)
     assert member.told_lost() == [P0]
     # The epoch is kept: if another has taken its place by now, it will be told so, instead of taking it back.
-    assert member.next_beat(9000) == Beat(5, ("orders",), (), 1000)
+    assert said(member, 9000) == (5, ("orders",), (), 1000)
+    before = member.member_id
+    answer(member, 5, P0, at_ms=9000)
+    # It is a member still; but it becomes another, whom nothing concerns that was said before.
+    assert member.beat == Beat(LEAVE_EPOCH, member_id=before)
+    answer(member, LEAVE_EPOCH)
+    assert said(member, 9000) == (0, ("orders",), (), 1000)
+    assert member.member_id != before
 
 
 def test_a_session_counts_from_when_the_beat_was_sent() -> None:
@@ -161,12 +188,12 @@ def test_who_does_not_poll_leaves_and_joins_again_when_it_does(settings: MemberS
     assert member.taken
     member.tick(62_000)
     assert member.state is MemberState.IDLE
-    assert member.next_beat(62_000) == Beat(farewell)
+    assert said(member, 62_000) == (farewell, (), (), 0)
     answer(member, farewell)
     assert member.next_beat(62_000) is None
     member.poll_began(99_000)
     assert member.told_lost() == [P0]
-    assert member.next_beat(99_000) == Beat(0, ("orders",), (), 1000)
+    assert said(member, 99_000) == (0, ("orders",), (), 1000)
 
 
 def test_a_poll_may_wait_as_long_as_it_likes() -> None:
@@ -195,15 +222,16 @@ def test_a_member_that_failed_can_subscribe_again() -> None:
     assert member.failure is not None
     member.subscribe(["orders"], 0)
     assert member.failure is None
-    assert member.next_beat(0) == Beat(0, ("orders",), (), 3000)
+    answer(member, LEAVE_EPOCH)  # as the member that failed
+    assert said(member, 0) == (0, ("orders",), (), 3000)
 
 
 def test_leaving_is_said_once_it_is_heard() -> None:
     member = reading(P0)
     member.unsubscribe()
-    assert member.next_beat(0) == Beat(LEAVE_EPOCH)
+    assert said(member, 0) == (LEAVE_EPOCH, (), (), 0)
     refuse(member, ConnectionLost("broken"))
-    assert member.next_beat(0) == Beat(LEAVE_EPOCH)
+    assert said(member, 0) == (LEAVE_EPOCH, (), (), 0)
     refuse(member, UnknownMember("gone already"))
     assert member.next_beat(0) is None
     assert member.told_lost() == []
