@@ -29,7 +29,8 @@ Called = Callable[[Callable[[list[TopicPartition]], Any], list[TopicPartition]],
 """How a method of a listener is called."""
 
 _RETRY_MS = 500
-_LOOKS_A_POLL_INTERVAL = 3
+_LOOK_MS = 1000
+_LOOKS_A_POLL_INTERVAL = 3  # at least
 
 
 class GroupSession:
@@ -340,29 +341,33 @@ class GroupSession:
             return False
 
     async def _keep_time(self) -> None:
-        """Records that are at hand are taken without asking. So now and then they are recalled: who polls is heard of
-        then, and what it has had until then can be committed."""
-        every_ms = self._options.max_poll_interval_ms / _LOOKS_A_POLL_INTERVAL
-        if self._options.auto_commit:
-            every_ms = min(every_ms, self._options.auto_commit_interval_ms)
+        """Records that are at hand are taken without asking: who does so polls all the same. And when it is time to
+        commit what was given they are recalled, for only who asks for more is done with what it had."""
+        options = self._options
+        every_ms = min(
+            _LOOK_MS, options.max_poll_interval_ms // _LOOKS_A_POLL_INTERVAL, options.auto_commit_interval_ms
+        )
         while True:
             await self._clock.sleep_ms(every_ms)
             now_ms = self._clock.monotonic_ms()
             if self._is_polling:
                 self._auto_commit(now_ms)
-            else:
-                before = self._given
-                self._given = sum(position.offset for position in self._reader.positions().values())
-                if before is not None and before != self._given:
-                    self._member.poll_ended(now_ms)
+                continue
+            before = self._given
+            self._given = sum(position.offset for position in self._reader.positions().values())
+            if before is not None and before != self._given:
+                self._member.poll_ended(now_ms)
+            if self._is_commit_due(now_ms):
                 self._reader.recall()
 
     # -- commits
 
+    def _is_commit_due(self, now_ms: float) -> bool:
+        return self._options.auto_commit and now_ms >= self._auto_commit_ms + self._options.auto_commit_interval_ms
+
     def _auto_commit(self, now_ms: float) -> None:
         """All that was given before this poll."""
-        due_ms = self._auto_commit_ms + self._options.auto_commit_interval_ms
-        if not self._options.auto_commit or now_ms < due_ms:
+        if not self._is_commit_due(now_ms):
             return
         self._auto_commit_ms = now_ms
         offsets, topic_ids = self._positions()
