@@ -156,11 +156,14 @@ def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
 def check_next(history: ClusterHistory, before: Read | None, read: Read) -> None:
     """A consumer that began at the beginning gets every record, in order, but for those that retention has deleted, or
     that were compacted away: whether those might be, is seen in the end. In another generation it may find itself
-    anywhere."""
+    further back, but nothing is skipped; nor does it go on as if nothing had been when what it got before is gone: that
+    is seen in the end, too."""
     expected = 0 if before is None else before.offset + 1
-    if read.offset == expected:
-        return
     if before is not None and _generation(history, before) != _generation(history, read):
+        history.crossings.append((before, read))
+        if read.offset < expected:
+            return
+    if read.offset == expected:
         return
     is_deleted = expected < read.offset <= history.starts.get(read.key, 0)
     is_cleaned = expected < read.offset and read.key[0] in history.compacted_topics
@@ -184,6 +187,10 @@ def check_promises_agree(history: ClusterHistory) -> None:
     for read in history.reads:
         other = seen.setdefault((read.key, _generation(history, read), read.offset), read.value)
         require(other == read.value, "what was served stays", read, "but elsewhere", other)
+    for before, read in history.crossings:
+        there = seen.get((read.key, _generation(history, read), before.offset), before.value)
+        is_told = there == before.value or read.offset <= before.offset
+        require(is_told, "what is lost is not passed over", read, "after", before, "where there is", there)
 
 
 def check_no_phantoms(history: ClusterHistory) -> None:

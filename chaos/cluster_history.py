@@ -115,6 +115,9 @@ class ClusterHistory:
         self.refused: dict[bytes, str] = {}  # values that no producer took
         self.reads: list[Read] = []
         self.gaps: list[Gap] = []
+        self.crossings: list[
+            tuple[Read, Read]
+        ] = []  # what a consumer got of one generation, and went on with in another
         self.told: list[Told] = []
         self.leaders: dict[tuple[PartitionKey, int], str] = {}  # the process that led in an epoch
         self.limited_topics: dict[UUID, None] = {}  # whose old records may be deleted

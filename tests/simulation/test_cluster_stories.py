@@ -2,6 +2,7 @@
 story is about, the simulator notices."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
@@ -12,6 +13,7 @@ from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.clients.fetched_partition import FetchedPartition
 from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.partition import BrokerId
 
@@ -106,6 +108,49 @@ def count_whatever_directory_it_is_in(patch: pytest.MonkeyPatch) -> None:
         return follower.subscription.end_offset if follower.subscription is not None else -1
 
     patch.setattr(_Follower, "end_offset_in", end_offset)
+
+
+# -- a consumer notices that what it read is gone
+
+
+UNCLEAN = replace(STAGE, min_isr=1, unclean_probability=1.0)
+CONSUMER = "consumer0"
+
+
+async def a_leader_dies_that_alone_had_the_last_records(cluster: SimulatedCluster) -> None:
+    """Another leads in its place, and has more records than the first had when the consumer gets to it."""
+    scene = Scene(cluster)
+    leader, (one, other) = scene.leader, scene.followers
+    await scene.until_more(one, 20)
+    scene.kill(one)
+    scene.kill(other)
+    await scene.until(lambda: not scene.is_in_sync(one) and not scene.is_in_sync(other))
+    lost_from = scene.end_on(leader)
+    await scene.until_more(leader, 20)
+    await scene.until(lambda: any(read.offset >= lost_from + 10 for read in cluster.history.reads))
+    lost_to = scene.end_on(leader)
+    for broker in (one, other):
+        scene.cut(broker.host, CONSUMER)
+    scene.kill(leader)
+    scene.start(one)
+    scene.start(other)
+    await scene.until(lambda: scene.partition.leader in (one.number, other.number))
+    await scene.until(lambda: scene.end_on(scene.leader) > lost_to + 20)
+    scene.heal()
+    scene.start(leader)
+    await scene.until_whole()
+
+
+def say_nothing_of_what_was_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FetchedPartition, "fetch_epoch", None)
+
+
+def test_what_an_unclean_election_lost_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(a_leader_dies_that_alone_had_the_last_records, UNCLEAN)
+    say_nothing_of_what_was_read(monkeypatch)
+    with pytest.raises(InvariantBroken) as broken:
+        tell(a_leader_dies_that_alone_had_the_last_records, UNCLEAN)
+    assert broken.value.rule == "what is lost is not passed over"
 
 
 @pytest.mark.parametrize(("story", "break_rule"), [
