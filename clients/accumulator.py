@@ -3,7 +3,7 @@
 It says what can be sent, and is told what came of it; who sends it, and where to, is the sender's affair.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from lograft.clients.errors import LograftError
@@ -40,6 +40,7 @@ class Accumulator:
         self._busy: dict[PartitionKey, PartitionQueue] = {}  # those that have batches
         self._batches = 0
         self.buffered_bytes = 0
+        self.when_settled: Callable[[PendingBatch], None] | None = None
 
     def __iter__(self) -> Iterator[PendingBatch]:
         """All batches whose fate is not known."""
@@ -247,7 +248,10 @@ class Accumulator:
             self._settled(partition_key, queue.abandon(error))
 
     def _settled(self, partition_key: PartitionKey, batches: list[PendingBatch]) -> None:
-        self.buffered_bytes -= sum(batch.size_bytes for batch in batches)
+        for batch in batches:
+            self.buffered_bytes -= batch.size_bytes
+            if self.when_settled is not None:
+                self.when_settled(batch)
         assert self.buffered_bytes >= 0
         if self._busy[partition_key].is_empty:
             del self._busy[partition_key]

@@ -17,6 +17,7 @@ from lograft.clients.partition_queue import QueueLimits
 from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey
 from lograft.clients.placing import Placer
 from lograft.clients.produce_line import ProduceSettings
+from lograft.clients.producer_metrics import ProducerMetrics
 from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
 from lograft.clients.record_checks import check_place, check_record, check_size, check_timestamp
 from lograft.clients.record_columns import HeaderPairs, record_bytes
@@ -253,6 +254,16 @@ class Producer:
             if not limit.expired():
                 raise
             raise not_flushed(timeout) from None
+
+    def metrics(self) -> ProducerMetrics:
+        """The producer's figures, as of now."""
+        self._task.check()
+        now_ms = self._runtime.clock.monotonic_ms()
+        return self._sender.counters.read(now_ms, self.buffered_bytes, self._options.buffer_bytes)
+
+    def refused(self, records: int) -> None:
+        """Of some that were not even placed: for `metrics`."""
+        self._sender.counters.refused(records)
 
     def when_progress(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever what becomes of records may have been learnt, and there may be more room."""

@@ -63,6 +63,7 @@ class PendingBatch:
     ticket: int = -1  # how many batches of the partition were given a sequence before it
     encoded: bytes | None = None
     in_doubt: bool = False
+    attempts: int = 0  # that went out
     outcome: Outcome | None = None
     halves: "tuple[PendingBatch, PendingBatch] | None" = None
     _listeners: list[Callable[[], object]] = field(default_factory=list)

@@ -13,6 +13,7 @@ from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, TimedOut, error_of
 from lograft.clients.methods import PRODUCE
 from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
+from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire import Buffer, message_field
 from lograft.runtime.logging import get_logger
@@ -65,6 +66,7 @@ class ProduceLine:
         accumulator: Accumulator,
         broker_id: int,
         settings: ProduceSettings,
+        counters: ProducerCounters,
         changed: Callable[[], None],
     ) -> None:
         self._cluster = cluster
@@ -72,6 +74,7 @@ class ProduceLine:
         self._accumulator = accumulator
         self._broker_id = broker_id
         self._settings = settings
+        self._counters = counters
         self._changed = changed
         self._ready: dict[PartitionKey, None] = {}
         self._has_ready = asyncio.Event()
@@ -229,6 +232,8 @@ class ProduceLine:
             )
             parts += message_field(_ITEMS, item.SerializeToString(), _BATCH, [each.batch.encoded])
             each.is_out = True
+            self._counters.sent(each.batch, len(each.batch.encoded), self._runtime.clock.monotonic_ms())
+            each.batch.attempts += 1
         if not parts:
             return None
         common = pb.ProduceRequest(
@@ -257,6 +262,7 @@ class ProduceLine:
 
     def _take_result(self, sent: _Sent, result: pb.ProduceResponse.Result) -> None:
         batch = sent.batch
+        self._counters.answered(self._runtime.clock.monotonic_ms() - sent.sent_ms)
         if not result.HasField("error"):
             append_time = result.append_time if result.HasField("append_time") else None
             self._accumulator.stored(batch, Stored(result.base_offset, append_time, sent.leader_epoch))

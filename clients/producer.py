@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -17,14 +18,16 @@ from lograft.clients.aio_producer import buffer_full, not_flushed, partly_taken,
 from lograft.clients.client_task import ClientTask
 from lograft.clients.errors import BufferFull, ClientClosed, LograftError, UnknownPartition
 from lograft.clients.given_columns import given_columns
+from lograft.clients.producer_metrics import ProducerMetrics
 from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
 from lograft.clients.record_checks import check_place, check_record, check_size, check_timestamp
 from lograft.clients.record_columns import RECORD_OVERHEAD_BYTES, HeaderPairs, record_bytes
 from lograft.clients.serializers import serialize
-from lograft.clients.staging import PARCEL_BYTES, Staging
+from lograft.clients.staging import PARCEL_BYTES, OpenParcel, Staging
 from lograft.clients.sync_client import SyncClient
 from lograft.clients.sync_delivery import Deliveries, Delivery, SentParcel
-from lograft.runtime.clock import LoopClock
+from lograft.clients.topic_partition import check_topic
+from lograft.runtime.clock import wall_ns
 from lograft.runtime.handover import Handover
 from lograft.runtime.loop_thread import LoopLost
 
@@ -51,12 +54,11 @@ class Producer(SyncClient):
         self._is_serializing = bool(self._serializers)
         inner_options: ProducerKeywords = {**options, "buffer_bytes": _NO_LIMIT}
         self._inner = aio_producer.Producer(bootstrap, **inner_options)
-        self._wall_ms = LoopClock().wall_ms
         # Looked at and changed with the lock held.
         self._handover = Handover(self._loop, self._take)
         self._lock = self._handover.lock
         self._staging = Staging(partial(SentParcel, self._loop))
-        self._room_bytes = self._options.buffer_bytes  # at least so much is free
+        self._open_parcels = self._staging.open_parcels
         self._is_closed = False
         # On the loop; what is left to be placed is counted for others to see.
         self._taken: deque[SentParcel] = deque()
@@ -98,26 +100,29 @@ class Producer(SyncClient):
             pairs = check_record(key, value, headers)
             size_bytes = record_bytes(key, value, pairs)
         if timestamp is None:
-            timestamp = self._wall_ms()
+            timestamp = wall_ns() // 1_000_000
         else:
             check_timestamp(timestamp)
+        if partition is not None:
+            check_place(topic, partition)
         # Before anything is locked: in a forked child the lock may be held by nobody at all.
         if not self._loop.is_alive:
             raise self._lost()
         with self._lock:
-            open_parcel = self._staging.open_parcels.get(topic) if topic.__class__ is str else None
-            if open_parcel is None or partition is not None or size_bytes > self._room_bytes:
-                check_place(topic, partition)
-                check_size(size_bytes)
-                self._wait_for_room(size_bytes)
-                open_parcel = self._staging.open(topic)
-            self._room_bytes -= size_bytes
-            index = open_parcel.add(key, value, timestamp, pairs, partition, size_bytes)
-            if open_parcel.size_bytes >= PARCEL_BYTES:
-                del self._staging.open_parcels[topic]
-            if not self._handover.is_announced:
-                self._handover.announce()
-        return Delivery(open_parcel.parcel, index)
+            filling = self._open_parcels.get(topic) if topic.__class__ is str else None
+            if filling is None or filling.size_bytes + size_bytes > filling.limit_bytes:
+                filling = self._open_parcel(topic, size_bytes)
+            index = filling.add(key, value, timestamp, pairs, partition, size_bytes)
+        return Delivery(filling.parcel, index)
+
+    def _open_parcel(self, topic: str, size_bytes: int) -> OpenParcel[SentParcel]:
+        """With the lock held: one with room for a record of that size. The loop comes to take it."""
+        check_topic(topic)
+        check_size(size_bytes)
+        room_bytes = self._wait_for_room(size_bytes)
+        opened = self._staging.open(topic, max(min(PARCEL_BYTES, room_bytes), size_bytes))
+        self._handover.announce()
+        return opened
 
     def send_many(
         self,
@@ -138,7 +143,7 @@ class Producer(SyncClient):
         tells how many were.
         """
         check_place(topic, partition)
-        given = given_columns(topic, values, keys, timestamps, headers, self._serializers, self._wall_ms())
+        given = given_columns(topic, values, keys, timestamps, headers, self._serializers, wall_ns() // 1_000_000)
         taken: list[SentParcel] = []
         for piece in given.pieces(piece_bytes(self._options)):
             parcel = SentParcel(self._loop, topic, piece.columns, partition=partition, partitions=piece.partitions)
@@ -156,12 +161,13 @@ class Producer(SyncClient):
         size_bytes = parcel.size_bytes
         with self._lock:
             self._wait_for_room(size_bytes)
-            self._room_bytes -= size_bytes
             self._staging.put(parcel)
             self._handover.announce()
 
-    def _wait_for_room(self, size_bytes: int) -> None:
-        """With the lock held. `ClientClosed` or `BufferFull` if there is none."""
+    def _wait_for_room(self, size_bytes: int) -> int:
+        """With the lock held: how much there is. `ClientClosed` or `BufferFull` if there is too little."""
+        if not self._is_closed and not self._has_room(size_bytes):
+            self._staging.close_all()
         if not self._is_closed and not self._has_room(size_bytes):
             # Once it is full, it is left to empty for a while: few long waits cost less than many short ones.
             spare_bytes = self._options.buffer_bytes // 4
@@ -172,12 +178,17 @@ class Producer(SyncClient):
                 raise buffer_full(self._options)
         if self._is_closed:
             raise ClientClosed("the producer is closed: make another one")
+        return self._options.buffer_bytes - self._used_bytes
 
     def _has_room(self, size_bytes: int) -> bool:
         """What is larger than the buffer goes alone."""
-        used_bytes = self._staging.size_bytes + self._taken_bytes + self._inner.buffered_bytes
-        self._room_bytes = self._options.buffer_bytes - used_bytes
-        return used_bytes == 0 or size_bytes <= self._room_bytes
+        used_bytes = self._used_bytes
+        return used_bytes == 0 or used_bytes + size_bytes <= self._options.buffer_bytes
+
+    @property
+    def _used_bytes(self) -> int:
+        """At most, as it may be on its way from one to the other."""
+        return self._staging.size_bytes + self._taken_bytes + self._inner.buffered_bytes
 
     def _lost(self) -> ClientClosed:
         try:
@@ -193,6 +204,10 @@ class Producer(SyncClient):
     def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has."""
         return self._wait(self._inner.partitions_for(topic))
+
+    def metrics(self) -> ProducerMetrics:
+        """The producer's figures, as of now."""
+        return self._wait(self._metrics())
 
     # -- life
 
@@ -241,7 +256,6 @@ class Producer(SyncClient):
         """Take what is there, and let nobody put anything there any more."""
         with self._lock:
             self._is_closed = True
-            self._room_bytes = -1
             self._take()
         self._handover.made_room()
 
@@ -266,6 +280,7 @@ class Producer(SyncClient):
                 self._taken.popleft()
                 self._taken_bytes -= size_bytes
                 self._placed_count += 1
+                self._handover.made_room()  # if it failed
                 await asyncio.sleep(0)  # others have work to do, too: to send them, for one
             self._progress.set()
             self._progress.clear()
@@ -277,8 +292,15 @@ class Producer(SyncClient):
             except UnknownPartition as error:
                 parcel.refuse_strangers(await self._inner.partitions_for(parcel.topic), error)
                 await self._inner.place(parcel)
+            self._inner.refused(len(parcel.refused))
         except LograftError as error:
+            self._inner.refused(len(parcel))
             parcel.fail(error)
+
+    async def _metrics(self) -> ProducerMetrics:
+        with self._lock:
+            used_bytes = self._used_bytes
+        return replace(self._inner.metrics(), buffer_bytes=used_bytes, buffer_limit_bytes=self._options.buffer_bytes)
 
     async def _flush(self, timeout: float | None) -> None:
         deadline = asyncio.timeout(timeout)

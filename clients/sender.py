@@ -11,6 +11,7 @@ from lograft.clients.methods import INIT_PRODUCER
 from lograft.clients.partition_queue import ProducerIdentity
 from lograft.clients.pending_batch import PartitionKey
 from lograft.clients.produce_line import ProduceLine, ProduceSettings
+from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
 
 # However far away the next moment is, look now and then: clocks and hints are not all that can be missed.
@@ -25,6 +26,8 @@ class Sender:
         self._clock = cluster.runtime.clock
         self._accumulator = accumulator
         self._settings = settings
+        self.counters = ProducerCounters(self._clock.monotonic_ms())
+        accumulator.when_settled = self.counters.settled
         self._lines: dict[int, ProduceLine] = {}
         self._woken = asyncio.Event()
         self._metadata_changed = False
@@ -98,7 +101,9 @@ class Sender:
             return  # until the metadata says who
         line = self._lines.get(leader.broker_id)
         if line is None:
-            line = ProduceLine(self._cluster, self._accumulator, leader.broker_id, self._settings, self.wake)
+            line = ProduceLine(
+                self._cluster, self._accumulator, leader.broker_id, self._settings, self.counters, self.wake
+            )
             self._lines[leader.broker_id] = line
             group.create_task(line.run(), name=f"produce-to-{leader.broker_id}")
         line.want(key)

@@ -13,13 +13,14 @@ P = TypeVar("P", bound=Parcel)
 
 
 class OpenParcel(Generic[P]):
-    """One that takes more records."""
+    """One that takes more records, up to `limit_bytes`: so much of the producer's buffer is set aside for it."""
 
-    __slots__ = ("_ends", "_lists", "parcel", "size_bytes")
+    __slots__ = ("_ends", "_lists", "limit_bytes", "parcel", "size_bytes")
 
-    def __init__(self, parcel: P) -> None:
+    def __init__(self, parcel: P, limit_bytes: int) -> None:
         assert isinstance(parcel.columns, SizedLists)
         self.parcel = parcel
+        self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self._lists = parcel.columns.lists
         self._ends = parcel.columns.ends
@@ -34,8 +35,7 @@ class OpenParcel(Generic[P]):
         size_bytes: int,
     ) -> int:
         """The record's index. An interrupt, which may come between any two lines, leaves all of it or nothing."""
-        lists = self._lists
-        ends = self._ends
+        lists, ends = self._lists, self._ends
         index = len(ends)
         try:
             lists.values.append(value)
@@ -78,24 +78,28 @@ class Staging(Generic[P]):
 
     @property
     def size_bytes(self) -> int:
-        return sum(parcel.size_bytes for parcel in self._parcels)
+        """Of all records, and of what is set aside for more."""
+        aside_bytes = sum(each.limit_bytes - each.size_bytes for each in self.open_parcels.values())
+        return aside_bytes + sum(parcel.size_bytes for parcel in self._parcels)
 
-    def open(self, topic: str) -> OpenParcel[P]:
-        """The topic's parcel that takes more records."""
-        found = self.open_parcels.get(topic)
-        if found is None:
-            parcel = self._make_parcel(topic, SizedLists())
-            self._parcels.append(parcel)
-            found = self.open_parcels[topic] = OpenParcel(parcel)
-        return found
+    def open(self, topic: str, limit_bytes: int) -> OpenParcel[P]:
+        """Another parcel for the topic, behind all that was sent before."""
+        parcel = self._make_parcel(topic, SizedLists())
+        self._parcels.append(parcel)
+        opened = self.open_parcels[topic] = OpenParcel(parcel, limit_bytes)
+        return opened
 
     def put(self, parcel: P) -> None:
         """A whole parcel, behind all that was sent before."""
         self.open_parcels.pop(parcel.topic, None)
         self._parcels.append(parcel)
 
+    def close_all(self) -> None:
+        """Nothing is set aside any more."""
+        self.open_parcels.clear()
+
     def take(self) -> list[P]:
         """All there is."""
+        self.close_all()
         parcels, self._parcels = self._parcels, []
-        self.open_parcels.clear()
         return [parcel for parcel in parcels if len(parcel)]

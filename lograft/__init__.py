@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from lograft.clients.admin import Admin
     from lograft.clients.arrow_table import ARROW_SCHEMA
     from lograft.clients.consumer import Consumer
-    from lograft.clients.producer import Delivery, Producer
+    from lograft.clients.fates import StoredRange
+    from lograft.clients.producer import Deliveries, Delivery, Producer
+    from lograft.clients.producer_metrics import ProducerMetrics
     from lograft.clients.rebalance import RebalanceListener
     from lograft.clients.topic_partition import OffsetAndMetadata, RecordMetadata, TopicPartition
     from lograft.storage.record import Record
@@ -23,12 +25,15 @@ __all__ = [
     "ARROW_SCHEMA",
     "Admin",
     "Consumer",
+    "Deliveries",
     "Delivery",
     "OffsetAndMetadata",
     "Producer",
+    "ProducerMetrics",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
+    "StoredRange",
     "TopicPartition",
 ]
 
@@ -36,12 +41,15 @@ _HOMES = {
     "ARROW_SCHEMA": "lograft.clients.arrow_table",
     "Admin": "lograft.clients.admin",
     "Consumer": "lograft.clients.consumer",
+    "Deliveries": "lograft.clients.producer",
     "Delivery": "lograft.clients.producer",
     "OffsetAndMetadata": "lograft.clients.topic_partition",
     "Producer": "lograft.clients.producer",
+    "ProducerMetrics": "lograft.clients.producer_metrics",
     "RebalanceListener": "lograft.clients.rebalance",
     "Record": "lograft.storage.record",
     "RecordMetadata": "lograft.clients.topic_partition",
+    "StoredRange": "lograft.clients.fates",
     "TopicPartition": "lograft.clients.topic_partition",
 }
 _MODULES = ("aio", "errors", "testing")

@@ -2,6 +2,6 @@
 
 from lograft.clients.aio_admin import Admin
 from lograft.clients.aio_consumer import Consumer
-from lograft.clients.aio_producer import Delivery, Producer
+from lograft.clients.aio_producer import Deliveries, Delivery, Producer
 
-__all__ = ["Admin", "Consumer", "Delivery", "Producer"]
+__all__ = ["Admin", "Consumer", "Deliveries", "Delivery", "Producer"]

@@ -81,7 +81,7 @@ PURE = [
     "clients/fetch_credit.py", "clients/fetched_chunk.py", "clients/fetched_partition.py", "clients/group_member.py",
     "clients/leader_layout.py", "clients/methods.py", "clients/metrics.py", "clients/option_checks.py",
     "clients/parcel.py", "clients/partition_queue.py", "clients/partitioning.py", "clients/pending_batch.py",
-    "clients/placing.py", "clients/producer_options.py", "clients/reassignment_plan.py",
+    "clients/placing.py", "clients/producer_metrics.py", "clients/producer_options.py", "clients/reassignment_plan.py",
     "clients/reassignment_resources.py", "clients/record_checks.py", "clients/record_columns.py",
     "clients/record_queue.py", "clients/record_run.py", "clients/replica_layout.py", "clients/serializers.py",
     "clients/staging.py", "clients/topic_partition.py",
