@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.image import ClusterImage
+from lograft.metadata.image import ClusterImage, Topic
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 
@@ -19,6 +20,7 @@ class Stage(Protocol):
 
     weather: ClusterWeather
     history: ClusterHistory
+    group: GroupHistory
 
     @property
     def now_us(self) -> int: ...
@@ -49,6 +51,11 @@ class Stage(Protocol):
     def note_replicas(self) -> None:
         """Write down what all replicas have at this moment."""
         ...
+
+
+def topics_of(image: ClusterImage) -> list[Topic]:
+    """Those that are not the cluster's own."""
+    return [topic for topic in image.topics.values() if not topic.is_internal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class Client:
         return Wanted(record_key, rng.random() < weather.deletion_probability, padding_bytes)
 
     def _any_key(self) -> PartitionKey | None:
-        topics = list(self.stage.image.topics.values())
+        topics = topics_of(self.stage.image)
         if not topics:
             return None
         topic = self.rng.choice(topics)

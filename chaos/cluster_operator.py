@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from lograft.chaos.cluster_clients import Client, Stage
+from lograft.chaos.cluster_clients import Client, Stage, topics_of
 from lograft.clients.admin_types import ConfigKind, ElectionKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import LograftError
@@ -72,7 +72,7 @@ class Operator(Client):
 
     async def _create(self) -> bool:
         name = f"topic{self.rng.randrange(_NAMES)}"
-        topics = self.stage.image.topics.values()
+        topics = topics_of(self.stage.image)
         if len(topics) >= self.stage.weather.topics or any(topic.name == name for topic in topics):
             return False
         await self._create_topic(self._admin, name)
@@ -276,7 +276,7 @@ class Operator(Client):
     # -- what there is
 
     def _any_topic(self) -> Topic | None:
-        topics = list(self.stage.image.topics.values())
+        topics = topics_of(self.stage.image)
         return self.rng.choice(topics) if topics else None
 
     def _any_partition(self, suits: Callable[[Partition], bool]) -> tuple[str, int, Partition] | None:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from lograft.broker.log_methods import READ, READ_RANGE
 from lograft.chaos.cluster_checks import check_next, check_told_range
-from lograft.chaos.cluster_clients import Client, Stage
+from lograft.chaos.cluster_clients import Client, Stage, topics_of
 from lograft.chaos.cluster_history import PartitionKey, Read, Told, named
 from lograft.chaos.cluster_marks import mark_of
 from lograft.clients.aio_consumer import Consumer
@@ -52,9 +52,7 @@ class ReadingClient(Client):
 
     async def _look(self, consumer: Consumer, recorder: "ReadRecorder") -> None:
         wanted = [
-            TopicPartition(topic.name, number)
-            for topic in self.stage.image.topics.values()
-            for number in topic.partitions
+            TopicPartition(topic.name, number) for topic in topics_of(self.stage.image) for number in topic.partitions
         ]
         try:
             await consumer.assign(wanted)

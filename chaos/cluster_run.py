@@ -9,10 +9,13 @@ from functools import partial
 from typing import Protocol
 
 from lograft.chaos.cluster_checks import LAST_READER, check_all
-from lograft.chaos.cluster_clients import Client, Wanted
+from lograft.chaos.cluster_clients import Client, Wanted, topics_of
+from lograft.chaos.cluster_group_history import GroupHistory
+from lograft.chaos.cluster_group_logs import check_group_logs, members_left
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, ReplicaLog, Send, Stored
 from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_marks import is_deletion, mark_of
+from lograft.chaos.cluster_members import read_to_the_end
 from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_operator import Operator
@@ -65,6 +68,7 @@ class Stage(Protocol):
     weather: ClusterWeather
     schedule: Schedule
     history: ClusterHistory
+    group: GroupHistory
     nemesis: ClusterNemesis
     hosts: list[SimulatedHost]
     clients: list[Client]
@@ -122,8 +126,15 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
     for host in stage.hosts:
         host.forget_tails()
     await _expect_work(stage)
-    await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _behind(stage), _RECOVERY_MS)
-    check_all(stage.history, await _read_all_logs(stage))
+    await _until(
+        stage,
+        lambda: members_left(stage.hosts) or _unready(stage) or _unfinished(stage) or _behind(stage),
+        _RECOVERY_MS,
+    )
+    final = await _read_all_logs(stage)
+    check_all(stage.history, final)
+    if stage.weather.members:
+        stage.group.check_delivered(final, stage.history)
     return _summary(stage)
 
 
@@ -229,7 +240,7 @@ async def _expect_work(stage: Stage) -> None:
     """A new producer is served in every partition, and a new consumer gets all there is, the latest included."""
     for key, partition in partitions_of(stage.image):
         stage.note("whole", str(key[0])[:4], key[1], f"leader {partition.leader}@{partition.leader_epoch}")
-    if not stage.image.topics:
+    if not topics_of(stage.image):
         await stage.operators[0].run_first()
     await _within(_work(stage), "what is new is not delivered, though nothing is wrong")
 
@@ -248,7 +259,7 @@ async def _within(work: Coroutine[None, None, None], otherwise: str) -> None:
 
 
 async def _work(stage: Stage) -> None:
-    names = [(topic.name, number) for topic in stage.image.topics.values() for number in topic.partitions]
+    names = [(topic.name, number) for topic in topics_of(stage.image) for number in topic.partitions]
     sends: list[Send] = []
     recorder = SendRecorder("last.producer", stage)
     async with Producer(stage.addresses, runtime=stage.client_runtime("last")) as producer:
@@ -267,6 +278,8 @@ async def _work(stage: Stage) -> None:
         reader = ReadRecorder(LAST_READER, consumer, stage)
         while not all(_has_got_to(reader, send) for send in sends):
             await reader.poll(1.0)
+    if stage.weather.members:
+        await read_to_the_end(stage, {send.key: send.offset + 1 for send in sends if send.offset is not None})
 
 
 def _has_got_to(reader: ReadRecorder, send: Send) -> bool:
@@ -283,6 +296,10 @@ async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
     rotten = {(rot.key, rot.host.number) for rot in stage.losses.rot()}
     for (topic_id, number), partition in partitions_of(stage.image):
         key = (topic_id, number)
+        if stage.image.topics[TopicId(topic_id)].is_internal:
+            logs = {broker_id: _log_of(stage, key, broker_id) for broker_id in partition.isr}
+            await check_group_logs(key, {broker_id: log for broker_id, log in logs.items() if log is not None})
+            continue
         final = partitions[key] = FinalPartition(partition.leader_epoch, {})
         for broker_id in partition.isr:
             log = _log_of(stage, key, broker_id)
@@ -339,7 +356,7 @@ def _summary(stage: Stage) -> ClusterRun:
         read=len(history.reads),
         told=len(history.told),
         epochs=len(history.leaders),
-        sights=Counter({**stage.sights.counts, "logs trimmed": len(history.starts)}),
+        sights=Counter({**stage.sights.counts, **stage.group.counts, "logs trimmed": len(history.starts)}),
         crashes=stage.sights.crashes,
         wishes=wishes,
     )

@@ -6,7 +6,7 @@ from uuid import UUID
 from lograft.broker.log_methods import APPEND
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.cluster_checks import described
-from lograft.chaos.cluster_clients import Client, Stage, Wanted
+from lograft.chaos.cluster_clients import Client, Stage, Wanted, topics_of
 from lograft.chaos.cluster_history import PartitionKey, Send
 from lograft.chaos.cluster_marks import headers_of, mark_for, record_key_of, value_of
 from lograft.chaos.linearizability import Outcome
@@ -45,7 +45,7 @@ class SendingClient(Client):
         recorder = SendRecorder(name, stage, acks)
         while not self.is_over and stage.now_us < end_us:
             await self._pause(0, 2 * weather.send_every_ms)
-            topics = list(stage.image.topics.values())
+            topics = topics_of(stage.image)
             if topics:
                 topic = rng.choice(topics)
                 for _ in range(rng.randint(1, weather.records_at_once)):

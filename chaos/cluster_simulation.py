@@ -13,8 +13,10 @@ from lograft.broker.config_values import Role
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.topic_log_config import log_config_of
 from lograft.chaos.cluster_clients import Client
+from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
 from lograft.chaos.cluster_losses import Losses
+from lograft.chaos.cluster_members import MemberClient
 from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, SimulatedHost
 from lograft.chaos.cluster_operator import Operator
@@ -54,6 +56,7 @@ class SimulatedCluster:
         self.rng = rng.fork()
         self.schedule = Schedule()
         self.history = ClusterHistory()
+        self.group = GroupHistory()
         self._loop = asyncio.get_running_loop()
         self.failure: asyncio.Future[None] = self._loop.create_future()
         low_ms, high_ms = self.weather.delay_ms
@@ -100,7 +103,12 @@ class SimulatedCluster:
                     advertised=address,
                     controller_listen=controllers.get(number),
                     rack=f"rack{number % weather.racks}" if weather.racks else None,
-                    cluster_settings={"replica.lag.time.max.ms": str(weather.lag_ms)},
+                    cluster_settings={
+                        "replica.lag.time.max.ms": str(weather.lag_ms),
+                        "offsets.topic.num.partitions": "1",
+                        "offsets.topic.replication.factor": str(min(3, weather.brokers - weather.late_brokers)),
+                        "offsets.topic.segment.bytes": str(min(weather.segment_bytes, 1 << 24)),
+                    },
                 )
             )
         return configs
@@ -117,6 +125,7 @@ class SimulatedCluster:
         clients += [SendingClient(f"producer{number}", self, rng.fork()) for number in range(weather.producers)]
         clients += [AppendingClient(f"appender{number}", self, rng.fork()) for number in range(weather.appenders)]
         clients += [ReadingClient(f"consumer{number}", self, rng.fork()) for number in range(weather.consumers)]
+        clients += [MemberClient(f"member{number}", self, rng.fork()) for number in range(weather.members)]
         clients += [AskingClient(f"asker{number}", self, rng.fork()) for number in range(weather.askers)]
         return operators, clients
 

@@ -58,6 +58,7 @@ class ClusterWeather:
     appenders: int = 0
     consumers: int = 1
     askers: int = 2
+    members: int = 0  # of a group
     ask_every_ms: tuple[float, float] = (5.0, 120.0)
     client_delay_ms: tuple[float, float] | None = None  # as between nodes
     send_every_ms: float = 60.0  # a producer
@@ -141,6 +142,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         acks=rng.choice([(Acks.ALL,), (Acks.ALL,), (Acks.ALL, Acks.LEADER), (Acks.ALL, Acks.LEADER, Acks.NONE)]),
         appenders=rng.choice([0, 0, 1]),
         consumers=rng.randint(1, 2),
+        members=rng.choice([0, 0, 2, 3]),
         send_every_ms=rng.choice([30.0, 100.0, 200.0]),
         records_at_once=rng.choice([1, 3, 6]),
         delivery_timeout_ms=rng.choice([1_500, 4_000, 15_000]),

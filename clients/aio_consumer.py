@@ -268,7 +268,9 @@ class Consumer(GroupConsumer):
         """Where each partition ends: the offset of the next record to be stored for good."""
         return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), LATEST))
 
-    async def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int | None]:
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, int | None]:
         """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
         for moment in times.values():
             if not isinstance(moment, int) or abs(moment) > MAX_INTEGER:

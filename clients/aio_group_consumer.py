@@ -23,7 +23,7 @@ from lograft.clients.topic_partition import (
     partition_name,
 )
 
-Offsets = Mapping[tuple[str, int], int | OffsetAndMetadata]
+Offsets = Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[tuple[str, int], int | OffsetAndMetadata]
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, LograftError | None], object]
 
 _MAX_METADATA = 4096

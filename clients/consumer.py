@@ -167,6 +167,8 @@ class Consumer(GroupConsumer):
         """Where each partition ends: the offset of the next record to be stored for good."""
         return self._wait(self._inner.end_offsets(partitions))
 
-    def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int | None]:
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, int | None]:
         """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
         return self._wait(self._inner.offsets_for_times(times))

@@ -1,0 +1,46 @@
+"""The logs in which groups are kept, when a simulated run is over: whoever coordinates next knows the same groups."""
+
+from collections.abc import Mapping
+
+from lograft.broker.group_records import decode_change
+from lograft.broker.group_state import GroupTable
+from lograft.chaos.cluster_history import PartitionKey, named, require
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.storage.batch import decode_records, iterate_batches
+from lograft.storage.log import PartitionLog
+
+_READ_BYTES = 1 << 20
+
+
+async def check_group_logs(key: PartitionKey, logs: Mapping[int, PartitionLog]) -> None:
+    """Each replica in sync makes the same groups, whatever was compacted there."""
+    groups = {broker_id: await _groups_in(log) for broker_id, log in logs.items()}
+    (first, expected), *others = groups.items()
+    for broker_id, found in others:
+        require(found == expected, "replicas have the same groups", named(key), broker_id, found, first, expected)
+
+
+async def _groups_in(log: PartitionLog) -> dict[str, object]:
+    table = GroupTable()
+    offset = log.start_offset
+    while offset < log.end_offset:
+        batches = await log.read(offset, _READ_BYTES)
+        for buffer in batches.buffers:
+            for position, header in iterate_batches(buffer):
+                for record in decode_records(memoryview(buffer)[position : position + header.total_bytes]):
+                    table.apply(decode_change(record.key, record.value))
+        offset = batches.next_offset
+    return {
+        name: (group.epoch, group.empty_since_ms, group.members, group.offsets) for name, group in table.groups.items()
+    }
+
+
+def members_left(hosts: list[SimulatedHost]) -> str:
+    """Those who died are put out of their group when their session is over: then nothing more is written."""
+    for host in hosts:
+        broker = host.node.broker if host.node is not None else None
+        for partition in broker._groups.partitions.values() if broker is not None else ():
+            for group in partition.groups:
+                if group.members:
+                    return f"{group.name} has members: {list(group.members)}"
+    return ""
