@@ -58,6 +58,11 @@ class GroupHistory:
         require(offset >= at_least, "what is committed does not go back", named(key), f"from {at_least} to", offset)
         self.committed(key, offset)
 
+    def began(self, key: PartitionKey, offset: int, at_least: int) -> None:
+        """A member's first record of a partition. `at_least`: what was committed when it took that; there may be
+        nothing there any more."""
+        require(offset >= at_least, "a member begins where the group is", named(key), f"at {offset}, not", at_least)
+
     # -- the end
 
     def check_delivered(self, partitions: Mapping[PartitionKey, FinalPartition], history: ClusterHistory) -> None:

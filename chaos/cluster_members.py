@@ -84,7 +84,7 @@ class MemberRecorder(RebalanceListener):
         stage, before = self._stage, self._latest.get(read.key)
         if before is None:
             if stage.history.last_generation(read.key) == 0:
-                self._history.told(read.key, read.offset, self._began_at.get(read.key, 0))
+                self._history.began(read.key, read.offset, self._began_at.get(read.key, 0))
         else:
             if read.offset != before.offset + 1:
                 stage.note_replicas()
