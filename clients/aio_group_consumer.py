@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 
@@ -11,22 +11,13 @@ from lograft.clients.client_task import ClientTask
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.consumer_options import ConsumerOptions
 from lograft.clients.errors import InvalidArgument, LograftError
+from lograft.clients.given_offsets import GivenOffsets, checked_offsets
 from lograft.clients.group_session import GroupSession
 from lograft.clients.partition_reader import PartitionReader
 from lograft.clients.rebalance import RebalanceListener
-from lograft.clients.topic_partition import (
-    MAX_INTEGER,
-    OffsetAndMetadata,
-    TopicPartition,
-    check_topic,
-    is_text,
-    partition_name,
-)
+from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition, check_topic, partition_name
 
-Offsets = Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[tuple[str, int], int | OffsetAndMetadata]
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, LograftError | None], object]
-
-_MAX_METADATA = 4096
 
 
 class GroupMetadata(NamedTuple):
@@ -101,15 +92,15 @@ class GroupConsumer:
 
     # -- commits
 
-    async def commit(self, offsets: Offsets | None = None) -> None:
+    async def commit(self, offsets: GivenOffsets | None = None) -> None:
         """Keep how far the group has come: these offsets, each of the next record to read; or behind all that was
         given. `CommitFailed`: the partitions are not this member's any more."""
         await self._commit(offsets)
 
-    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
+    def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
         """The same, without waiting. Commits are done in the order in which they were asked for. `callback` is told the
         offsets (None: all positions) and what went wrong, or None."""
-        asked = None if offsets is None else _checked(offsets)
+        asked = None if offsets is None else checked_offsets(offsets)
         done = self._commit(offsets)
 
         def ended(committed: asyncio.Future[None]) -> None:
@@ -122,9 +113,9 @@ class GroupConsumer:
 
         done.add_done_callback(ended)
 
-    def _commit(self, offsets: Offsets | None) -> asyncio.Future[None]:
+    def _commit(self, offsets: GivenOffsets | None) -> asyncio.Future[None]:
         self._task.check()
-        return self._in_group("commit").commit(None if offsets is None else _checked(offsets))
+        return self._in_group("commit").commit(None if offsets is None else checked_offsets(offsets))
 
     async def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
         """How far the group has come in each; None where nothing is committed."""
@@ -155,15 +146,3 @@ def _wanted(topics: Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[s
     for name in names:
         check_topic(name)
     return names
-
-
-def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    checked: dict[TopicPartition, OffsetAndMetadata] = {}
-    for partition, given in offsets.items():
-        offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-        if not isinstance(offset.offset, int) or not 0 <= offset.offset <= MAX_INTEGER:
-            raise InvalidArgument(f"there is no offset {offset.offset!r}: give that of the next record to read")
-        if len(offset.metadata) > _MAX_METADATA or not is_text(offset.metadata):
-            raise InvalidArgument(f"the metadata has {len(offset.metadata)} characters: give at most {_MAX_METADATA}")
-        checked[partition_name(partition)] = offset
-    return checked

@@ -6,8 +6,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from lograft.clients import aio_consumer
-from lograft.clients.aio_group_consumer import CommitCallback, GroupMetadata, Offsets
+from lograft.clients.aio_group_consumer import CommitCallback, GroupMetadata
 from lograft.clients.errors import ClientClosed, InvalidArgument
+from lograft.clients.given_offsets import GivenOffsets
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.sync_client import SyncClient
 from lograft.clients.topic_partition import TopicPartition
@@ -68,12 +69,12 @@ class GroupConsumer(SyncClient):
 
     # -- commits
 
-    def commit(self, offsets: Offsets | None = None) -> None:
+    def commit(self, offsets: GivenOffsets | None = None) -> None:
         """Keep how far the group has come: these offsets, each of the next record to read; or behind all that was
         given. `CommitFailed`: the partitions are not this member's any more."""
         self._wait(self._inner.commit(offsets))
 
-    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
+    def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
         """The same, without waiting. Commits are done in the order in which they were asked for. `callback` is told the
         offsets (None: all positions) and what went wrong, or None; on the client's own thread, where it must not wait
         for the client."""
