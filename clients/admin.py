@@ -22,12 +22,12 @@ from lograft.clients.admin_types import (
 )
 from lograft.clients.aio_admin import DEFAULT_TIMEOUT_MS
 from lograft.clients.errors import LograftError
-from lograft.clients.sync_client import SyncClient
+from lograft.clients.group_admin import GroupAdmin
 
 __all__ = ["Admin"]
 
 
-class Admin(SyncClient):
+class Admin(GroupAdmin):
     """Looks at the cluster, and changes it. Whatever can be tried again is, within `timeout_ms`.
 
     with Admin("localhost:9092") as admin:
@@ -35,8 +35,7 @@ class Admin(SyncClient):
     """
 
     def __init__(self, bootstrap: str | Iterable[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-        super().__init__()
-        self._inner = aio_admin.Admin(bootstrap, timeout_ms=timeout_ms)
+        super().__init__(aio_admin.Admin(bootstrap, timeout_ms=timeout_ms))
         self._wait(self._inner.start())
 
     def close(self) -> None:
@@ -120,6 +119,15 @@ class Admin(SyncClient):
     def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
         """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions."""
         return self._wait(self._inner.create_partitions(topic, total, validate_only=validate_only))
+
+    def wait_for_topic(self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None) -> TopicDescription:
+        """Return once the topic is there, and each partition has a leader and, if `in_sync`, all its replicas in
+        sync."""
+        return self._wait(self._inner.wait_for_topic(name, in_sync=in_sync, timeout_ms=timeout_ms))
+
+    def wait_for_no_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
+        """Return once there is none of that name."""
+        self._wait(self._inner.wait_for_no_topic(name, timeout_ms=timeout_ms))
 
     # -- configuration
 

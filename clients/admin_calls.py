@@ -1,0 +1,177 @@
+"""What all of the admin client does to ask the cluster: any broker, again and again, until there is an answer."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from google.protobuf.message import Message
+
+from lograft.clients import methods
+from lograft.clients.bootstrap import parse_bootstrap
+from lograft.clients.client_task import open_runtime
+from lograft.clients.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.errors import ClientClosed, LograftError, error_of
+from lograft.clients.option_checks import check_integer
+from lograft.proto import cluster_pb2
+from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.runtime.client_runtime import close_client_runtime
+from lograft.runtime.retrying import Backoff
+from lograft.runtime.world import Runtime
+
+DEFAULT_TIMEOUT_MS = 30_000
+# For the controllers to confirm that an answer is the latest; then what a broker knows has to do.
+_CONFIRM_MS = 3000
+_ATTEMPT_MS = 10_000
+_MAX_TIMEOUT_MS = 2**53
+_FIRST_RETRY_MS = 50
+_LAST_RETRY_MS = 1000
+
+R = TypeVar("R", bound=Message)
+Item = TypeVar("Item")
+
+
+class ItemResult(Protocol):
+    """Of one item of a request."""
+
+    @property
+    def error(self) -> ErrorDetail: ...
+
+    def HasField(self, field_name: Any, /) -> bool: ...
+
+
+Result = TypeVar("Result", bound=ItemResult)
+
+
+class AdminCalls:
+    """The admin client is this, and more."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        first_contact_ms: int | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        check_integer("timeout_ms", timeout_ms, 1, _MAX_TIMEOUT_MS)
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._timeout_ms = timeout_ms
+        self._times = ClusterTimes(first_contact_ms=first_contact_ms)
+        self._given_runtime = runtime
+        self._runtime: Runtime
+        self._cluster: ClusterClient | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin; `async with` does it. Nothing is connected before it is needed."""
+        if self._cluster is not None:
+            return
+        self._runtime = open_runtime(self._given_runtime)
+        self._cluster = ClusterClient(self._runtime, self._bootstrap, self._times)
+
+    async def close(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            await cluster.close()
+            if self._given_runtime is None:
+                await close_client_runtime(self._runtime)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- asking
+
+    async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
+        """The latest there is, or what a broker knows if no controller can be asked."""
+        request = cluster_pb2.DescribeRequest(topics=topics, include_internal=include_internal, linearizable=True)
+        cluster, method, answer = self._open(), methods.DESCRIBE_CLUSTER, cluster_pb2.ClusterDescription
+        async with cluster.within(self._timeout_ms, "nothing could be learnt of the cluster"):
+            try:
+                async with asyncio.timeout(min(_CONFIRM_MS, self._timeout_ms / 2) / 1000):
+                    return await cluster.call_any(method, request, answer, repeatable=True)
+            except TimeoutError:
+                request.linearizable = False
+                return await cluster.call_any(method, request, answer, repeatable=True)
+
+    @property
+    def _server_timeout_ms(self) -> int:
+        """How long one broker may try what can be asked of another, too."""
+        return min(self._timeout_ms, _ATTEMPT_MS)
+
+    @property
+    def _rng(self) -> Any:
+        self._open()
+        return self._runtime.rng
+
+    def _open(self) -> ClusterClient:
+        if self._cluster is None:
+            raise ClientClosed("the admin client is not open: use `async with`, or await start()")
+        return self._cluster
+
+    async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
+        cluster = self._open()
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
+            attempt_ms = self._server_timeout_ms if repeatable else self._timeout_ms
+            return await cluster.call_any(method, request, response_type, repeatable=repeatable, attempt_ms=attempt_ms)
+
+    async def _each(
+        self,
+        method: str,
+        items: Sequence[Item],
+        request_of: Callable[[Sequence[Item]], Message],
+        response_type: type[R],
+    ) -> list[Any]:
+        """The result of each item. Those that are refused for now are asked for again, until there is no more time."""
+        cluster = self._open()
+        backoff = self._backoff()
+        results: dict[int, Any] = {}
+        waiting = list(range(len(items)))
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                while waiting:
+                    request = request_of([items[number] for number in waiting])
+                    response: Any = await cluster.call_any(
+                        method, request, response_type, repeatable=True, attempt_ms=self._server_timeout_ms
+                    )
+                    results.update(zip(waiting, response.results, strict=True))
+                    waiting = [number for number in waiting if is_retriable(results[number])]
+                    if waiting:
+                        await self._runtime.clock.sleep_ms(backoff.next_ms())
+        except TimeoutError:
+            if len(results) < len(items):
+                raise cluster.late(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") from None
+        return [results[number] for number in range(len(items))]
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+
+
+def error_in(result: ItemResult) -> LograftError | None:
+    return error_of(result.error) if result.HasField("error") else None
+
+
+def is_retriable(result: ItemResult) -> bool:
+    error = error_in(result)
+    return error is not None and error.retriable
+
+
+def checked(result: Result) -> Result:
+    error = error_in(result)
+    if error is not None:
+        raise error
+    return result
+
+
+def only(results: Sequence[Item | LograftError]) -> Item:
+    (result,) = results
+    if isinstance(result, LograftError):
+        raise result
+    return result
