@@ -201,6 +201,10 @@ class Consumer(GroupConsumer):
         """As `PartitionReader.give_back`."""
         self._reading().give_back(run, count)
 
+    def give_back_arrow(self) -> None:
+        """As `PartitionReader.give_back_arrow`."""
+        self._reading().give_back_arrow()
+
     def _reading(self) -> PartitionReader:
         self._task.check()
         return self._reader

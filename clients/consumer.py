@@ -61,15 +61,11 @@ class Consumer(GroupConsumer):
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
-        return self._inner.assignment()
+        return self._ask(self._inner.assignment)
 
     def metrics(self) -> ConsumerMetrics:
         """Rates, latencies, what is buffered, how far it is behind."""
-
-        async def ask() -> ConsumerMetrics:
-            return self._inner.metrics()
-
-        return self._wait(ask())
+        return self._ask(self._inner.metrics)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
@@ -98,7 +94,11 @@ class Consumer(GroupConsumer):
         records came, where that can be."""
         from lograft.clients.arrow_table import table_of
 
-        return table_of(self._call(self._inner.take_arrow(timeout, max_records)))
+        try:
+            return table_of(self._call(self._inner.take_arrow(timeout, max_records)))
+        except KeyboardInterrupt:
+            self._ask(self._inner.give_back_arrow)
+            raise
 
     def __iter__(self) -> Iterator[Record]:
         """Records without end. Whoever stops after any of them goes on behind it, by whichever way."""
@@ -110,10 +110,7 @@ class Consumer(GroupConsumer):
         return next(iter(self))
 
     def _give_back(self, run: RecordRun, count: int) -> None:
-        async def give_back() -> None:
-            self._inner.give_back(run, count)
-
-        self._wait(give_back())
+        self._ask(lambda: self._inner.give_back(run, count))
 
     def wakeup(self) -> None:
         """Have a `poll` that waits, or else the next one, raise `WakeupError`. May be called from any thread, or from a
@@ -144,7 +141,7 @@ class Consumer(GroupConsumer):
     def lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
         yet. `end_offsets` asks."""
-        return self._inner.lag(partition)
+        return self._ask(lambda: self._inner.lag(partition))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Give nothing of these (of all, if none are named) until they are resumed."""
@@ -155,7 +152,7 @@ class Consumer(GroupConsumer):
 
     def paused(self) -> list[TopicPartition]:
         """The partitions that are."""
-        return self._inner.paused()
+        return self._ask(self._inner.paused)
 
     # -- offsets
 

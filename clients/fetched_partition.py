@@ -118,7 +118,7 @@ class FetchedPartition:
         return True
 
     def _reset_if_empty(self) -> None:
-        if self._reset is not None and not self.has_more:
+        if self._reset is not None and not self._chunks and (self._run is None or not self._run.left):
             self.seek_anchor(self._reset)
 
     def pause(self) -> None:
@@ -168,8 +168,8 @@ class FetchedPartition:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be something to give."""
-        return bool(self._chunks) or (self._run is not None and self._run.left > 0)
+        """Whether there may be something to give; or to be done about it, now that all is given."""
+        return bool(self._chunks) or self._reset is not None or (self._run is not None and self._run.left > 0)
 
     # -- what goes out
 

@@ -22,7 +22,7 @@ class PartitionReader:
     """`task` is the consumer's: whoever waits here is told when it does not run any more.
 
     Partitions are added and removed one by one, by `assign` or as a group says; `add` and `remove` take effect at once,
-    and leave the others alone. `polls` counts how often it was asked for records. `is_interrupted`: whether who waits
+    and leave the others alone. `is_interrupted`: whether who waits
     for records has something else to do first; call `tell` when that changes. `ignores_deleted`: that a topic is gone
     is no failure; whoever gave its partitions takes them back.
     """
@@ -36,7 +36,7 @@ class PartitionReader:
         )
         self._fetcher = Fetcher(cluster, settings, options.reset)
         self._is_woken = False
-        self.polls = 0
+        self._arrow_taken: list[tuple[FetchedPartition, int, Position]] = []  # their generations, and where they were
         self.is_interrupted: Callable[[], bool] = lambda: False
         self.ignores_deleted = False
 
@@ -156,12 +156,10 @@ class PartitionReader:
         Whoever gets them takes records from them at any time, and asks for others once all are given. Until then they
         are given again to who asks: nothing is lost with an answer that nobody gets.
         """
-        self.polls += 1
         return await self._first(timeout, lambda: self.ready_now(at_least)) or []
 
     async def take_arrow(self, timeout: float | None, limit: int) -> list[tuple[TopicPartition, Any]]:
         """Arrow RecordBatches as soon as there are any, at most `limit` records; none after `timeout` seconds."""
-        self.polls += 1
         return await self._first(timeout, lambda: self._take_arrow(limit)) or []
 
     async def _first(self, timeout: float | None, look: Callable[[], T]) -> T | None:
@@ -226,14 +224,26 @@ class PartitionReader:
 
     def _take_arrow(self, limit: int) -> list[tuple[TopicPartition, Any]]:
         parts: list[tuple[TopicPartition, Any]] = []
+        self._arrow_taken.clear()
 
         def take(partition: FetchedPartition, wanted: int) -> int:
+            before = partition.where
             batches = partition.take_arrow(wanted)
+            if before is not None:
+                self._arrow_taken.append((partition, partition.generation, before))
             parts.extend((partition.name, batch) for batch in batches)
             return sum(batch.num_rows for batch in batches)
 
         self._in_turn(take, limit)
         return parts
+
+    def give_back_arrow(self) -> None:
+        """What `take_arrow` gave last did not get to who asked for it: it comes again."""
+        for partition, generation, position in self._arrow_taken:
+            if partition.generation == generation:
+                partition.seek(position)
+        self._arrow_taken.clear()
+        self._fetcher.wake()
 
     def _in_turn(self, serve: Callable[[FetchedPartition, int], int], wanted: int) -> None:
         """Have partitions give something until there is enough; who gave something is last the next time."""

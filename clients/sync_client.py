@@ -1,6 +1,6 @@
 """What the synchronous clients share: they hand all work to a loop in another thread, and wait for it."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from lograft.clients.errors import ClientClosed
@@ -20,3 +20,11 @@ class SyncClient:
             return self._loop.run(coroutine)
         except LoopLost as error:
             raise ClientClosed(str(error)) from None
+
+    def _ask(self, function: Callable[[], T]) -> T:
+        """What `function` gives on the loop, where what it looks at does not change meanwhile."""
+
+        async def ask() -> T:
+            return function()
+
+        return self._wait(ask())

@@ -274,6 +274,22 @@ async def test_what_came_is_given_before_an_offset_that_is_not_there_any_more_is
         assert await consumer.position(ORDERS_0) == 100
 
 
+@virtual
+async def test_an_offset_that_is_gone_is_reset_once_the_last_record_that_came_is_given() -> None:
+    async with consuming((1,)) as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        await consumer.assign([ORDERS_0])
+        assert [(await anext(consumer)).value for _ in range(9)] == numbers(0, 9)
+        cluster.cut_off(1)
+        store(cluster, 0, 10, 100)
+        log = cluster.log("orders")
+        log.start, log.batches = 80, log.batches[8:]
+        cluster.move_leader("orders", 0, 2)
+        await asyncio.sleep(5)
+        assert (await anext(consumer)).value == b"9"
+        assert await poll_values(consumer, 20) == numbers(80, 100)
+
+
 # -- moving about
 
 
