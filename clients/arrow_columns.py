@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lograft.clients.errors import InvalidArgument
+from lograft.clients.record_checks import check_bytes_column, check_header_lists, check_timestamp
 from lograft.clients.record_columns import RECORD_OVERHEAD_BYTES, ListColumns, Sized, record_bytes
 from lograft.storage import arrow as arrow_layout
+from lograft.storage.arrow import HEADERS_TYPE
 
 _COLUMNS = ("value", "key", "timestamp", "headers", "partition")
 
@@ -124,10 +126,12 @@ def columns_of_table(table: Any) -> Given:
 def arrow_columns(given: Given, now_ms: int) -> ArrowColumns:
     """`InvalidArgument` for what cannot be sent. Records that have no timestamp are given `now_ms`."""
     try:
-        values = arrow_layout.binary_array(_array(given.values))
-        keys = None if given.keys is None else arrow_layout.binary_array(_array(given.keys))
-        headers = None if given.headers is None else arrow_layout.headers_array(_array(given.headers))
+        values = arrow_layout.binary_array(_bytes_array("values", given.values))
+        keys = None if given.keys is None else arrow_layout.binary_array(_bytes_array("keys", given.keys))
+        headers = None if given.headers is None else arrow_layout.headers_array(_headers_array(given.headers))
         timestamps = _timestamps(given.timestamps, now_ms)
+    except InvalidArgument:
+        raise
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError, TypeError) as error:
         raise InvalidArgument(f"a column that cannot be sent: {error}") from None
     for name, column in (("keys", keys), ("headers", headers), ("timestamps", timestamps)):
@@ -136,14 +140,30 @@ def arrow_columns(given: Given, now_ms: int) -> ArrowColumns:
     return ArrowColumns(values, keys, timestamps, headers, _ends(values, keys, headers))
 
 
-def _array(items: Any) -> Any:
-    return items if isinstance(items, pa.Array | pa.ChunkedArray) else pa.array(items, pa.binary())
+def _bytes_array(name: str, items: Any) -> Any:
+    if isinstance(items, pa.Array | pa.ChunkedArray):
+        return items
+    check_bytes_column(name, items)
+    return pa.array(items, pa.binary())
+
+
+def _headers_array(items: Any) -> Any:
+    if isinstance(items, pa.Array | pa.ChunkedArray):
+        return items
+    pairs = check_header_lists(items)
+    return pa.array([[{"key": key, "value": value} for key, value in each] for each in pairs], HEADERS_TYPE)
 
 
 def _timestamps(timestamps: Any, now_ms: int) -> int | NDArray[np.int64]:
     if timestamps is None:
         return now_ms
-    return timestamps if isinstance(timestamps, int) else arrow_layout.timestamps_list(timestamps)
+    if isinstance(timestamps, int):
+        return timestamps
+    numbers = arrow_layout.timestamps_list(timestamps)
+    if len(numbers):
+        check_timestamp(int(numbers.min()))
+        check_timestamp(int(numbers.max()))
+    return numbers
 
 
 def _offsets(array: Any) -> NDArray[np.int32]:

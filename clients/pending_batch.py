@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # it imports Arrow, which takes long, and which not all have 
 BatchColumns: TypeAlias = "ListColumns | ArrowColumns"
 """What a batch consists of."""
 
-BATCH_OVERHEAD_BYTES = 160
+BATCH_OVERHEAD_BYTES = 320
 """Header, section table and padding, at most."""
 
 

@@ -17,7 +17,8 @@ _HEADER_OVERHEAD_BYTES = 8
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: HeaderPairs) -> int:
-    """About how much of a batch a record takes; not less than it does."""
+    """About how much of a batch a record takes: a few bits less than it does, where others beside it have what it has
+    not."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
