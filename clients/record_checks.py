@@ -50,7 +50,7 @@ def check_timestamp(timestamp: object) -> None:
 
 def check_size(size_bytes: int) -> None:
     if size_bytes > MAX_RECORD_BYTES:
-        raise BatchTooLarge(f"a record of {size_bytes} bytes is over the limit of {MAX_RECORD_BYTES}")
+        raise BatchTooLarge(f"a record of {size_bytes} bytes is over the limit of {MAX_RECORD_BYTES}: split it")
 
 
 # -- columns

@@ -365,7 +365,10 @@ def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | Non
     """Check all that can be checked without opening records, and return the header; more may follow in the buffer."""
     header = parse_header(buffer, position)
     if max_bytes is not None and header.total_bytes > max_bytes:
-        raise BatchTooLarge(f"a batch of {header.total_bytes} bytes is over the limit of {max_bytes}")
+        raise BatchTooLarge(
+            f"a batch of {header.total_bytes} bytes is over the topic's max.message.bytes of {max_bytes}: "
+            "send less at a time, or let the topic take more"
+        )
     check_crc(buffer, position, header)
     if header.attributes & ~_KNOWN_ATTRIBUTES:
         raise BadAttributes(f"attributes {header.attributes:#06x} have unknown bits")
