@@ -13,6 +13,7 @@ from support.cluster_chaos import (
     COMPACTED,
     DAMAGED_DISKS,
     FAILING_DISKS,
+    GROUPS,
     LOST_STORES,
     MOVING,
     SHORT_MEMORY,
@@ -84,6 +85,9 @@ def met_in(run: ClusterRun) -> Counter[str]:
     )),
     (CHANGING_QUORUM, ("add_voter", "remove_voter", "transfer", "elections", "acknowledged")),
     (LOST_STORES, ("wipe_store", "replace_voter", "transfer", "elections", "acknowledged")),
+    (GROUPS, (
+        "partitions taken", "partitions given up", "partitions lost", "delivered", "delivered again", "committed",
+    )),
     (COMPACTED, ("compactions", "configure", "recreate", "elections", "crashed", "deletions", "acknowledged")),
 ])  # fmt: skip
 def test_the_simulator_meets_what_it_is_for(weather: ClusterWeather | None, expected: tuple[str, ...]) -> None:

@@ -162,3 +162,15 @@ CHANGING_QUORUM = ClusterWeather(
 LOST_STORES = replace(
     CHANGING_QUORUM, faults=(*STORE_LOSSES, "kill", "start", "heal"), wishes=(*STORE_WISHES, "set_min_isr")
 )
+
+# Members of a group come and go while its coordinator does.
+GROUPS = replace(
+    RESTLESS_LEADERS,
+    duration_ms=12_000,
+    fault_every_ms=900,
+    faults=("kill_leader", "isolate_leader", "pause_leader", "kill", "cut", "start", "start", "heal", "heal"),
+    send_every_ms=60.0,
+    consumers=0,
+    askers=0,
+    members=4,
+)

@@ -1,0 +1,124 @@
+"""What is promised to consumer groups, broken on purpose: each rule that is left out is noticed."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from support.broken_rules import expect_noticed
+from support.cluster_chaos import GROUPS
+
+from lograft.broker import group_membership, group_offsets
+from lograft.broker.group_draft import GroupDraft
+from lograft.broker.group_partition import GroupPartition
+from lograft.chaos.cluster_group_history import GroupHistory
+from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
+from lograft.chaos.cluster_simulation import simulate_cluster
+from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.clients.group_member import GroupMember
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def give_what_another_holds(patch: pytest.MonkeyPatch) -> None:
+    """A partition is given away as soon as it is to be another's."""
+    original = GroupDraft.reconcile
+
+    def reconcile(draft: GroupDraft, member_id: str, owned: Iterable[Any] | None) -> None:
+        for other in list(draft.members.values()):
+            if other.member_id != member_id:
+                target = set(other.target)
+                kept = {partition: since for partition, since in other.assigned.items() if partition in target}
+                draft.put(group_membership.replace(other, assigned=kept, giving_up={}))
+        original(draft, member_id, owned)
+
+    patch.setattr(GroupDraft, "reconcile", reconcile)
+
+
+def load_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupPartition, "_replay", lambda partition, batches: None)
+
+
+def believe_in_a_session_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Of a member that does not hear of its coordinator any more."""
+    original = GroupMember.tick
+
+    def tick(member: GroupMember, now_ms: float) -> None:
+        member._session_over_ms = float("inf")
+        original(member, now_ms)
+
+    patch.setattr(GroupMember, "tick", tick)
+
+
+def commit_what_is_not_read_yet(patch: pytest.MonkeyPatch) -> None:
+    original = group_offsets.decide_commit
+
+    def decide_commit(group: Any, speaker: Any, items: Iterable[Any], *others: Any) -> Any:
+        further = [group_membership.replace(item, offset=item.offset + 1) for item in items]
+        return original(group, speaker, further, *others)
+
+    patch.setattr("lograft.broker.group_partition.decide_commit", decide_commit)
+
+
+@pytest.mark.parametrize(
+    "break_rule",
+    [
+        give_what_another_holds,
+        load_nothing,
+        believe_in_a_session_for_ever,
+        commit_what_is_not_read_yet,
+    ],
+)
+def test_a_rule_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break) -> None:
+    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, GROUPS), seeds=12)
+
+
+# -- the checks themselves
+
+KEY: PartitionKey = (UUID(int=1), 0)
+
+
+class Reader:
+    def __init__(self, name: str, *partitions: PartitionKey) -> None:
+        self.name = name
+        self.partitions: dict[PartitionKey, object] = dict.fromkeys(partitions)
+
+
+def test_two_readers_of_a_partition_are_noticed() -> None:
+    group = GroupHistory()
+    first, second = Reader("a", KEY), Reader("b")
+    group.members += [first, second]
+    group.took(first, KEY)
+    with pytest.raises(InvariantBroken, match="one reader"):
+        group.took(second, KEY)
+    first.partitions = {}
+    group.took(second, KEY)
+
+
+def test_a_commit_that_goes_back_is_noticed() -> None:
+    group = GroupHistory()
+    group.committed(KEY, 5)
+    at_least = group.committed_at_least(KEY)
+    group.committed(KEY, 7)
+    group.told(KEY, 5, at_least)  # it was asked before
+    with pytest.raises(InvariantBroken, match="does not go back"):
+        group.told(KEY, 6, group.committed_at_least(KEY))
+    group.began(KEY, 9, 7)
+    with pytest.raises(InvariantBroken, match="begins where the group is"):
+        group.began(KEY, 6, 7)
+
+
+def final(*values: bytes) -> dict[PartitionKey, FinalPartition]:
+    stored = [Stored(offset, 1, value) for offset, value in enumerate(values)]
+    return {KEY: FinalPartition(1, {1: ReplicaLog(0, len(values), stored)})}
+
+
+def test_a_record_that_was_never_delivered_is_noticed() -> None:
+    group, history = GroupHistory(), ClusterHistory()
+    group.delivered(Read(KEY, "a", 0, b"x", 1))
+    group.check_delivered(final(b"x"), history)
+    for values in ((b"x", b"y"), (b"y",)):
+        with pytest.raises(InvariantBroken, match="every record is delivered"):
+            group.check_delivered(final(*values), history)
+    history.limited_topics[KEY[0]] = None
+    group.check_delivered(final(b"x", b"y"), history)
