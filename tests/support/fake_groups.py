@@ -41,7 +41,7 @@ class FakeGroups:
         self.committed: dict[GroupPartition, pb.CommitOffsetsRequest.Item] = {}
         self.commits: list[pb.CommitOffsetsRequest] = []
         self.beats: list[pb.GroupHeartbeatRequest] = []
-        self._cluster = cluster
+        self.cluster = cluster
         self._epoch = 1
         self._refusals: dict[str, list[ErrorCode]] = {}
         self._changed = asyncio.Event()
@@ -55,7 +55,7 @@ class FakeGroups:
 
     @property
     def offsets(self) -> dict[tuple[str, int], int]:
-        names = {topic_id.bytes: name for name, topic_id in self._cluster.topics.items()}
+        names = {topic_id.bytes: name for name, topic_id in self.cluster.topics.items()}
         return {(names[key.topic_id], key.partition): item.offset for key, item in self.committed.items()}
 
     def move(self, broker: int) -> None:
@@ -108,11 +108,11 @@ class FakeGroups:
                 errors_pb2.NOT_COORDINATOR,
                 leader_id=self.coordinator,
                 leader_epoch=self._epoch,
-                leader_address=self._cluster.addresses[self.coordinator],
+                leader_address=self.cluster.addresses[self.coordinator],
             )
 
     async def _find(self, _: pb.FindCoordinatorRequest) -> pb.FindCoordinatorResponse:
-        address = self._cluster.addresses[self.coordinator]
+        address = self.cluster.addresses[self.coordinator]
         return pb.FindCoordinatorResponse(broker_id=self.coordinator, address=address, leader_epoch=self._epoch)
 
     async def _heartbeat(self, request: pb.GroupHeartbeatRequest) -> pb.GroupHeartbeatResponse:
@@ -120,8 +120,8 @@ class FakeGroups:
         owned = tuple(GroupPartition(topic.topic_id, number) for topic in request.owned for number in topic.partitions)
         beat = Beat(request.member_epoch, tuple(request.topics), owned, member_id=request.member_id)
         self.model.topics = {
-            name: sorted(GroupPartition(key[0].bytes, key[1]) for key in self._cluster.logs if key[0] == topic_id)
-            for name, topic_id in self._cluster.topics.items()
+            name: sorted(GroupPartition(key[0].bytes, key[1]) for key in self.cluster.logs if key[0] == topic_id)
+            for name, topic_id in self.cluster.topics.items()
         }
         session_ms = request.session_timeout_ms
         answer = self.model.beat(beat, _now_ms(), session_ms, request.instance_id)
@@ -136,7 +136,7 @@ class FakeGroups:
                     await changed.wait()
             answer = self.model.beat(beat, _now_ms(), session_ms, request.instance_id)
         response = pb.GroupHeartbeatResponse(member_epoch=answer.epoch, heartbeat_interval_ms=INTERVAL_MS)
-        names = {topic_id.bytes: name for name, topic_id in self._cluster.topics.items()}
+        names = {topic_id.bytes: name for name, topic_id in self.cluster.topics.items()}
         for topic_id, number in answer.assigned:
             response.assigned.add(topic_id=topic_id, partitions=[number], name=names.get(topic_id, ""))
         return response
