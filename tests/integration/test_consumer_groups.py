@@ -2,7 +2,10 @@
 
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.group_readers import GroupReader, NumberedRecords, ReadTogether, reading_process
@@ -12,6 +15,7 @@ from lograft import Admin, Consumer, Producer, TopicPartition, errors, testing
 from lograft.clients.group_types import GroupState
 
 ENOUGH = 1000
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -235,3 +239,27 @@ def test_offsets_are_looked_at_reset_and_deleted(cluster: testing.TestingCluster
     assert "ledger" not in [group.name for group in admin.list_groups()]
     with pytest.raises(errors.GroupNotFound):
         admin.describe_group("ledger")
+
+
+def test_the_example_that_consumes_transforms_and_produces(cluster: testing.TestingCluster, admin: Admin) -> None:
+    for topic in ("prices-eur", "prices-usd"):
+        admin.create_topic(topic, partitions=3, replicas=3)
+    store(cluster, "prices-eur", 100)
+    command = [sys.executable, "examples/consume_transform_produce.py", cluster.bootstrap, "prices-eur", "prices-usd"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as example:
+        try:
+            with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+                consumer.assign(consumer.partitions_for("prices-usd"))
+                converted = poll_until(consumer, 100)
+            until(
+                lambda: sum(o.committed for o in admin.group_offsets("to-dollars").values()) == 100, "all is committed"
+            )
+            assert sorted(float(value or b"") for value in converted) == [
+                float(b"%.2f" % (number * 1.08)) for number in range(100)
+            ]
+            output, _ = example.communicate(timeout=60)
+            assert example.returncode == 0
+            assert output.startswith("mine now: 0 1 2\n")
+            assert output.endswith("given up: 0 1 2\n")
+        finally:
+            example.kill()
