@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from lograft.clients.client_task import ClientTask
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.consumer_options import ConsumerOptions
-from lograft.clients.errors import InvalidArgument, LograftError
+from lograft.clients.errors import CommitFailed, InvalidArgument, LograftError
 from lograft.clients.given_offsets import GivenOffsets, checked_offsets
 from lograft.clients.group_session import GroupSession
 from lograft.clients.partition_reader import PartitionReader
@@ -101,17 +101,18 @@ class GroupConsumer:
         """The same, without waiting. Commits are done in the order in which they were asked for. `callback` is told the
         offsets (None: all positions) and what went wrong, or None."""
         asked = None if offsets is None else checked_offsets(offsets)
-        done = self._commit(offsets)
 
-        def ended(committed: asyncio.Future[None]) -> None:
-            if committed.cancelled():
-                return
-            error = committed.exception()
+        def ended(error: BaseException | None) -> None:
             assert error is None or isinstance(error, LograftError)
             if callback is not None:
                 callback(asked, error)
 
-        done.add_done_callback(ended)
+        try:
+            done = self._commit(offsets)
+        except CommitFailed as error:
+            ended(error)
+        else:
+            done.add_done_callback(lambda committed: None if committed.cancelled() else ended(committed.exception()))
 
     def _commit(self, offsets: GivenOffsets | None) -> asyncio.Future[None]:
         self._task.check()

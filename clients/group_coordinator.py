@@ -15,6 +15,7 @@ R = TypeVar("R", bound=Message)
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
+_FIND_MS = 2000  # a broker that takes longer may be gone; and a session does not last for ever
 
 
 class GroupCoordinator:
@@ -54,7 +55,9 @@ class GroupCoordinator:
 
     async def _find(self) -> str:
         request = pb.FindCoordinatorRequest(group=self.group)
-        answer = await self._cluster.call_any(FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True)
+        answer = await self._cluster.call_any(
+            FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True, attempt_ms=_FIND_MS
+        )
         self._leader_epoch = answer.leader_epoch
         self._address = answer.address
         return answer.address

@@ -116,8 +116,8 @@ class GroupHeartbeat:
 
     async def _call(self, beat: Beat, number: int) -> None:
         sent_ms = self._clock.monotonic_ms()
-        # Half of what is left of a session when this is over must do to find another coordinator.
-        attempt_ms = beat.max_wait_ms + self._identity.session_timeout_ms // 3
+        # What is left of a session then must do to find another coordinator.
+        attempt_ms = beat.max_wait_ms + self._identity.session_timeout_ms // 5
         answer = await self._coordinator.call_once(
             GROUP_HEARTBEAT, self._request(beat), pb.GroupHeartbeatResponse, attempt_ms
         )

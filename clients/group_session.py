@@ -239,21 +239,17 @@ class GroupSession:
 
     def _give_up(self, revoked: list[GroupPartition], names: list[TopicPartition]) -> None:
         generation = self._member.generation
-        offsets, topic_ids = self._positions(names)
+        offsets, topic_ids = self._positions(names) if self._options.auto_commit else ({}, {})
         self._reader.remove(*names)
         self._member.giving_up(revoked)
 
-        def given_up(committed: asyncio.Future[None] | None = None) -> None:
-            if committed is not None and not committed.cancelled() and committed.exception() is not None:
-                reason = str(committed.exception())
-                log.warning("auto_commit_failed", group=self._options.group, reason=reason)
+        def given_up(committed: asyncio.Future[None]) -> None:
+            self._note_failure(committed)
             self._member.gave_up(revoked, generation)
             self._heartbeat.wake()
 
-        if self._options.auto_commit and offsets:
-            self._offsets.commit(offsets, topic_ids).add_done_callback(given_up)
-        else:
-            given_up()
+        # Even if there is nothing to commit: what the application has asked for is done before.
+        self._offsets.commit(offsets, topic_ids).add_done_callback(given_up)
 
     async def _take(self, taken: list[GroupPartition]) -> None:
         self._member.took(taken)
@@ -375,13 +371,13 @@ class GroupSession:
             return
         self._auto_committed = offsets
 
-        def ended(committed: asyncio.Future[None]) -> None:
-            if not committed.cancelled() and committed.exception() is not None:
-                self._auto_committed = {}
-                log.warning("auto_commit_failed", group=self._options.group, reason=str(committed.exception()))
-
         if offsets:
-            self._offsets.commit(offsets, topic_ids).add_done_callback(ended)
+            self._offsets.commit(offsets, topic_ids).add_done_callback(self._note_failure)
+
+    def _note_failure(self, committed: asyncio.Future[None]) -> None:
+        if not committed.cancelled() and committed.exception() is not None:
+            self._auto_committed = {}
+            log.warning("auto_commit_failed", group=self._options.group, reason=str(committed.exception()))
 
     def _positions(
         self, names: Iterable[TopicPartition] | None = None

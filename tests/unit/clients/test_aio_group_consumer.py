@@ -436,6 +436,41 @@ async def test_commits_are_done_in_order_and_told_of() -> None:
 
 
 @virtual
+async def test_what_was_asked_for_is_committed_before_a_partition_is_given_up() -> None:
+    async with group((1,)) as (cluster, groups):
+        store(cluster, "orders", 0, b"a", b"b")
+        cluster.create_topic("prices", [2])
+        told: list[object] = []
+        async with consumer_of(cluster, auto_commit=False) as consumer:
+            await consumer.subscribe(["orders"])
+            await poll_until(consumer, have=2)
+            groups.refuse_next(methods.COMMIT_OFFSETS, *[errors_pb2.LOADING] * 4)
+            consumer.commit_async(callback=lambda _, error: told.append(error))
+            await consumer.subscribe(["prices"])
+            await assigned(consumer, TopicPartition("prices", 0))
+            while not told:
+                await consumer.poll(0.05)
+            assert told == [None]
+            assert groups.offsets == {("orders", 0): 2}
+
+
+@virtual
+async def test_a_commit_that_nobody_waits_for_is_told_that_it_failed() -> None:
+    async with group((1,)) as (cluster, groups):
+        store(cluster, "orders", 0, b"a")
+        told: list[object] = []
+        async with consumer_of(cluster, auto_commit=False) as consumer:
+            await consumer.subscribe(["orders"])
+            await poll_until(consumer, have=1)
+            groups.put_out(consumer.member_id)
+            consumer.commit_async(callback=lambda _, error: told.append(error))
+            await asyncio.sleep(1)
+            consumer.commit_async(callback=lambda _, error: told.append(error))
+            assert [type(error) for error in told] == [errors.CommitFailed, errors.CommitFailed]
+            consumer.commit_async()
+
+
+@virtual
 async def test_who_goes_back_may_commit_so_but_a_late_commit_may_not() -> None:
     async with group((1,)) as (cluster, groups):
         store(cluster, "orders", 0, *[b"%d" % number for number in range(9)])
