@@ -110,6 +110,26 @@ def test_the_coordinator_is_killed_and_all_brokers_are_restarted_under_load(
     check_all_read(admin, "surviving", together, written.count)
 
 
+def test_the_coordinator_is_stopped_under_load(cluster: testing.TestingCluster, admin: Admin) -> None:
+    admin.create_topic("silent", partitions=4, replicas=3)
+    together = ReadTogether()
+    with GroupReader(cluster.bootstrap, "silent", together) as reader:
+        with NumberedRecords(cluster.bootstrap, "silent") as written:
+            reader.until_has(4)
+            coordinator = admin.describe_group("silent").coordinator
+            cluster.pause(coordinator)
+            try:
+                until(lambda: admin.describe_group("silent").coordinator != coordinator, "another broker coordinates")
+                written.until_written(ENOUGH)
+            finally:
+                cluster.resume(coordinator)
+            written.until_written(ENOUGH)
+        until(lambda: together.has_all(written.count), "all is read")
+        reader.stop()
+    check_all_read(admin, "silent", together, written.count)
+    print(f"meanwhile the member was told: {reader.told.events[1:]}")
+
+
 def test_a_member_that_is_stopped_loses_its_partitions_and_cannot_commit_them(
     cluster: testing.TestingCluster, admin: Admin
 ) -> None:
