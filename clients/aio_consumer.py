@@ -197,9 +197,9 @@ class Consumer(GroupConsumer):
             return await reader.take_arrow(timeout, limit)
         return await self._group.ready(timeout, lambda left: reader.take_arrow(left, limit))
 
-    def give_back(self, run: RecordRun, count: int) -> None:
+    def give_back(self, run: RecordRun, index: int) -> None:
         """As `PartitionReader.give_back`."""
-        self._reading().give_back(run, count)
+        self._reading().give_back(run, index)
 
     def give_back_arrow(self) -> None:
         """As `PartitionReader.give_back_arrow`."""

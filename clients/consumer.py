@@ -80,9 +80,13 @@ class Consumer(GroupConsumer):
         """
         limit = poll_limit(max_records, self._max_poll_records)
         while True:
-            records = self._queue.take(limit)
-            if records:
-                return records
+            try:
+                records = self._queue.take(limit)
+                if records:
+                    return records
+            except KeyboardInterrupt:
+                self._queue.undo()
+                raise
             runs = self._call(self._inner.ready(timeout, max(limit, _AHEAD_RECORDS)))
             if not runs:
                 return []
@@ -109,8 +113,8 @@ class Consumer(GroupConsumer):
     def __next__(self) -> Record:
         return next(iter(self))
 
-    def _give_back(self, run: RecordRun, count: int) -> None:
-        self._ask(lambda: self._inner.give_back(run, count))
+    def _give_back(self, run: RecordRun, index: int) -> None:
+        self._ask(lambda: self._inner.give_back(run, index))
 
     def wakeup(self) -> None:
         """Have a `poll` that waits, or else the next one, raise `WakeupError`. May be called from any thread, or from a

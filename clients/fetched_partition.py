@@ -187,10 +187,10 @@ class FetchedPartition:
         if self._run is not None:
             self._run = self._run.withdraw()
 
-    def give_back(self, run: RecordRun, count: int) -> None:
-        """The last `count` that were taken of `run` come again, unless it was told since to be elsewhere."""
+    def give_back(self, run: RecordRun, index: int) -> None:
+        """What was taken of `run` from there on comes again, unless it was told since to be elsewhere."""
         if self._run is not None and self._run.is_rest_of(run):
-            self._run.give_back(count)
+            self._run.give_back(index)
 
     def _decode_some(self, before: Position, at_least: int) -> RecordRun:
         chunk = self._chunks[0]

@@ -202,11 +202,11 @@ class PartitionReader:
         for partition in self._fetcher.partitions.values():
             partition.recall()
 
-    def give_back(self, run: RecordRun, count: int) -> None:
-        """The last `count` that were taken of a run come again."""
+    def give_back(self, run: RecordRun, index: int) -> None:
+        """What was taken of a run from there on comes again."""
         partition = self._fetcher.partitions.get(run.name)
         if partition is not None:
-            partition.give_back(run, count)
+            partition.give_back(run, index)
 
     def ready_now(self, at_least: int) -> list[RecordRun]:
         """As `ready`, without waiting."""

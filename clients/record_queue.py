@@ -14,8 +14,8 @@ Deserializers: TypeAlias = tuple[Deserializer | None, Deserializer | None]
 
 
 class RecordQueue:
-    """`give_back(run, count)`: so many of a run, those that were taken last, were not given after all. `more(count)`:
-    runs of about so many records, if there are any at once."""
+    """`give_back(run, index)`: what was taken of a run from there on was not given after all. `more(count)`: runs of
+    about so many records, if there are any at once."""
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class RecordQueue:
         self._give_back = give_back
         self._more = more
         self._runs: deque[RecordRun] = deque()
+        self._taken: list[tuple[RecordRun, int]] = []  # by the latest `take`, and from which index on
 
     def replace(self, runs: Iterable[RecordRun]) -> None:
         """`runs` are all that there are: those that were here and have something left are among them."""
@@ -39,29 +40,29 @@ class RecordQueue:
         `DeserializationError`: the next one cannot be deserialized. It stays the next one.
         """
         records: list[Record] = []
-        given: list[tuple[RecordRun, int]] = []
-        error: DeserializationError | None = None
-        try:
-            while len(records) < limit and self._has_more(limit - len(records)):
-                run = self._runs[0]
-                taken = run.take(limit - len(records))
-                given.append((run, len(taken)))
-                if not self._has_deserializer:
-                    records += taken
-                elif error := self._deserialize(taken, records):
-                    break
-                self._runs.rotate(-1)
-                if not run.left:
-                    self._runs.pop()
-        except KeyboardInterrupt:
-            for run, count in reversed(given):
-                self._give_back(run, count)
-            raise
-        if error is not None:
-            self._give_back(run, sum(count for _, count in given) - len(records))
-            if not records:
+        self._taken.clear()
+        while len(records) < limit and self._has_more(limit - len(records)):
+            run, count, index = self._runs[0], len(records), self._runs[0].index
+            self._taken.append((run, index))
+            taken = run.take(limit - count)
+            if not self._has_deserializer:
+                records += taken
+            elif error := self._deserialize(taken, records):
+                self._give_back(run, index + len(records) - count)
+                if records:
+                    return records
                 raise error
+            self._runs.rotate(-1)
+            if not run.left:
+                self._runs.pop()
         return records
+
+    def undo(self) -> None:
+        """What `take` took last did not get to who asked for it. For those who have no `more`: of a run that another
+        has taken the place of, nothing comes again."""
+        for run, index in self._taken:
+            self._give_back(run, index)
+        self._taken.clear()
 
     def _has_more(self, count: int) -> bool:
         if not self._runs:
@@ -94,8 +95,8 @@ class RecordQueue:
         for record in run.ready:
             try:
                 converted = self._deserialized(record)
-            except DeserializationError:
-                self._give_back(run, 1)
+            except BaseException:
+                self._give_back(run, run.index - 1)
                 raise
             yield converted
 

@@ -54,6 +54,11 @@ class RecordRun:
         return length_hint(self._offsets)
 
     @property
+    def index(self) -> int:
+        """Of the next one, counted from 0."""
+        return len(self._columns.offsets) - self.left
+
+    @property
     def position(self) -> Position:
         """Once it was withdrawn, ask what `withdraw` gave."""
         left = self.left
@@ -72,9 +77,8 @@ class RecordRun:
 
     def take_columns(self, limit: int) -> Columns:
         """As `take`, for who uses the consumer and waits meanwhile."""
-        count = len(self._columns.offsets)
-        first = count - self.left
-        self._go_to(min(first + limit, count))
+        first = self.index
+        self._go_to(min(first + limit, len(self._columns.offsets)))
         return self._columns.part(first, first + limit)
 
     def withdraw(self) -> "RecordRun":
@@ -87,9 +91,10 @@ class RecordRun:
         """Of what is left of `other`, or was when it was withdrawn."""
         return self._columns is other._columns
 
-    def give_back(self, count: int) -> None:
-        """The last `count` that were taken come again."""
-        self._go_to(len(self._columns.offsets) - self.left - count)
+    def give_back(self, index: int) -> None:
+        """What was taken from there on comes again."""
+        if index < self.index:
+            self._go_to(index)
 
     def _go_to(self, index: int) -> None:
         columns = self._columns.part(index) if index else self._columns

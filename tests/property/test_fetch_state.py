@@ -114,6 +114,16 @@ class FetchLife(RuleBasedStateMachine):
         self.given([record.offset for record in records])
         assert [int(record.value or 0) for record in records] == [record.offset for record in records]
 
+    @rule(limit=st.integers(1, 12), is_recalled=st.booleans())
+    def be_interrupted(self, limit: int, is_recalled: bool) -> None:
+        """What was taken does not get to who asked for it."""
+        queue = RecordQueue((None, None), self.partition.give_back)
+        queue.replace(self.more(limit))
+        queue.take(limit)
+        if is_recalled:
+            self.partition.recall()
+        queue.undo()
+
     @rule(count=st.integers(1, 12))
     def iterate(self, count: int) -> None:
         if self.is_refusing:

@@ -198,13 +198,15 @@ def test_records_given_back_come_again_and_holes_stay_passed_over() -> None:
     run = partition.ready(100)
     assert run is not None
     assert (offsets_of(run.take(100)), partition.position) == ([0, 3, 4], 10)
-    partition.give_back(run, 2)
+    partition.give_back(run, 1)
     assert partition.position == 1
     assert (take(partition, 1), partition.position) == ([3], 4)
+    partition.give_back(run, 2)
+    assert partition.position == 4, "that was not taken"
     partition.give_back(run, 1)
     assert (take(partition, 2), partition.position) == ([3, 4], 10)
     arrive(partition, credit, [10], 11)
-    partition.give_back(run, 1)
+    partition.give_back(run, 2)
     assert (take(partition, 1), partition.position) == ([4], 10)
     assert (take(partition, 1), partition.position) == ([10], 11)
     partition.give_back(run, 1)
