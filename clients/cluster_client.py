@@ -253,9 +253,13 @@ class ClusterClient:
 
     def late(self, timeout_ms: float, what: str) -> LograftError:
         """The error for what could not be done in time."""
-        reasons = "; ".join(f"{address}: {reason}" for address, reason in self.connections.trouble.items())
+        brokers, trouble = self._candidates(), dict(self.connections.trouble)
+        is_reached = any(map(self.connections.is_open, brokers))
+        if not is_reached:
+            trouble |= {address: "no answer" for address in brokers if address not in trouble}
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in trouble.items())
         message = f"{what} within {timeout_ms:g} ms" + (f" ({reasons})" if reasons else "")
-        if any(self.connections.is_open(address) for address in self._candidates()):
+        if is_reached:
             return TimedOut(message)
         return NoBrokerAvailable(f"{message}: is the cluster up, and are these its addresses?")
 
