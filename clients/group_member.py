@@ -24,6 +24,7 @@ PAUSE_EPOCH = -2
 """Of a static member, which will be back."""
 
 _BEATS_A_SESSION = 3
+_SURE_OF_A_SESSION = 7 / 8
 
 
 class GroupPartition(NamedTuple):
@@ -213,8 +214,9 @@ class GroupMember:
         self.epoch = answer.epoch
         longest_ms = self._settings.session_timeout_ms // _BEATS_A_SESSION
         self._interval_ms = max(min(answer.heartbeat_interval_ms or longest_ms, longest_ms), 1)
-        # The coordinator's session began later than that: when ours is over, theirs is not yet.
-        self._session_over_ms = sent_ms + self._settings.session_timeout_ms
+        # The coordinator's session began later than that, and is longer even if its clock runs fast: when ours is over,
+        # theirs is not yet.
+        self._session_over_ms = sent_ms + self._settings.session_timeout_ms * _SURE_OF_A_SESSION
         self._said, self._said_ms = beat, sent_ms
         self.assigned = dict.fromkeys(answer.assigned)
         # From now on they may be read, so they are ours; and what was never read needs no giving up.
