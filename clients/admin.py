@@ -34,8 +34,14 @@ class Admin(GroupAdmin):
         admin.create_topic("orders", partitions=6, replicas=3)
     """
 
-    def __init__(self, bootstrap: str | Iterable[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-        super().__init__(aio_admin.Admin(bootstrap, timeout_ms=timeout_ms))
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        first_contact_ms: int | None = None,
+    ) -> None:
+        super().__init__(aio_admin.Admin(bootstrap, timeout_ms=timeout_ms, first_contact_ms=first_contact_ms))
         self._wait(self._inner.start())
 
     def close(self) -> None:

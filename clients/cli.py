@@ -43,6 +43,7 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
+    "bench": LazyCommand("lograft.clients.cli_bench:bench", "Measure a cluster: producing, consuming, latency."),
     "config": LazyCommand("lograft.clients.cli_config:config", "Set and unset keys of a configuration."),
     "consume": LazyCommand("lograft.clients.cli_consume:consume", "Write the records of a topic to standard output."),
     "create": LazyCommand("lograft.clients.cli_create:create", "Create topics."),
