@@ -70,6 +70,7 @@ def _range(text: str) -> OffsetRange:
     help="P:START-END, END excluded; repeatable.",
 )
 @click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this one; repeatable.")
+@click.option("--group", help="Share the topic with the members of this group, and commit what was written.")
 @click.option("-f", "--format", "form", help=r"Such as '%p %o %k %v\n': also %t topic, %T time, %h headers, %%.")
 @click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--exit", "exits", is_flag=True, help="Stop at the end of what is there now.")
@@ -83,6 +84,7 @@ def consume(
     end: Earliest | Latest | Moment | None,
     ranges: Sequence[OffsetRange],
     partitions: Sequence[int],
+    group: str | None,
     form: str | None,
     max_records: int | None,
     exits: bool,
@@ -93,11 +95,17 @@ def consume(
     lograft consume orders --exit
     lograft consume orders --from -10m --to now -f '%p %o %k %v\\n'
     lograft consume orders --offsets 0:100-200 -o json
+    lograft consume orders --group billing
 
     Times without an offset are UTC.
     """
     if ranges and (start or end or partitions):
         raise click.UsageError("--offsets says all: leave --from, --to and --partition out")
+    if group is not None and (ranges or end or partitions or isinstance(start, Moment)):
+        raise click.UsageError(
+            "--group goes on where the group is: leave --offsets, --to and --partition out; --from can be earliest or "
+            "latest, and says where to begin if nothing is committed"
+        )
     if settings.output not in ("table", "json"):
         raise click.UsageError(f"-o {settings.output} makes no sense of records: give json, or -f FORMAT")
     if settings.output == "json" and form is not None:
@@ -105,12 +113,17 @@ def consume(
     writer = make_writer(sys.stdout, form, is_json=settings.output == "json")
     with Consumer(
         settings.bootstrap,
-        auto_offset_reset="none",
+        auto_offset_reset="none" if group is None else "latest" if isinstance(start, Latest) else "earliest",
+        group=group,
+        auto_commit=False,
         request_timeout_ms=settings.timeout_ms,
         first_contact_ms=settings.first_contact_ms,
     ) as consumer:
-        plan = make_plan(consumer, topic, start, end, ranges, partitions, exits=exits)
         try:
+            if group is not None:
+                read_as_member(consumer, topic, writer, max_records, exits=exits)
+                return
+            plan = make_plan(consumer, topic, start, end, ranges, partitions, exits=exits)
             read(consumer, plan, writer, max_records)
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
@@ -202,3 +215,27 @@ def read(consumer: Consumer, plan: Plan, writer: RecordWriter, max_records: int 
 
 def _is_past(offset: int, end: int | None) -> bool:
     return end is not None and offset >= end
+
+
+# -- in a group
+
+
+def read_as_member(
+    consumer: Consumer, topic: str, writer: RecordWriter, max_records: int | None, *, exits: bool
+) -> None:
+    """Write what the group gives, and commit that once it is written."""
+    ends = consumer.end_offsets(consumer.partitions_for(topic)) if exits else {}
+    consumer.subscribe([topic])
+    left = max_records
+    while left != 0:
+        records = consumer.poll(_POLL_SECONDS, left)
+        for record in records:
+            writer.write(record)
+        writer.flush()
+        if records:
+            consumer.commit()
+        if left is not None:
+            left -= len(records)
+        assigned = consumer.assignment()
+        if exits and assigned and all(_is_past(consumer.position(name), ends.get(name)) for name in assigned):
+            return

@@ -1,4 +1,4 @@
-"""`lograft delete topic NAME...` and `lograft delete broker ID`."""
+"""`lograft delete topic NAME...`, `lograft delete group NAME...` and `lograft delete broker ID`."""
 
 import sys
 from collections.abc import Sequence
@@ -16,20 +16,22 @@ from lograft.clients.cli_options import Settings, cluster_command, open_admin, r
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @cluster_command
 def delete(settings: Settings, words: Sequence[str], yes: bool) -> None:
-    """Delete topics with all their records, or forget brokers that are stopped and empty.
+    """Delete topics with all their records, groups with what they have committed, or forget brokers that are stopped
+    and empty.
 
     \b
     lograft delete topic orders --yes
+    lograft delete group billing --yes
     lograft delete broker 4 --yes
     """
-    noun, names = parse_nouns(words, [Noun.TOPIC, Noun.BROKER])
+    noun, names = parse_nouns(words, [Noun.TOPIC, Noun.GROUP, Noun.BROKER])
     if not names:
         raise click.UsageError(f"which? `lograft delete {noun.value} NAME`")
     check_names(noun, names)
     confirm(f"Delete {noun.value} {', '.join(names)}?", is_given=yes)
-    if noun is Noun.TOPIC:
-        results = run_async(_delete_topics(settings, names))
-        report([(f"topic/{name}", result) for name, result in zip(names, results, strict=True)], "deleted")
+    if noun is not Noun.BROKER:
+        results = run_async(_delete(settings, noun, names))
+        report([(f"{noun.value}/{name}", result) for name, result in zip(names, results, strict=True)], "deleted")
     else:
         run_async(_forget_brokers(settings, [parse_id(name) for name in names]))
 
@@ -44,9 +46,9 @@ def confirm(question: str, *, is_given: bool) -> None:
         raise click.Abort
 
 
-async def _delete_topics(settings: Settings, names: Sequence[str]) -> Sequence[object]:
+async def _delete(settings: Settings, noun: Noun, names: Sequence[str]) -> Sequence[object]:
     async with open_admin(settings) as admin:
-        return await admin.delete_topics(names)
+        return await (admin.delete_groups(names) if noun is Noun.GROUP else admin.delete_topics(names))
 
 
 async def _forget_brokers(settings: Settings, broker_ids: Sequence[int]) -> None:

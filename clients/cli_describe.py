@@ -8,7 +8,7 @@ import click
 
 from lograft.clients.admin_types import ConfigEntry, ConfigKind
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli_get import brokers
+from lograft.clients.cli_get import brokers, described_group
 from lograft.clients.cli_nouns import Noun, check_names, parse_nouns
 from lograft.clients.cli_options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli_output import Column, Resource, cell_text, write_document, write_table
@@ -17,19 +17,20 @@ from lograft.clients.config_resources import owner_resource, parse_owner
 from lograft.clients.named_partitions import named_partitions
 
 _ABBREVIATIONS = ("id", "isr", "elr")
-_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.QUORUM, Noun.CONFIG)
+_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.GROUP, Noun.QUORUM, Noun.CONFIG)
 
 
 @click.command("describe")
 @click.argument("words", metavar="NOUN [NAME]...", nargs=-1, required=True)
 @showing_command
 def describe(settings: Settings, words: Sequence[str]) -> None:
-    """Tell all about a topic, a topic's partitions, a broker, the quorum or a configuration.
+    """Tell all about a topic, a topic's partitions, a broker, a group, the quorum or a configuration.
 
     \b
     lograft describe topic orders
     lograft describe partition orders-0
     lograft describe broker 1
+    lograft describe group billing
     lograft describe quorum
     lograft describe config topic/orders
     """
@@ -59,6 +60,8 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
                 return await _partitions(admin, names)
             case Noun.BROKER:
                 return [await _with_config(admin, each) for each in await _brokers(admin, names)]
+            case Noun.GROUP:
+                return [await described_group(admin, name) for name in names]
             case Noun.QUORUM:
                 return [quorum_resource(await admin.describe_quorum())]
             case Noun.CONFIG:

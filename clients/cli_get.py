@@ -24,6 +24,7 @@ from lograft.clients.cli_resources import (
 )
 from lograft.clients.config_resources import CONFIG_COLUMNS, Owner, entry_resource, parse_owner
 from lograft.clients.errors import UnknownBroker
+from lograft.clients.group_resources import GROUP_COLUMNS, group_resource, listed_group
 from lograft.clients.named_partitions import named_partitions
 from lograft.clients.reassignment_resources import PROGRESS_COLUMNS
 
@@ -32,6 +33,7 @@ _COLUMNS: dict[Noun, Sequence[Column]] = {
     Noun.TOPIC: TOPIC_COLUMNS,
     Noun.PARTITION: PARTITION_COLUMNS,
     Noun.BROKER: BROKER_COLUMNS,
+    Noun.GROUP: GROUP_COLUMNS,
     Noun.QUORUM: QUORUM_COLUMNS,
     Noun.CONFIG: CONFIG_COLUMNS,
     Noun.REASSIGNMENT: PROGRESS_COLUMNS,
@@ -43,7 +45,7 @@ _COLUMNS: dict[Noun, Sequence[Column]] = {
 @click.option("--internal", is_flag=True, help="Internal topics, too.")
 @showing_command
 def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
-    """Show topics, partitions, brokers, the quorum, configuration or reassignments, a line each.
+    """Show topics, partitions, brokers, groups, the quorum, configuration or reassignments, a line each.
 
     \b
     lograft get topics              all topics
@@ -51,11 +53,12 @@ def get(settings: Settings, words: Sequence[str], internal: bool) -> None:
     lograft get partitions orders   the partitions of a topic, or of all
     lograft get partition orders-0  one of them
     lograft get brokers -o wide     more of each
+    lograft get groups -o wide      with how far they are behind
     lograft get quorum -o json      for a program
     lograft get configs topic/orders cluster
     lograft get reassignments       as `lograft reassign status`
 
-    Nouns may be written singular, plural or short (t, p, b), and as TYPE/NAME.
+    Nouns may be written singular, plural or short (t, p, b, g), and as TYPE/NAME.
     """
     noun, names = parse_nouns(words, _NOUNS)
     check_names(noun, names)
@@ -86,6 +89,8 @@ async def _look(settings: Settings, noun: Noun, names: list[str], *, include_int
                 return await partitions(admin, settings, names, include_internal=include_internal)
             case Noun.BROKER:
                 return brokers(await admin.describe_cluster(include_internal=True), names)
+            case Noun.GROUP:
+                return await groups(admin, settings, names)
             case Noun.QUORUM:
                 return [quorum_resource(await admin.describe_quorum())]
             case Noun.CONFIG:
@@ -109,6 +114,18 @@ async def partitions(admin: Admin, settings: Settings, names: list[str], *, incl
         return [partition_resource(partition) for partition in described]
     topics = list(dict.fromkeys(partition.topic for partition in described)) if names else []
     return partition_resources(described, await admin.describe_replicas(topics, include_internal=include_internal))
+
+
+async def groups(admin: Admin, settings: Settings, names: list[str]) -> list[Resource]:
+    # What a table shows, all brokers tell at once; offsets have to be asked for group by group.
+    if not names and settings.output in ("table", "name"):
+        return [listed_group(group) for group in await admin.list_groups()]
+    wanted = names or [group.name for group in await admin.list_groups()]
+    return [await described_group(admin, name) for name in wanted]
+
+
+async def described_group(admin: Admin, name: str) -> Resource:
+    return group_resource(await admin.describe_group(name), await admin.group_offsets(name))
 
 
 def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:

@@ -11,6 +11,7 @@ class Noun(Enum):
     TOPIC = "topic"
     PARTITION = "partition"
     BROKER = "broker"
+    GROUP = "group"
     QUORUM = "quorum"
     CONFIG = "config"
     REASSIGNMENT = "reassignment"
@@ -20,6 +21,7 @@ _NAMES = {
     Noun.TOPIC: ("topic", "topics", "t"),
     Noun.PARTITION: ("partition", "partitions", "p"),
     Noun.BROKER: ("broker", "brokers", "b"),
+    Noun.GROUP: ("group", "groups", "g"),
     Noun.QUORUM: ("quorum",),
     Noun.CONFIG: ("config", "configs"),
     Noun.REASSIGNMENT: ("reassignment", "reassignments"),

@@ -288,6 +288,30 @@ def test_topics_are_created_on_first_use_where_the_cluster_wants_that(cluster: C
         cluster.done("config", "unset", "cluster", "auto.create.topics.enable")
 
 
+def test_groups_at_the_command_line(cluster: Cluster) -> None:
+    cluster.done("create", "topic", "shared", "--partitions", "2")
+    cluster.done("produce", "shared", data=b"".join(b"%d\n" % number for number in range(10)))
+    first = cluster.done("consume", "shared", "--group", "clerks", "-n", "4")
+    rest = cluster.done("consume", "shared", "--group", "clerks", "--exit")
+    assert sorted(map(int, (first + rest).split())) == list(range(10))
+    assert len(first.split()) == 4
+    cluster.done("produce", "shared", data=b"10\n")
+    (line,) = [line for line in cluster.done("get", "groups", "--no-headers").splitlines() if "clerks" in line]
+    assert line.split()[:3] == ["clerks", "empty", "0"]
+    group = cluster.json("describe", "group", "clerks")
+    assert group["kind"] == "Group"
+    assert group["status"]["state"] == "empty"
+    assert group["status"]["members"] == []
+    assert sum(each["committed"] for each in group["status"]["partitions"]) == 10
+    assert sum(each["lag"] for each in group["status"]["partitions"]) == 1
+    assert cluster.json("get", "group", "clerks") == group
+    assert "LAG" in cluster.done("describe", "g/clerks")
+    usage = cluster.run("consume", "shared", "--group", "clerks", "--partition", "0")
+    assert (usage.returncode, b"goes on where the group is" in usage.stderr) == (2, True)
+    assert cluster.done("delete", "group", "clerks", "--yes") == "group/clerks deleted\n"
+    assert "there is no group" in cluster.refused("describe", "group", "clerks")
+
+
 def test_replicas_are_verified_by_command(cluster: Cluster) -> None:
     cluster.done("create", "topic", "verified", "--partitions", "2")
     cluster.done("produce", "verified", data=b"a\nb\nc\n")
