@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from time import perf_counter, process_time
@@ -54,12 +54,11 @@ class Bench:
     admin: Admin
     confluent: Confluent
     rounds: int
-    trials: "dict[str, list[Trial]]" = field(default_factory=dict)
 
     @contextmanager
     def topic(self, replicas: int) -> Iterator[str]:
         """A topic of its own for each trial: nothing is measured among what the last one left behind."""
-        name = f"bench-{sum(map(len, self.trials.values()))}-{perf_counter():.6f}"
+        name = f"bench-{perf_counter():.6f}"
         self.admin.create_topic(name, partitions=PARTITIONS, replicas=replicas)
         yield name
         self.admin.delete_topic(name)
@@ -81,7 +80,12 @@ def timed(count: int, work: Callable[[], object]) -> Trial:
 
 
 async def compare(
-    bench: Bench, contenders: Mapping[str, Callable[[], Trial]], baseline: str, aims: Mapping[str, float], size: str
+    bench: Bench,
+    contenders: Mapping[str, Callable[[], Trial]],
+    baseline: str,
+    aims: Mapping[str, float],
+    size: str,
+    what: str,
 ) -> list[Result]:
     """A line for each contender: its rate, and how many times that of the `baseline` it is."""
     trials: dict[str, list[Trial]] = {name: [] for name in contenders}
@@ -96,18 +100,19 @@ async def compare(
 
     samples = await take_turns(bench.rounds, {name: turn(name) for name in contenders})
     return [
-        _line(name, samples[name], samples[baseline], trials[name][1:], aims.get(name), size) for name in contenders
+        _line(name, samples[name], samples[baseline], trials[name][1:], aims.get(name), size, what)
+        for name in contenders
     ]
 
 
 def _line(
-    name: str, rates: list[float], baseline: list[float], trials: list[Trial], aim: float | None, size: str
+    name: str, rates: list[float], baseline: list[float], trials: list[Trial], aim: float | None, size: str, what: str
 ) -> Result:
     rate = median(rates)
     megabytes = rate * SIZES[size] / MEGABYTE
     processor = median(trial.processor_seconds / trial.records for trial in trials) * 1e6
     return Result(
-        f"{size} records",
+        f"{what}, records of {size}",
         name,
         rate,
         "records/s",

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from client_consuming import measure_consuming
+from client_latency import measure_latency
 from client_producing import measure_producing
 from client_trials import SIZES, Bench, Records
 from confluent import Confluent
@@ -23,7 +25,7 @@ from lograft import Admin
 
 Part = Callable[[Bench, Records], Awaitable[list[Result]]]
 
-PARTS: dict[str, Part] = {"produce": measure_producing}
+PARTS: dict[str, Part] = {"produce": measure_producing, "consume": measure_consuming, "latency": measure_latency}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Confluent:
     def versions(self) -> str:
         import confluent_kafka
 
-        return f"confluent-kafka {confluent_kafka.version()[0]}, librdkafka {confluent_kafka.libversion()[0]}"
+        return f"confluent-kafka {confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
 
     def produce(self, values: Sequence[bytes]) -> None:
         """Each by itself, and wait for all."""
@@ -75,13 +75,19 @@ class Confluent:
         each = min(len(values), _KEPT_BYTES * PARTITIONS // 2 // (len(values[0]) + 16))
         topics, count = [], 0
         while count < len(values):
-            self._topics += 1
-            topics.append(f"kept-{self._topics}")
+            topics.append(self.new_topic())
             for number, value in enumerate(values[:each]):
                 self._producer.produce(topics[-1], value, partition=number % PARTITIONS)
             self._producer.flush()
             count += each
         return topics, count
+
+    def new_topic(self) -> str:
+        """Its name; it comes to be with the first record."""
+        self._topics += 1
+        name = f"topic-{self._topics}"
+        self._producer.list_topics(name, timeout=10)
+        return name
 
     def consumer(self, topics: Sequence[str]) -> Any:
         """At the beginning of all of them, without a group's to and fro."""
