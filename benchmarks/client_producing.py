@@ -37,7 +37,7 @@ _WAYS: dict[str, Callable[[Producer, str, Records], None]] = {
 
 
 async def measure_producing(bench: Bench, records: Records) -> list[Result]:
-    """Against mock brokers that share the client's process and keep nothing; ours are real, sync, and replicate."""
+    """Against mock brokers that share the client's process and keep nothing; ours are real, write, and replicate."""
     count = records.count
     contenders: dict[str, Callable[[], Trial]] = {
         BASELINE: lambda: timed(count, lambda: bench.confluent.produce_with_fates(records.values)),
