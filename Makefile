@@ -14,7 +14,7 @@ setup: ## make .venv with lograft and every extra (quick when nothing changed)
 	@PYTHON=$(PYTHON) tools/setup
 
 test: lint typecheck ## set everything up, run every test
-	$(PYTEST) --durations=10 -n 2 tests
+	$(PYTEST) --durations=10 -n 2 --dist worksteal tests
 
 test-unit: setup ## unit, contract and property tests only
 	$(PYTEST) --durations=10 -n 2 tests/unit tests/contract tests/property
