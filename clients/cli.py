@@ -14,7 +14,8 @@ import click
 PROGRAM = "lograft"
 
 EXIT_INTERRUPTED = 130
-"""As shells have it, of what is ended by Ctrl+C in the ordinary course of things."""
+EXIT_TERMINATED = 143
+"""As shells have it, of what is ended by Ctrl+C, or by SIGTERM, in the ordinary course of things."""
 
 
 class CommandError(click.ClickException):

@@ -1,13 +1,14 @@
 """`lograft consume TOPIC`: records on standard output."""
 
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import click
 
-from lograft.clients.cli import EXIT_INTERRUPTED, CommandError
+from lograft.clients.cli import EXIT_INTERRUPTED, EXIT_TERMINATED, CommandError
 from lograft.clients.cli_options import Settings, showing_command
 from lograft.clients.cli_records import RecordWriter, make_writer
 from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, parse_moment
@@ -111,6 +112,8 @@ def consume(
     if settings.output == "json" and form is not None:
         raise click.UsageError("-o and -f exclude one another")
     writer = make_writer(sys.stdout, form, is_json=settings.output == "json")
+    # A member that is told to end leaves its group; else the others would wait for it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     with Consumer(
         settings.bootstrap,
         auto_offset_reset="none" if group is None else "latest" if isinstance(start, Latest) else "earliest",

@@ -131,6 +131,8 @@ _REMEDIES = {
     "INVALID_CONFIG": "`lograft describe config topic/NAME` (or broker/ID, or cluster) shows the keys there are",
     "BROKER_IN_USE": "`lograft drain broker ID` moves its replicas to others; then stop it",
     "INVALID_QUORUM_CHANGE": "`lograft describe quorum` shows its members",
+    "GROUP_NOT_FOUND": "`lograft get groups` shows those there are",
+    "GROUP_NOT_EMPTY": "`lograft describe group NAME` shows its members: stop them, and try again",
     "CORRUPT_BATCH": "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`",
 }
 

@@ -306,6 +306,20 @@ def test_groups_at_the_command_line(cluster: Cluster) -> None:
     assert sum(each["lag"] for each in group["status"]["partitions"]) == 1
     assert cluster.json("get", "group", "clerks") == group
     assert "LAG" in cluster.done("describe", "g/clerks")
+    member = subprocess.Popen(
+        [sys.executable, "-m", "lograft", "consume", "shared", "--group", "clerks"],
+        env=variables(LOGRAFT_BOOTSTRAP=cluster.bootstrap),
+        stdout=subprocess.PIPE,
+    )
+    assert member.stdout is not None
+    assert member.stdout.readline() == b"10\n"
+    assert "GROUP_NOT_EMPTY" not in (told := cluster.refused("delete", "group", "clerks", "--yes"))
+    assert "has 1 members" in told
+    assert "`lograft describe group NAME`" in told
+    member.terminate()
+    member.stdout.close()
+    assert member.wait(30) == 143
+    assert cluster.json("describe", "group", "clerks")["status"]["members"] == []  # it has left at once
     usage = cluster.run("consume", "shared", "--group", "clerks", "--partition", "0")
     assert (usage.returncode, b"goes on where the group is" in usage.stderr) == (2, True)
     assert cluster.done("delete", "group", "clerks", "--yes") == "group/clerks deleted\n"
