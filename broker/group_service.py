@@ -158,13 +158,15 @@ class GroupService:
     async def _list(self, _: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
         answer = pb.ListGroupsResponse()
         for number, partition in sorted(self._coordinator.partitions.items()):
-            if not partition.is_loaded:
+            found = [(group.name, state_of(group), len(group.members)) for group in partition.groups]
+            try:
+                partition.check_serves()
+                await partition.committed()
+            except SERVICE_ERRORS:  # it is not read yet, or another broker is about to list them
                 answer.loading.append(number)
                 continue
-            groups = partition.groups
-            await partition.committed()
-            for group in groups:
-                answer.groups.add(group=group.name, state=state_of(group), members=len(group.members))
+            for name, state, members in found:
+                answer.groups.add(group=name, state=state, members=members)
         return answer
 
     async def _describe(self, request: pb.DescribeGroupsRequest) -> pb.DescribeGroupsResponse:

@@ -170,6 +170,24 @@ async def test_a_coordinator_that_is_still_reading_says_so() -> None:
 
 
 @virtual
+async def test_groups_of_a_partition_that_is_lost_meanwhile_are_not_listed() -> None:
+    async with node(leads=False) as one:
+        replica = one.lead_offsets()
+        await asyncio.sleep(0.1)
+        await one.beat()
+        replica.is_held = True
+        joining = asyncio.ensure_future(
+            one.refused(methods.HEARTBEAT, pb.GroupHeartbeatRequest(group=HERE, member_id="b"))
+        )
+        listing = asyncio.ensure_future(one.ask(methods.LIST_GROUPS, pb.ListGroupsRequest(), pb.ListGroupsResponse))
+        await asyncio.sleep(1)
+        replica.lose(LOST)
+        listed = await listing
+        assert (list(listed.loading), list(listed.groups)) == ([0], [])
+        await joining
+
+
+@virtual
 async def test_who_lost_its_partition_coordinates_no_more() -> None:
     async with node(leads=False) as one:
         replica = one.lead_offsets()
