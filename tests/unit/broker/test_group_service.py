@@ -179,6 +179,7 @@ async def test_groups_of_a_partition_that_is_lost_meanwhile_are_not_listed() -> 
         joining = asyncio.ensure_future(
             one.refused(methods.HEARTBEAT, pb.GroupHeartbeatRequest(group=HERE, member_id="b"))
         )
+        await asyncio.sleep(1)
         listing = asyncio.ensure_future(one.ask(methods.LIST_GROUPS, pb.ListGroupsRequest(), pb.ListGroupsResponse))
         await asyncio.sleep(1)
         replica.lose(LOST)
