@@ -160,6 +160,7 @@ class Consumer(GroupConsumer):
         """
         limit = poll_limit(max_records, self._options.max_poll_records)
         self._reading().check_woken()
+        self._queue.begin()
         while True:
             if self._group is not None:
                 await self._group.polled()
@@ -189,21 +190,21 @@ class Consumer(GroupConsumer):
         return await self._group.ready(timeout, lambda left: reader.ready(left, at_least))
 
     async def take_arrow(
-        self, timeout: float | None, max_records: int | None
+        self, timeout: float | None, max_records: int | None, ticket: object = None
     ) -> "list[tuple[TopicPartition, pyarrow.RecordBatch]]":
         """As `PartitionReader.take_arrow`."""
         reader, limit = self._reading(), poll_limit(max_records, MAX_INTEGER)
         if self._group is None:
-            return await reader.take_arrow(timeout, limit)
-        return await self._group.ready(timeout, lambda left: reader.take_arrow(left, limit))
+            return await reader.take_arrow(timeout, limit, ticket)
+        return await self._group.ready(timeout, lambda left: reader.take_arrow(left, limit, ticket))
 
     def give_back(self, run: RecordRun, index: int) -> None:
         """As `PartitionReader.give_back`."""
         self._reading().give_back(run, index)
 
-    def give_back_arrow(self) -> None:
+    def give_back_arrow(self, ticket: object) -> None:
         """As `PartitionReader.give_back_arrow`."""
-        self._reading().give_back_arrow()
+        self._reading().give_back_arrow(ticket)
 
     def _reading(self) -> PartitionReader:
         self._task.check()

@@ -1,6 +1,7 @@
 """`lograft produce TOPIC`: each line of standard input is a record."""
 
 import json
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -66,19 +67,19 @@ def produce(
         first_contact_ms=settings.first_contact_ms,
     ) as producer:
         check_partition(producer, topic, partition)
-        is_interrupted = False
+        interrupts = Interrupts()
         try:
-            for number, line in enumerate(lines(sys.stdin.buffer), start=1):
+            for number, line in enumerate(interrupts.while_reading(lines(sys.stdin.buffer)), start=1):
                 if tally.failure is not None:
                     break
                 record_key = given_key if key_field is None else key_of(line, key_field, number)
                 delivery = producer.send(topic, line, key=record_key, partition=partition, headers=pairs)
                 delivery.add_done_callback(tally.settled)
         except KeyboardInterrupt:
-            is_interrupted = True  # what was read is stored, unless somebody insists
+            pass  # what was read is stored, unless somebody insists
         producer.flush()
     tally.finish(topic)
-    if is_interrupted:
+    if interrupts.is_asked:
         click.get_current_context().exit(EXIT_INTERRUPTED)
 
 
@@ -87,6 +88,30 @@ def check_partition(producer: Producer, topic: str, partition: int | None) -> No
     count = producer.partitions_for(topic)
     if partition is not None and partition >= count:
         raise UnknownPartition(f"topic {topic!r} has no partition {partition}: it has 0 to {count - 1}")
+
+
+class Interrupts:
+    """Ctrl+C, which ends the reading: nothing is sent without being counted. The second one ends everything."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._is_reading = False
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def while_reading(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        while not self.is_asked:
+            self._is_reading = True
+            line = next(lines, None)
+            self._is_reading = False
+            if line is None:
+                return
+            yield line
+
+    def _interrupt(self, *_: object) -> None:
+        is_first, self.is_asked = not self.is_asked, True
+        if self._is_reading or not is_first:
+            self._is_reading = False
+            raise KeyboardInterrupt
 
 
 def as_given(text: str) -> bytes:

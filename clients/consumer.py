@@ -79,6 +79,7 @@ class Consumer(GroupConsumer):
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
         """
         limit = poll_limit(max_records, self._max_poll_records)
+        self._queue.begin()
         while True:
             try:
                 records = self._queue.take(limit)
@@ -98,10 +99,11 @@ class Consumer(GroupConsumer):
         records came, where that can be."""
         from lograft.clients.arrow_table import table_of
 
+        ticket = object()
         try:
-            return table_of(self._call(self._inner.take_arrow(timeout, max_records)))
+            return table_of(self._call(self._inner.take_arrow(timeout, max_records, ticket)))
         except KeyboardInterrupt:
-            self._ask(self._inner.give_back_arrow)
+            self._ask(lambda: self._inner.give_back_arrow(ticket))
             raise
 
     def __iter__(self) -> Iterator[Record]:

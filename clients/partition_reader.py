@@ -37,6 +37,7 @@ class PartitionReader:
         self._fetcher = Fetcher(cluster, settings, options.reset)
         self._is_woken = False
         self._arrow_taken: list[tuple[FetchedPartition, int, Position]] = []  # their generations, and where they were
+        self._arrow_ticket: object = None  # for whom
         self.is_interrupted: Callable[[], bool] = lambda: False
         self.ignores_deleted = False
 
@@ -158,9 +159,12 @@ class PartitionReader:
         """
         return await self._first(timeout, lambda: self.ready_now(at_least)) or []
 
-    async def take_arrow(self, timeout: float | None, limit: int) -> list[tuple[TopicPartition, Any]]:
-        """Arrow RecordBatches as soon as there are any, at most `limit` records; none after `timeout` seconds."""
-        return await self._first(timeout, lambda: self._take_arrow(limit)) or []
+    async def take_arrow(
+        self, timeout: float | None, limit: int, ticket: object = None
+    ) -> list[tuple[TopicPartition, Any]]:
+        """Arrow RecordBatches as soon as there are any, at most `limit` records; none after `timeout` seconds. By its
+        `ticket` a caller who does not get them gives them back."""
+        return await self._first(timeout, lambda: self._take_arrow(limit, ticket)) or []
 
     async def _first(self, timeout: float | None, look: Callable[[], T]) -> T | None:
         """What `look` finds, once that is something."""
@@ -222,9 +226,10 @@ class PartitionReader:
         self._in_turn(open_run, at_least)
         return runs
 
-    def _take_arrow(self, limit: int) -> list[tuple[TopicPartition, Any]]:
+    def _take_arrow(self, limit: int, ticket: object) -> list[tuple[TopicPartition, Any]]:
         parts: list[tuple[TopicPartition, Any]] = []
         self._arrow_taken.clear()
+        self._arrow_ticket = ticket
 
         def take(partition: FetchedPartition, wanted: int) -> int:
             before = partition.where
@@ -237,8 +242,10 @@ class PartitionReader:
         self._in_turn(take, limit)
         return parts
 
-    def give_back_arrow(self) -> None:
-        """What `take_arrow` gave last did not get to who asked for it: it comes again."""
+    def give_back_arrow(self, ticket: object) -> None:
+        """What `take_arrow` took for this ticket, if anything, did not get to who asked for it: it comes again."""
+        if self._arrow_ticket is not ticket:
+            return  # it had not come to that
         for partition, generation, position in self._arrow_taken:
             if partition.generation == generation:
                 partition.seek(position)

@@ -28,7 +28,7 @@ class RecordQueue:
         self._give_back = give_back
         self._more = more
         self._runs: deque[RecordRun] = deque()
-        self._taken: list[tuple[RecordRun, int]] = []  # by the latest `take`, and from which index on
+        self._taken: list[tuple[RecordRun, int]] = []  # since `begin`, and from which index on
 
     def replace(self, runs: Iterable[RecordRun]) -> None:
         """`runs` are all that there are: those that were here and have something left are among them."""
@@ -40,7 +40,6 @@ class RecordQueue:
         `DeserializationError`: the next one cannot be deserialized. It stays the next one.
         """
         records: list[Record] = []
-        self._taken.clear()
         while len(records) < limit and self._has_more(limit - len(records)):
             run, count, index = self._runs[0], len(records), self._runs[0].index
             self._taken.append((run, index))
@@ -57,9 +56,13 @@ class RecordQueue:
                 self._runs.pop()
         return records
 
+    def begin(self) -> None:
+        """What was taken until now has got to who asked for it."""
+        self._taken.clear()
+
     def undo(self) -> None:
-        """What `take` took last did not get to who asked for it. For those who have no `more`: of a run that another
-        has taken the place of, nothing comes again."""
+        """What was taken since `begin` did not get to who asked for it. For those who have no `more`: of a run that
+        another has taken the place of, nothing comes again."""
         for run, index in self._taken:
             self._give_back(run, index)
         self._taken.clear()

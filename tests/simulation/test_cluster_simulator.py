@@ -140,7 +140,7 @@ class _Stage:
 
 class _Consumer:
     def __init__(self, *offsets: int) -> None:
-        self._fetcher = SimpleNamespace(
+        self._reader = SimpleNamespace(
             partitions={TopicPartition("t", 0): SimpleNamespace(topic_id=TOPIC_ID.bytes, leader_epoch=1)}
         )
         self._offsets = offsets
