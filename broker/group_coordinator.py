@@ -11,6 +11,7 @@ from lograft.broker.group_errors import GroupError
 from lograft.broker.group_partition import GroupPartition, GroupWorld
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
+from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
@@ -21,7 +22,6 @@ from lograft.metadata.records import PartitionChanged, Record, TopicCreated, Top
 from lograft.proto import errors_pb2
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
-from lograft.storage.errors import StorageError
 
 log = get_logger(__name__)
 
@@ -147,7 +147,7 @@ class GroupCoordinator(MachineListener):
     async def _load(self, partition: GroupPartition) -> None:
         try:
             await partition.load()
-        except (ReplicaError, StorageError) as error:
+        except SERVICE_ERRORS as error:
             # It is not led here any more, or cannot be read: whoever leads it next loads it there.
             log.info("groups_not_loaded", partition=partition.number, reason=str(error))
 

@@ -5,7 +5,7 @@ committed. When it does not lead any more it says nothing more: the next leader 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lograft.broker.admitting import admit_now
@@ -34,6 +34,7 @@ from lograft.broker.group_sessions import GroupSessions, MemberKey
 from lograft.broker.group_state import Change, Committed, Group, GroupGone, GroupPut, GroupTable, SubscribedTopic
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, ServedReplica
+from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import TopicId
@@ -51,6 +52,7 @@ log = get_logger(__name__)
 _READ_BYTES = 256 * 1024
 _COMMIT_TIMEOUT_MS = 10_000
 _RETRY_MS = 500
+_FORGOTTEN_AT_ONCE = 1000
 _LOST = (
     errors_pb2.NOT_LEADER,
     errors_pb2.LEADER_NOT_AVAILABLE,
@@ -216,7 +218,8 @@ class GroupPartition:
     async def delete_group(self, name: str) -> None:
         await self._replica.room()
         self.check_serves()
-        self._carry_out(name, decide_delete_group(self._table.get(name), name))
+        for changes in _in_parts(decide_delete_group(self._table.get(name), name)):
+            self._carry_out(name, changes)
         await self.committed()
 
     async def committed(self) -> None:
@@ -270,7 +273,9 @@ class GroupPartition:
         retention_ms = int(cluster_setting(self._world.image(), "offsets.retention.minutes")) * 60_000
         for group in self.groups:
             changes = decide_expiry(group, self._topic_size, self._clock.wall_ms(), retention_ms)
-            self._try_to_carry_out(group.name, changes)
+            for part in _in_parts(changes):
+                if not self._try_to_carry_out(group.name, part):
+                    break  # the group itself goes last
 
     def _is_overdue(self, key: MemberKey, reason: str) -> bool:
         """A member's time is over: it is put out. False if that cannot be written down now."""
@@ -284,10 +289,11 @@ class GroupPartition:
         return True
 
     def _try_to_carry_out(self, group: str, changes: Sequence[Change]) -> bool:
+        """No client is told what went wrong, whatever it was: so it is tried again."""
         try:
             self._carry_out(group, changes)
-        except ReplicaError as error:
-            self._log.info("group_change_put_off", group=group, reason=error.message)
+        except SERVICE_ERRORS as error:
+            self._log.info("group_change_put_off", group=group, reason=str(error))
             return False
         return True
 
@@ -341,6 +347,12 @@ class GroupPartition:
     def _topic_size(self, topic_id: TopicId) -> tuple[str, int] | None:
         topic = self._world.image().topics.get(topic_id)
         return (topic.name, len(topic.partitions)) if topic is not None else None
+
+
+def _in_parts(forgotten: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """All that a group has ever committed may be more than one batch holds."""
+    for start in range(0, len(forgotten), _FORGOTTEN_AT_ONCE):
+        yield forgotten[start : start + _FORGOTTEN_AT_ONCE]
 
 
 def _as_it_is(name: str, group: Group | None) -> Change:

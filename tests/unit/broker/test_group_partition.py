@@ -20,6 +20,9 @@ from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.partition import TopicId
 from lograft.metadata.records import PartitionChanged, TopicCreated
 from lograft.proto import errors_pb2
+from lograft.runtime.writer import DiskFailed
+from lograft.storage.config import LogConfig
+from lograft.storage.errors import BatchTooLarge
 
 ORDERS = TopicId(topic_id(1))
 FIRST = (ORDERS, 0)
@@ -323,6 +326,24 @@ async def test_a_member_that_cannot_be_put_out_now_is_later() -> None:
         assert not led.group("g").members  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    "error", [BatchTooLarge("more than a batch may have"), DiskFailed("/data", OSError("worn out"))], ids=type
+)
+@virtual
+async def test_what_storage_says_no_to_waits_and_the_broker_lives_on(error: Exception) -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        await led.heartbeat(JOINING, 0)
+        one.replica.append_error = error
+        one.add_partitions(2, 3)
+        led.topics_changed()
+        await asyncio.sleep(15)
+        assert led.group("g").members  # type: ignore[union-attr]
+        one.replica.append_error = None
+        await asyncio.sleep(1)
+        assert not led.group("g").members  # type: ignore[union-attr]
+
+
 @virtual
 async def test_a_new_coordinator_gives_everybody_their_full_time() -> None:
     async with broker() as one:
@@ -347,4 +368,28 @@ async def test_what_nobody_will_ask_for_is_forgotten() -> None:
         await asyncio.sleep(7 * 24 * 3600)
         led.expire()
         assert led.group("g") is None
+        assert (await one.loaded()).groups == []
+
+
+@virtual
+async def test_what_is_too_much_for_one_batch_is_forgotten_in_several() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.add_partitions(2, 5000)
+        await led.commit(Speaker("g"), [ToCommit((ORDERS, number), 5) for number in range(5000)])
+        one.replica.log_config = LogConfig(max_message_bytes=100_000)
+        await asyncio.sleep(7 * 24 * 3600)
+        led.expire()
+        assert led.group("g") is None
+        assert (await one.loaded()).groups == []
+
+
+@virtual
+async def test_a_group_that_is_too_much_for_one_batch_is_deleted_in_several() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.add_partitions(2, 5000)
+        await led.commit(Speaker("g"), [ToCommit((ORDERS, number), 5) for number in range(5000)])
+        one.replica.log_config = LogConfig(max_message_bytes=100_000)
+        await led.delete_group("g")
         assert (await one.loaded()).groups == []
