@@ -147,8 +147,7 @@ class GroupSession:
             names = self._names(self._member.taken)
             if names:
                 await self._tell("on_partitions_revoked", names)
-            if self._options.auto_commit:
-                await self._commit_positions()
+            await self._commit_last()
         finally:
             self._reader.remove(*self._reader.partitions)
             self._member.unsubscribe()
@@ -163,12 +162,13 @@ class GroupSession:
         """Commit, if that is done by itself, and leave."""
         if self.is_subscribed:
             await self.unsubscribe()
-        elif self._options.auto_commit:
-            await self._commit_positions()
+        else:
+            await self._commit_last()
 
-    async def _commit_positions(self) -> None:
+    async def _commit_last(self) -> None:
+        """What the application has asked for is done before this returns, even if nothing is done by itself."""
         try:
-            offsets, topic_ids = self._positions()
+            offsets, topic_ids = self._positions() if self._options.auto_commit else ({}, {})
             await self._offsets.commit(offsets, topic_ids)
         except LograftError as error:
             log.warning("auto_commit_failed", group=self._options.group, reason=str(error))

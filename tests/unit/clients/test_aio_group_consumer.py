@@ -454,6 +454,21 @@ async def test_what_was_asked_for_is_committed_before_a_partition_is_given_up() 
             assert groups.offsets == {("orders", 0): 2}
 
 
+@pytest.mark.parametrize("is_member", [True, False])
+@virtual
+async def test_what_was_asked_for_is_committed_before_the_consumer_closes(is_member: bool) -> None:
+    async with group((1,)) as (cluster, groups):
+        store(cluster, "orders", 0, b"a", b"b")
+        told: list[object] = []
+        async with consumer_of(cluster, auto_commit=False) as consumer:
+            await (consumer.subscribe(["orders"]) if is_member else consumer.assign([ORDERS_0]))
+            await poll_until(consumer, have=2)
+            groups.refuse_next(methods.COMMIT_OFFSETS, *[errors_pb2.LOADING] * 4)
+            consumer.commit_async(callback=lambda _, error: told.append(error))
+        assert told == [None]
+        assert groups.offsets == {("orders", 0): 2}
+
+
 @virtual
 async def test_a_commit_that_nobody_waits_for_is_told_that_it_failed() -> None:
     async with group((1,)) as (cluster, groups):
