@@ -96,6 +96,10 @@ def _why_not(item: ToCommit, member: Member | None, speaker: Speaker, size_of: T
         return GroupError(errors_pb2.UNKNOWN_PARTITION, f"{topic[0]} has {topic[1]} partitions, and no {number}")
     if item.offset < 0:
         return GroupError(errors_pb2.INVALID_REQUEST, f"there is no offset {item.offset}: give 0 or more")
+    if item.leader_epoch is not None and item.leader_epoch < 0:
+        return GroupError(
+            errors_pb2.INVALID_REQUEST, f"there is no leader epoch {item.leader_epoch}: leave it out if it is not known"
+        )
     if len(item.metadata) > MAX_METADATA_CHARACTERS:
         return GroupError(
             errors_pb2.INVALID_REQUEST,

@@ -10,6 +10,7 @@ from lograft.clients.fetched_partition import Ago, Anchor, Start
 from lograft.clients.option_checks import check_client_id, check_integer, check_rack
 from lograft.clients.record_queue import Deserializers
 from lograft.clients.serializers import DeserializerOption, find_deserializer
+from lograft.clients.topic_partition import is_text
 
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
 _MILLISECOND = timedelta(milliseconds=1)
@@ -92,7 +93,8 @@ class ConsumerOptions:
     def _check_group(self) -> None:
         for name in ("group", "instance_id"):
             text = getattr(self, name)
-            if text is not None and (not isinstance(text, str) or not 0 < len(text) <= MAX_GROUP_NAME):
+            is_named = isinstance(text, str) and 0 < len(text) <= MAX_GROUP_NAME and is_text(text)
+            if text is not None and not is_named:
                 raise InvalidArgument(f"{name} is {text!r:.100}: give 1 to {MAX_GROUP_NAME} characters, or None")
         if self.instance_id is not None and self.group is None:
             raise InvalidArgument("instance_id is for members of a group: give a group, too")

@@ -108,6 +108,7 @@ def test_a_member_commits_what_it_has_in_an_epoch_in_which_it_had_it(epoch: int,
         (ToCommit((ORDERS, 4), 1), errors_pb2.UNKNOWN_PARTITION),
         (ToCommit((ORDERS, -1), 1), errors_pb2.UNKNOWN_PARTITION),
         (ToCommit(FIRST, -1), errors_pb2.INVALID_REQUEST),
+        (ToCommit(FIRST, 1, leader_epoch=-1), errors_pb2.INVALID_REQUEST),
         (ToCommit(FIRST, 1, metadata="x" * 4097), errors_pb2.INVALID_REQUEST),
     ],
 )

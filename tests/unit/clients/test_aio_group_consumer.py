@@ -561,6 +561,9 @@ async def test_what_makes_no_sense_is_refused_with_a_remedy() -> None:
                 await consumer.assign([ORDERS_0])
             with pytest.raises(errors.InvalidArgument, match="there is no offset -1"):
                 await consumer.commit({ORDERS_0: -1})
+            for epoch in (-1, 2**31, "last"):
+                with pytest.raises(errors.InvalidArgument, match="there is no leader epoch"):
+                    await consumer.commit({ORDERS_0: OffsetAndMetadata(1, "", epoch)})  # type: ignore[arg-type]
             await consumer.subscribe([])
             assert consumer.subscription() == []
     for options in (
@@ -568,6 +571,8 @@ async def test_what_makes_no_sense_is_refused_with_a_remedy() -> None:
         {"instance_id": "x", "group": None},
         {"session_timeout_ms": 10},
         {"group": ""},
+        {"group": "\ud800"},
+        {"instance_id": "\ud800"},
     ):
         with pytest.raises(errors.InvalidArgument):
             consumer_of(cluster, **options)
