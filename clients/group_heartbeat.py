@@ -16,6 +16,8 @@ from lograft.runtime.logging import get_logger
 
 log = get_logger(__name__)
 
+_ATTEMPTS_A_SESSION = 8  # to get an answer that is due at once
+
 
 @dataclass(frozen=True, slots=True)
 class MemberIdentity:
@@ -85,6 +87,7 @@ class GroupHeartbeat:
             except LograftError as error:
                 self._refused(beat, error)
                 if error.retriable:
+                    self._is_urgent = True  # whether anybody is there is to be known soon
                     await self._clock.sleep_ms(backoff.next_ms())
 
     def _tick(self) -> None:
@@ -116,8 +119,7 @@ class GroupHeartbeat:
 
     async def _call(self, beat: Beat, number: int) -> None:
         sent_ms = self._clock.monotonic_ms()
-        # What is left of a session then must do to find another coordinator.
-        attempt_ms = beat.max_wait_ms + self._identity.session_timeout_ms // 5
+        attempt_ms = beat.max_wait_ms + self._identity.session_timeout_ms // _ATTEMPTS_A_SESSION
         answer = await self._coordinator.call_once(
             GROUP_HEARTBEAT, self._request(beat), pb.GroupHeartbeatResponse, attempt_ms
         )

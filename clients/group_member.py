@@ -23,7 +23,9 @@ LEAVE_EPOCH = -1
 PAUSE_EPOCH = -2
 """Of a static member, which will be back."""
 
-_BEATS_A_SESSION = 3
+# An answer that does not come may have been due two beats after the last that counts was sent: what is left of the
+# session must do to find that out, and for another coordinator to take over (a broker's own session is 3 s).
+_BEATS_A_SESSION = 5
 _SURE_OF_A_SESSION = 7 / 8
 
 

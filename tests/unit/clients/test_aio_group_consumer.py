@@ -470,6 +470,19 @@ async def test_what_was_asked_for_is_committed_before_the_consumer_closes(is_mem
 
 
 @virtual
+async def test_who_got_no_answer_asks_for_one_at_once() -> None:
+    async with group((1,)) as (cluster, groups):
+        async with consumer_of(cluster) as consumer:
+            await consumer.subscribe(["orders"])
+            await assigned(consumer, ORDERS_0)
+            groups.refuse_next(methods.GROUP_HEARTBEAT, errors_pb2.LOADING)
+            before = len(groups.beats)
+            while len(groups.beats) < before + 3:
+                await consumer.poll(0.05)
+            assert [beat.max_wait_ms > 0 for beat in groups.beats[before : before + 3]] == [False, True, True]
+
+
+@virtual
 async def test_a_commit_that_nobody_waits_for_is_told_that_it_failed() -> None:
     async with group((1,)) as (cluster, groups):
         store(cluster, "orders", 0, b"a")
