@@ -24,7 +24,7 @@ class AccumulatorLimits:
     """`batch_bytes`: a batch is sent when it has that much. One record may take more. `buffer_bytes`: for all
     records."""
 
-    batch_bytes: int = 128 * 1024
+    batch_bytes: int = 512 * 1024
     buffer_bytes: int = 32 * 1024 * 1024
     queue: QueueLimits = field(default_factory=QueueLimits)
 

@@ -55,7 +55,7 @@ class ProducerOptions:
     acks: str | int = "all"
     compression: str | None = None
     linger_ms: float = 0
-    batch_bytes: int = 128 * 1024
+    batch_bytes: int = 512 * 1024
     buffer_bytes: int = 32 * 1024 * 1024
     delivery_timeout_ms: int = 120_000
     max_block_ms: int = 60_000
