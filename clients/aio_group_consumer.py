@@ -57,7 +57,7 @@ class GroupConsumer:
         if not wanted:
             await self.unsubscribe()
             return
-        async with self._within("nothing could be learnt of the topics"):
+        async with self._within("nothing could be learnt of the topics, or of who coordinates the group"):
             await group.subscribe(wanted, listener)
 
     def subscription(self) -> list[str]:

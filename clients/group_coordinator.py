@@ -42,7 +42,7 @@ class GroupCoordinator:
         self, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
     ) -> R:
         """The same, without asking again; but the next call may ask another."""
-        address = self._address or await self._find()
+        address = await self.find()
         try:
             return await self._cluster.call_address(address, method, request, response_type, attempt_ms)
         except ConnectFailed as error:
@@ -52,6 +52,10 @@ class GroupCoordinator:
             if error.retriable and not isinstance(error, Loading):
                 self._address = self._hinted(error)
             raise
+
+    async def find(self) -> str:
+        """Its address. How long to look for it is up to the caller."""
+        return self._address or await self._find()
 
     async def _find(self) -> str:
         request = pb.FindCoordinatorRequest(group=self.group)

@@ -60,7 +60,7 @@ class GroupSession:
             client_id=options.client_id,
             rack=options.rack or "",
         )
-        coordinator = GroupCoordinator(cluster, options.group)
+        coordinator = self._coordinator = GroupCoordinator(cluster, options.group)
         self._heartbeat = GroupHeartbeat(coordinator, self._member, identity, self._clock, self._look)
         self._offsets = GroupOffsets(cluster, coordinator, self, options.request_timeout_ms)
         self._located: dict[GroupPartition, Position | None] = {}
@@ -107,7 +107,9 @@ class GroupSession:
         return self._member.topics
 
     async def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None) -> None:
-        """Instead of what was before. How long to look for the cluster is up to the caller."""
+        """Instead of what was before. How long to look for the cluster, and for a coordinator, is up to the caller."""
+        # Polling goes on without a coordinator; that there can be none at all is told here.
+        await self._coordinator.find()
         if isinstance(topics, re.Pattern):
             await self._cluster.follow_all()
             pattern, names = topics, self._matching(topics)

@@ -470,16 +470,25 @@ async def test_what_was_asked_for_is_committed_before_the_consumer_closes(is_mem
 
 
 @virtual
-async def test_who_got_no_answer_asks_for_one_at_once() -> None:
+async def test_who_subscribes_is_told_why_the_group_can_have_no_coordinator() -> None:
     async with group((1,)) as (cluster, groups):
-        async with consumer_of(cluster) as consumer:
-            await consumer.subscribe(["orders"])
-            await assigned(consumer, ORDERS_0)
-            groups.refuse_next(methods.GROUP_HEARTBEAT, errors_pb2.LOADING)
-            before = len(groups.beats)
-            while len(groups.beats) < before + 3:
-                await consumer.poll(0.05)
-            assert [beat.max_wait_ms > 0 for beat in groups.beats[before : before + 3]] == [False, True, True]
+        groups.refuse_next(methods.FIND_COORDINATOR, *[errors_pb2.NOT_ENOUGH_BROKERS] * 1000)
+        async with consumer_of(cluster, request_timeout_ms=3000) as consumer:
+            with pytest.raises(errors.TimedOut, match="NOT_ENOUGH_BROKERS"):
+                await consumer.subscribe(["orders"])
+            assert consumer.subscription() == []
+
+
+@virtual
+async def test_who_got_no_answer_asks_for_one_at_once() -> None:
+    async with group((1,)) as (cluster, groups), consumer_of(cluster) as consumer:
+        await consumer.subscribe(["orders"])
+        await assigned(consumer, ORDERS_0)
+        groups.refuse_next(methods.GROUP_HEARTBEAT, errors_pb2.LOADING)
+        before = len(groups.beats)
+        while len(groups.beats) < before + 3:
+            await consumer.poll(0.05)
+        assert [beat.max_wait_ms > 0 for beat in groups.beats[before : before + 3]] == [False, True, True]
 
 
 @virtual
