@@ -1,6 +1,7 @@
 """What is promised to consumer groups, broken on purpose: each rule that is left out is noticed."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -8,12 +9,13 @@ import pytest
 from support.broken_rules import expect_noticed
 from support.cluster_chaos import GROUPS
 
-from lograft.broker import group_membership, group_offsets
+from lograft.broker import group_offsets
 from lograft.broker.group_draft import GroupDraft
 from lograft.broker.group_partition import GroupPartition
 from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
 from lograft.chaos.cluster_simulation import simulate_cluster
+from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.clients.group_member import GroupMember
 
@@ -29,7 +31,7 @@ def give_what_another_holds(patch: pytest.MonkeyPatch) -> None:
             if other.member_id != member_id:
                 target = set(other.target)
                 kept = {partition: since for partition, since in other.assigned.items() if partition in target}
-                draft.put(group_membership.replace(other, assigned=kept, giving_up={}))
+                draft.put(replace(other, assigned=kept, giving_up={}))
         original(draft, member_id, owned)
 
     patch.setattr(GroupDraft, "reconcile", reconcile)
@@ -54,23 +56,34 @@ def commit_what_is_not_read_yet(patch: pytest.MonkeyPatch) -> None:
     original = group_offsets.decide_commit
 
     def decide_commit(group: Any, speaker: Any, items: Iterable[Any], *others: Any) -> Any:
-        further = [group_membership.replace(item, offset=item.offset + 1) for item in items]
+        further = [replace(item, offset=item.offset + 1) for item in items]
         return original(group, speaker, further, *others)
 
     patch.setattr("lograft.broker.group_partition.decide_commit", decide_commit)
 
 
+# Faults that last: a member finds another coordinator within a session, unless it is cut off for longer.
+CUT_OFF = replace(
+    GROUPS,
+    duration_ms=20_000,
+    fault_every_ms=2500,
+    faults=("cut", "cut", "isolate_leader", "pause_leader", "heal", "start"),
+)
+
+
 @pytest.mark.parametrize(
-    "break_rule",
+    ("break_rule", "weather"),
     [
-        give_what_another_holds,
-        load_nothing,
-        believe_in_a_session_for_ever,
-        commit_what_is_not_read_yet,
+        (give_what_another_holds, GROUPS),
+        (load_nothing, GROUPS),
+        (believe_in_a_session_for_ever, CUT_OFF),
+        (commit_what_is_not_read_yet, GROUPS),
     ],
 )
-def test_a_rule_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break) -> None:
-    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, GROUPS), seeds=12)
+def test_a_rule_that_is_left_out_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather
+) -> None:
+    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=12)
 
 
 # -- the checks themselves
