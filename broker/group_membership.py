@@ -121,6 +121,20 @@ def _with_wishes(member: Member, heartbeat: Heartbeat) -> Member:
     )
 
 
+def still_said(heartbeat: Heartbeat, member: Member) -> Heartbeat:
+    """The call of a member that has waited: what it wants is what it has said since, with another call, if it has."""
+    return replace(
+        heartbeat,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        rack=member.rack,
+        topics=member.topics,
+        assignor=member.assignor,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+    )
+
+
 # -- staying
 
 

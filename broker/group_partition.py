@@ -17,6 +17,7 @@ from lograft.broker.group_membership import (
     decide_expel,
     decide_heartbeat,
     decide_topics,
+    still_said,
 )
 from lograft.broker.group_offsets import (
     CommitDecision,
@@ -31,7 +32,16 @@ from lograft.broker.group_offsets import (
 )
 from lograft.broker.group_records import NotAGroupRecord, decode_change, encode_change
 from lograft.broker.group_sessions import GroupSessions, MemberKey
-from lograft.broker.group_state import Change, Committed, Group, GroupGone, GroupPut, GroupTable, SubscribedTopic
+from lograft.broker.group_state import (
+    Change,
+    Committed,
+    Group,
+    GroupGone,
+    GroupPut,
+    GroupTable,
+    Member,
+    SubscribedTopic,
+)
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, ServedReplica
 from lograft.broker.service_errors import SERVICE_ERRORS
@@ -174,11 +184,17 @@ class GroupPartition:
                 await self.committed()
                 return decision.told
             await until_first(self._news_of(heartbeat.group).wait(), self._clock.sleep_ms(left_ms))
+            member = self._member(heartbeat)
+            if member is not None:
+                heartbeat = still_said(heartbeat, member)
+
+    def _member(self, heartbeat: Heartbeat) -> Member | None:
+        group = self._table.get(heartbeat.group)
+        return group.members.get(heartbeat.member_id) if group is not None else None
 
     def _heed(self, heartbeat: Heartbeat, *, is_heard: bool) -> None:
         """A member's session is as new as its call: that it waits for the answer does not prove that it lives."""
-        group = self._table.get(heartbeat.group)
-        member = group.members.get(heartbeat.member_id) if group is not None else None
+        member = self._member(heartbeat)
         if member is None:
             self._sessions.forget(heartbeat.group, heartbeat.member_id)
         elif not is_heard:

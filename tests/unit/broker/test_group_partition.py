@@ -224,6 +224,21 @@ async def test_a_member_is_answered_in_the_end_though_nothing_happens() -> None:
 
 
 @virtual
+async def test_of_two_calls_that_wait_the_later_one_says_what_is_wanted() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        told = await led.heartbeat(JOINING, 0)
+        earlier = asyncio.ensure_future(led.heartbeat(beat(told), 5000))
+        await asyncio.sleep(1)
+        later = asyncio.ensure_future(led.heartbeat(beat(told, topics=("orders", "prices")), 5000))
+        await asyncio.sleep(1)
+        written = one.replica.log_end
+        await asyncio.gather(earlier, later)
+        assert one.replica.log_end == written
+        assert led.group("g").members["a"].topics == ("orders", "prices")  # type: ignore[union-attr]
+
+
+@virtual
 async def test_who_waits_is_told_when_another_coordinates() -> None:
     async with broker() as one:
         led = await one.loaded()
