@@ -120,9 +120,9 @@ class Producer(SyncClient):
         check_topic(topic)
         check_size(size_bytes)
         room_bytes = self._wait_for_room(size_bytes)
-        opened = self._staging.open(topic, max(min(PARCEL_BYTES, room_bytes), size_bytes))
+        # Announced first: an interrupt between the two must not leave a parcel that nobody comes for.
         self._handover.announce()
-        return opened
+        return self._staging.open(topic, max(min(PARCEL_BYTES, room_bytes), size_bytes))
 
     def send_many(
         self,

@@ -21,8 +21,9 @@ class Handover:
     def announce(self) -> None:
         """With the lock held: have the loop come and take what is there. Does nothing if it is about to."""
         if not self.is_announced:
-            self.is_announced = True
+            # In this order: an interrupt between the two makes the loop come twice, and not never.
             self._loop.post(self.take)
+            self.is_announced = True
 
     def take(self) -> None:
         """On the loop: take what is there now."""
