@@ -74,6 +74,8 @@ def test_an_address_that_makes_no_sense_cannot_be_listened_on(address: str) -> N
     assert caught.value.reason
 
 
+# In one loop. gRPC has one poller for a process: an event of a server that was stopped may come when its loop is closed
+# and another runs, which then says so.
 NOISE = """
 import asyncio
 from lograft.runtime.grpc_network import GrpcNetwork
@@ -93,8 +95,10 @@ async def main():
     await server.stop()
     await connection.broken.wait()
     await connection.close()
-for _ in range(2):
-    asyncio.run(main(), debug=True)
+async def twice():
+    await main()
+    await main()
+asyncio.run(twice(), debug=True)
 """
 
 
