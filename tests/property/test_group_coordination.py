@@ -195,10 +195,8 @@ class Coordination(RuleBasedStateMachine):
         if not hasattr(self, "table"):
             return
         self.calls.clear()
-        ghosts = [one for one in self.table.groups.get("g", Group("g")).members if not self.is_somebody(one)]
-        if ghosts and self.group is not None:  # joined when nobody waited for it any more
-            self.carry_out(decide_expel(self.group, ghosts, self.topics.get, 0))
         for _ in range(12):
+            self.put_out_who_is_silent()
             for name in self.clients:
                 self.call(name)
                 call = self.clients[name].call
@@ -216,6 +214,12 @@ class Coordination(RuleBasedStateMachine):
         }
         assert set(self.group.holders) == everything
         assert {partition for client in self.clients.values() for partition in client.reads} == everything
+
+    def put_out_who_is_silent(self) -> None:
+        """Members that nobody is any more: joined by a call that came late, or left without a word."""
+        ghosts = [one for one in self.table.groups.get("g", Group("g")).members if not self.is_somebody(one)]
+        if ghosts and self.group is not None:
+            self.carry_out(decide_expel(self.group, ghosts, self.topics.get, 0))
 
     def is_somebody(self, member_id: str) -> bool:
         return any(client.member_id == member_id for client in self.clients.values())
