@@ -87,31 +87,24 @@ def _member_record(member: Member) -> pb.GroupMemberRecord:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         member_epoch=member.epoch,
         previous_epoch=member.previous_epoch,
-        assigned=_held_topics(member.assigned),
-        giving_up=_held_topics(member.giving_up),
-        target=_target_topics(member.target),
+        assigned=_by_topic(member.assigned, member.assigned),
+        giving_up=_by_topic(member.giving_up, member.giving_up),
+        target=_by_topic(member.target),
         is_away=member.is_away,
     )
 
 
-def _held_topics(held: Held) -> Iterable[pb.HeldTopic]:
+def _by_topic(partitions: Iterable[PartitionKey], since: Held | None = None) -> Iterable[pb.HeldTopic]:
+    """`since`: in which epoch the member got each; None: that is not said of them."""
     topics: dict[TopicId, pb.HeldTopic] = {}
-    for (topic_id, number), since in held.items():
+    for partition in partitions:
+        topic_id, number = partition
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = pb.HeldTopic(topic_id=topic_id.bytes)
         topic.partitions.append(number)
-        topic.since_epochs.append(since)
-    return topics.values()
-
-
-def _target_topics(target: Iterable[PartitionKey]) -> Iterable[pb.HeldTopic]:
-    topics: dict[TopicId, pb.HeldTopic] = {}
-    for topic_id, number in target:
-        topic = topics.get(topic_id)
-        if topic is None:
-            topic = topics[topic_id] = pb.HeldTopic(topic_id=topic_id.bytes)
-        topic.partitions.append(number)
+        if since is not None:
+            topic.since_epochs.append(since[partition])
     return topics.values()
 
 

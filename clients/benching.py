@@ -97,8 +97,8 @@ def _produce_columns(
     samples = LatencySamples()
     watch = Stopwatch()
     for number, values in enumerate(columns):
-        sent = producer.send_many(topic, values)
         began = now_seconds()
+        sent = producer.send_many(topic, values)
         sent.add_done_callback(lambda _, began=began: samples.add(1000 * (now_seconds() - began)))  # type: ignore[misc]
         tick(number * _AT_ONCE)
     producer.flush()

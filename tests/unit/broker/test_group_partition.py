@@ -15,6 +15,7 @@ from lograft.broker.alarms import Alarms
 from lograft.broker.group_membership import JOIN, LEAVE, Heartbeat, Told
 from lograft.broker.group_offsets import Speaker, ToCommit
 from lograft.broker.group_partition import GroupPartition, GroupWorld
+from lograft.broker.group_state import Member
 from lograft.broker.replica_errors import ReplicaError
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.partition import TopicId
@@ -63,6 +64,12 @@ async def broker() -> AsyncIterator[Broker]:
         alarms = group.create_task(one.alarms.run())
         yield one
         alarms.cancel()
+
+
+def members_of(led: GroupPartition) -> dict[str, Member]:
+    group = led.group("g")
+    assert group is not None
+    return group.members
 
 
 async def refusal(call: Awaitable[object]) -> ReplicaError:
@@ -235,7 +242,7 @@ async def test_of_two_calls_that_wait_the_later_one_says_what_is_wanted() -> Non
         written = one.replica.log_end
         await asyncio.gather(earlier, later)
         assert one.replica.log_end == written
-        assert led.group("g").members["a"].topics == ("orders", "prices")  # type: ignore[union-attr]
+        assert members_of(led)["a"].topics == ("orders", "prices")
 
 
 @virtual
@@ -286,9 +293,9 @@ async def test_who_is_silent_for_too_long_is_put_out() -> None:
             await asyncio.sleep(9)
             await led.heartbeat(beat(told), 0)
         await asyncio.sleep(9.9)
-        assert led.group("g").members  # type: ignore[union-attr]
+        assert members_of(led)
         await asyncio.sleep(0.2)
-        assert not led.group("g").members  # type: ignore[union-attr]
+        assert not members_of(led)
         assert (await refusal(led.heartbeat(beat(told), 0))).code == errors_pb2.UNKNOWN_MEMBER
 
 
@@ -312,7 +319,7 @@ async def test_who_gives_up_too_slowly_is_put_out() -> None:
             await asyncio.sleep(6)
             await led.heartbeat(replace(slow, epoch=told.epoch, owned=told.assigned), 0)
         await asyncio.sleep(3)
-        assert sorted(led.group("g").members) == ["b"]  # type: ignore[union-attr]
+        assert sorted(members_of(led)) == ["b"]
 
 
 @virtual
@@ -322,10 +329,10 @@ async def test_who_gives_up_in_time_stays() -> None:
         slow = replace(JOINING, rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
         await led.heartbeat(slow, 0)
         await led.heartbeat(replace(JOINING, member_id="b", session_timeout_ms=60_000), 0)
-        member = led.group("g").members["a"]  # type: ignore[union-attr]
+        member = members_of(led)["a"]
         await led.heartbeat(replace(slow, epoch=member.epoch, owned=tuple(member.target)), 0)
         await asyncio.sleep(25)
-        assert sorted(led.group("g").members) == ["a", "b"]  # type: ignore[union-attr]
+        assert sorted(members_of(led)) == ["a", "b"]
 
 
 @virtual
@@ -335,10 +342,10 @@ async def test_a_member_that_cannot_be_put_out_now_is_later() -> None:
         await led.heartbeat(JOINING, 0)
         one.replica.append_error = ReplicaError(errors_pb2.NOT_ENOUGH_REPLICAS, "one of two is in sync")
         await asyncio.sleep(15)
-        assert led.group("g").members  # type: ignore[union-attr]
+        assert members_of(led)
         one.replica.append_error = None
         await asyncio.sleep(1)
-        assert not led.group("g").members  # type: ignore[union-attr]
+        assert not members_of(led)
 
 
 @pytest.mark.parametrize(
@@ -353,10 +360,10 @@ async def test_what_storage_says_no_to_waits_and_the_broker_lives_on(error: Exce
         one.add_partitions(2, 3)
         led.topics_changed()
         await asyncio.sleep(15)
-        assert led.group("g").members  # type: ignore[union-attr]
+        assert members_of(led)
         one.replica.append_error = None
         await asyncio.sleep(1)
-        assert not led.group("g").members  # type: ignore[union-attr]
+        assert not members_of(led)
 
 
 @virtual
@@ -370,7 +377,7 @@ async def test_a_new_coordinator_gives_everybody_their_full_time() -> None:
         await asyncio.sleep(9)
         assert await after.heartbeat(beat(told), 0) == told
         await asyncio.sleep(11)
-        assert not after.group("g").members  # type: ignore[union-attr]
+        assert not members_of(after)
 
 
 @virtual
