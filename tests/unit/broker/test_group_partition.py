@@ -19,7 +19,8 @@ from lograft.broker.group_state import Member
 from lograft.broker.replica_errors import ReplicaError
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.partition import TopicId
-from lograft.metadata.records import PartitionChanged, TopicCreated
+from lograft.metadata.records import ConfigChanged, PartitionChanged, TopicCreated
+from lograft.metadata.settings import CLUSTER
 from lograft.proto import errors_pb2
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
@@ -415,3 +416,18 @@ async def test_a_group_that_is_too_much_for_one_batch_is_deleted_in_several() ->
         one.replica.log_config = LogConfig(max_message_bytes=100_000)
         await led.delete_group("g")
         assert (await one.loaded()).groups == []
+
+
+@virtual
+async def test_the_clusters_settings_are_heeded_as_they_are_now() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        settings = {"group.max.size": "1", "offsets.retention.minutes": "1"}
+        one.image = with_records(one.image, *(ConfigChanged(CLUSTER, *setting) for setting in settings.items()))
+        await led.heartbeat(JOINING, 0)
+        error = await refusal(led.heartbeat(replace(JOINING, member_id="b"), 0))
+        assert error.code == errors_pb2.GROUP_FULL
+        await led.commit(Speaker("h"), [ToCommit(FIRST, 5)])
+        await asyncio.sleep(60)
+        led.expire()
+        assert led.group("h") is None
