@@ -6,6 +6,7 @@ As a program it is the server: `python bare_stream.py ADDRESS`, until its standa
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from time import perf_counter
 from types import TracebackType
 from typing import Self
@@ -79,11 +80,22 @@ class BareStream:
 
     async def messages_per_second(self, size_bytes: int, in_flight: int, seconds: float) -> float:
         """There, each answered with a few bytes."""
+        started = perf_counter()
+        deadline = started + seconds
+        answered = await self._send_while(lambda _: perf_counter() < deadline, size_bytes, in_flight)
+        return answered / (perf_counter() - started)
+
+    async def send_messages(self, size_bytes: int, count: int, in_flight: int) -> None:
+        """As many, until the last is answered."""
+        await self._send_while(lambda sent: sent < count, size_bytes, in_flight)
+
+    async def _send_while(self, wants_more: Callable[[int], bool], size_bytes: int, in_flight: int) -> int:
+        """How many were answered."""
         assert self._connection is not None
         stream = self._connection.open(_TAKE)
         room = asyncio.Semaphore(in_flight)
         message = bytes(size_bytes)
-        answered = 0
+        sent = answered = 0
 
         async def receive() -> None:
             nonlocal answered
@@ -93,12 +105,12 @@ class BareStream:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(receive())
-            started = perf_counter()
-            while perf_counter() - started < seconds:
+            while wants_more(sent):
                 await room.acquire()
                 await stream.send(message)
+                sent += 1
             await stream.half_close()
-        return answered / (perf_counter() - started)
+        return answered
 
     async def bytes_per_second(self, size_bytes: int, total_bytes: int) -> float:
         """Back, as fast as they are taken."""

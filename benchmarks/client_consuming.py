@@ -5,6 +5,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import client_ceiling
+from client_ceiling import Ceiling
 from client_trials import Bench, Records, Trial, compare, timed
 from confluent import PARTITIONS
 from measure import Result
@@ -12,6 +14,10 @@ from measure import Result
 from lograft import Consumer, Producer
 
 BASELINE = "confluent-kafka, consume"
+"""500 at a time, the best it can do: with 5,000, or one by one, it takes half as much processor time again; how much it
+fetches at once, and how long it waits, make no difference."""
+
+_ONE_BY_ONE = "confluent-kafka, poll, one by one"
 _AIMS = {"poll": 1.0, "iteration": 1.0, "poll_arrow": 5.0}
 _POLL_RECORDS = 500
 
@@ -36,11 +42,13 @@ def _poll_arrow(consumer: Consumer, count: int) -> None:
 _WAYS: dict[str, Callable[[Consumer, int], None]] = {"poll": _poll, "iteration": _iterate, "poll_arrow": _poll_arrow}
 
 
-async def measure_consuming(bench: Bench, records: Records) -> list[Result]:
+async def measure_consuming(bench: Bench, ceiling: Ceiling, records: Records) -> list[Result]:
     """Theirs from the memory of its own process, ours from a broker's."""
     their_topics, their_count = bench.confluent.fill(records.values)
     contenders: dict[str, Callable[[], Trial]] = {
-        BASELINE: partial(_their_trial, bench, their_topics, their_count),
+        BASELINE: partial(_their_trial, bench, their_topics, their_count, _consume),
+        _ONE_BY_ONE: partial(_their_trial, bench, their_topics, their_count, _poll_theirs),
+        client_ceiling.NAME: lambda: ceiling.receiving(records),
     }
     with bench.topic(1) as topic:
         with Producer(bench.bootstrap) as producer:
@@ -63,17 +71,24 @@ def _trial(bench: Bench, topic: str, count: int, way: Callable[[Consumer, int], 
         return timed(count, lambda: way(consumer, count))
 
 
-def _their_trial(bench: Bench, topics: list[str], count: int) -> Trial:
+# What ours does unasked: see to it that each is a record, and have its value.
+
+
+def _consume(consumer: Any, count: int) -> None:
+    while count > 0:
+        messages = consumer.consume(min(_POLL_RECORDS, count), timeout=10)  # which waits for that many
+        count -= sum(message.error() is None and message.value() is not None for message in messages)
+
+
+def _poll_theirs(consumer: Any, count: int) -> None:
+    while count > 0:
+        message = consumer.poll(10)
+        count -= message is not None and message.error() is None and message.value() is not None
+
+
+def _their_trial(bench: Bench, topics: list[str], count: int, way: Callable[[Any, int], None]) -> Trial:
     consumer = bench.confluent.consumer(topics)
-
-    def work() -> None:
-        left = count
-        while left > 0:
-            messages = consumer.consume(min(_POLL_RECORDS, left), timeout=10)  # which waits for that many
-            # What ours does unasked: see to it that each is a record, and have its value.
-            left -= sum(message.error() is None and message.value() is not None for message in messages)
-
     try:
-        return timed(count, work)
+        return timed(count, lambda: way(consumer, count))
     finally:
         consumer.close()

@@ -6,6 +6,7 @@ Ours alone: mock brokers answer whoever waits for records by the clock, not when
 from statistics import median
 from time import perf_counter
 
+from client_ceiling import Ceiling
 from client_trials import Bench, Records
 from measure import Result, percentile
 
@@ -15,7 +16,7 @@ _RECORDS = 300
 _WARM_UP = 50
 
 
-async def measure_latency(bench: Bench, records: Records) -> list[Result]:
+async def measure_latency(bench: Bench, _: Ceiling, records: Records) -> list[Result]:
     """Of each round the percentiles, and of those the medians over rounds."""
     value = records.values[0]
     results: list[Result] = []

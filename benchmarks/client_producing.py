@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+import client_ceiling
+from client_ceiling import Ceiling
 from client_trials import Bench, Records, Trial, compare, timed
 from measure import Result
 
@@ -36,12 +38,13 @@ _WAYS: dict[str, Callable[[Producer, str, Records], None]] = {
 }
 
 
-async def measure_producing(bench: Bench, records: Records) -> list[Result]:
+async def measure_producing(bench: Bench, ceiling: Ceiling, records: Records) -> list[Result]:
     """Against mock brokers that share the client's process and keep nothing; ours are real, write, and replicate."""
     count = records.count
     contenders: dict[str, Callable[[], Trial]] = {
         BASELINE: lambda: timed(count, lambda: bench.confluent.produce_with_fates(records.values)),
         _UNTOLD: lambda: timed(count, lambda: bench.confluent.produce(records.values)),
+        client_ceiling.NAME: lambda: ceiling.sending(records),
     }
     aims = {}
     for replicas in (1, 3):

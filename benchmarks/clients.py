@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from client_ceiling import Ceiling, ceiling
 from client_consuming import measure_consuming
 from client_latency import measure_latency
 from client_producing import measure_producing
@@ -23,7 +24,7 @@ from report import describe_machine, print_results, write_json
 
 from lograft import Admin
 
-Part = Callable[[Bench, Records], Awaitable[list[Result]]]
+Part = Callable[[Bench, Ceiling, Records], Awaitable[list[Result]]]
 
 PARTS: dict[str, Part] = {"produce": measure_producing, "consume": measure_consuming, "latency": measure_latency}
 
@@ -37,22 +38,27 @@ class Effort:
     warm_bytes: int
 
 
-THOROUGH = Effort(rounds=5, trial_bytes=64 * MEBIBYTE, warm_bytes=8192 * MEBIBYTE)
-QUICK = Effort(rounds=2, trial_bytes=24 * MEBIBYTE, warm_bytes=2048 * MEBIBYTE)
-_MOST_RECORDS = 400_000
+THOROUGH = Effort(rounds=5, trial_bytes=256 * MEBIBYTE, warm_bytes=8192 * MEBIBYTE)
+QUICK = Effort(rounds=3, trial_bytes=128 * MEBIBYTE, warm_bytes=2048 * MEBIBYTE)
+_MOST_RECORDS = 1_000_000
 
 
 async def measure_everything(
     directory: Path, port: int, parts: list[str], sizes: list[str], effort: Effort
 ) -> list[Result]:
     results: list[Result] = []
-    with LocalCluster(directory, 3, port) as cluster, Admin(cluster.bootstrap) as admin, Confluent() as confluent:
+    with (
+        LocalCluster(directory, 3, port) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Confluent() as confluent,
+        ceiling(f"127.0.0.1:{port + 40}") as the_ceiling,
+    ):
         print(f"Against {confluent.versions} and its mock broker.")
         bench = Bench(cluster.bootstrap, admin, confluent, effort.rounds)
         for part in parts:
             for size in sizes:
                 records = Records(size, min(effort.trial_bytes // SIZES[size], _MOST_RECORDS))
-                lines = await PARTS[part](bench, records)
+                lines = await PARTS[part](bench, the_ceiling, records)
                 print_results(lines)
                 results += lines
     return results
@@ -66,7 +72,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="what is printed")
     parser.add_argument("--json", metavar="FILE", help="write the results here too")
     parser.add_argument("--dir", help="where the data goes while measuring (default: the system's temporary directory)")
-    parser.add_argument("--port", type=int, default=16092, help="the first of some thirty ports (default: 16092)")
+    parser.add_argument("--port", type=int, default=16092, help="the first of some forty ports (default: 16092)")
     options = parser.parse_args()
     # A kill must leave neither data nor processes behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -93,6 +93,16 @@ class Confluent:
         """At the beginning of all of them, without a group's to and fro."""
         from confluent_kafka import Consumer, TopicPartition
 
-        consumer = Consumer({**_QUIET, "bootstrap.servers": self.bootstrap, "group.id": "bench"})
+        consumer = Consumer(
+            {
+                **_QUIET,
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "bench",
+                # With its defaults it stops fetching for a second whenever 100,000 messages wait: the pause, not the
+                # client, would be measured.
+                "queued.min.messages": 5_000_000,
+                "queued.max.messages.kbytes": 2_000_000,
+            }
+        )
         consumer.assign([TopicPartition(topic, number, 0) for topic in topics for number in range(PARTITIONS)])
         return consumer

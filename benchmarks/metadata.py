@@ -26,7 +26,6 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.follower import MetadataFollower
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import decode_snapshot, encode_snapshot
-from lograft.metadata.methods import ALTER_CONFIGS, CREATE_TOPICS
 from lograft.metadata.partition import BrokerId, Partition, PartitionEpoch
 from lograft.metadata.record_codec import decode_operation, encode_operation
 from lograft.metadata.records import Operation, PartitionChanged
@@ -38,6 +37,7 @@ from lograft.proto.admin_pb2 import (
     CreateTopicsResponse,
     NewTopic,
 )
+from lograft.proto.methods import ALTER_CONFIGS, CREATE_TOPICS
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.production import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from lograft.clients.admin_types import TopicDescription
-from lograft.clients.methods import FETCH, PRODUCE
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import FETCH, PRODUCE
 from lograft.proto.wire import cut_out
 from lograft.runtime.network import Connection, Stream
 

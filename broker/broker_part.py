@@ -3,15 +3,23 @@
 import asyncio
 from collections.abc import Sequence
 
+from lograft.broker import metric_families as families
+from lograft.broker.broker_metrics import BrokerMetrics
+from lograft.broker.call_stats import ServerStats, counted
+from lograft.broker.ends_elsewhere import EndsElsewhere
 from lograft.broker.group_coordinator import GroupCoordinator
 from lograft.broker.group_service import GroupService
-from lograft.broker.log_services import log_handlers
+from lograft.broker.load_service import LoadService
+from lograft.broker.log_services import LogServices
 from lograft.broker.node_config import NodeConfig
+from lograft.broker.node_metrics import add_server
 from lograft.broker.readiness import why_not_ready
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
 from lograft.broker.replication_source import ReplicationSource
+from lograft.broker.slow_requests import SlowRequestSetting
 from lograft.broker.standard_services import with_standard_services
+from lograft.broker.traffic import Traffic
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_session import Wanted
@@ -20,7 +28,10 @@ from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
 from lograft.metadata.membership import ClusterMembership
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.metadata.registration import Registration
+from lograft.metadata.sessions import SessionTiming
+from lograft.runtime.exposition import Exposition
 from lograft.runtime.logging import get_logger
+from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import PanicHandler, Server
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import DataDirectory
@@ -45,6 +56,7 @@ class BrokerPart:
         registration: Registration,
         directories: Sequence[DataDirectory],
         upkeep: UpkeepTimes,
+        lag: LoopLag | None = None,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -55,20 +67,36 @@ class BrokerPart:
         )
         follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
         self._sink = LeaderStreams(runtime, follower)
-        self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep)
+        traffic = Traffic(config.metrics_topics)
+        self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep, traffic)
         self._groups = GroupCoordinator(
             runtime.clock, lambda: membership.image, self.replicas, membership.create_internal_topic
         )
         membership.follower.listen(self._groups)
         source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
-        self._handlers, self._health = with_standard_services(
+        self._stats = stats = ServerStats()
+        membership.follower.listen(SlowRequestSetting(own_id, lambda: membership.image, stats.slow))
+        load = LoadService(runtime.clock, own_id, lambda: membership.image, self.replicas, stats, lag)
+        self._elsewhere = EndsElsewhere(runtime, lambda: membership.image)
+        services = LogServices(runtime, membership, self.replicas, stats, load)
+        self._metrics = BrokerMetrics(
+            lambda: membership.image,
+            self.replicas,
+            directories,
+            self._groups.partitions,
+            self._elsewhere,
+            services,
+            most_groups=config.metrics_topics,
+        )
+        handlers, self._health = with_standard_services(
             {
                 **membership.handlers(),
-                **log_handlers(runtime, membership, self.replicas),
+                **services.handlers(),
                 **GroupService(self._groups, lambda: membership.image, own_id).handlers(),
                 **source.handlers(),
             }
         )
+        self._handlers = counted(handlers, stats, runtime.clock)
         self._server: Server | None = None
 
     @property
@@ -97,6 +125,17 @@ class BrokerPart:
             return "recovering its logs"
         return why_not_ready(self.membership.image, self._broker_id, session.state)
 
+    async def add_metrics(self, page: Exposition) -> None:
+        add_server(page, "broker", self._stats)
+        page.add(families.ACTIVE, int(self._is_taken_for_live()))
+        page.add(families.METADATA_INDEX, self.membership.follower.index)
+        await self._metrics.add_to(page)
+
+    def _is_taken_for_live(self) -> bool:
+        """Who hears from no active controller any more, none of them hears from, either, as far as it can tell."""
+        silent_ms = self._runtime.clock.monotonic_ms() - self.membership.session.last_active_contact_ms
+        return self._health.is_serving and silent_ms <= SessionTiming().session_ms
+
     async def listen(self, on_panic: PanicHandler) -> None:
         assert self._config.listen is not None
         self._server = await self._runtime.network.serve(self._config.listen, self._handlers, on_panic)
@@ -109,6 +148,7 @@ class BrokerPart:
                 group.create_task(self._groups.run(), name="groups")
                 group.create_task(self.replicas.run(), name="replicas")
                 group.create_task(self._sink.run(), name="replication")
+                group.create_task(self._elsewhere.run(), name="ends-elsewhere")
                 await self.replicas.until_recovered()
                 if self.membership.session.wanted is Wanted.RUN:  # else it is leaving already
                     self.membership.session.set_wanted(Wanted.READY)
@@ -157,6 +197,7 @@ async def open_broker(
     directories: Sequence[DataDirectory],
     boot_id: str,
     upkeep: UpkeepTimes,
+    lag: LoopLag | None,
 ) -> BrokerPart:
     assert config.advertised is not None
     registration = Registration(
@@ -170,7 +211,7 @@ async def open_broker(
         min_feature_level=MIN_FEATURE_LEVEL,
         max_feature_level=FEATURE_LEVEL,
     )
-    return BrokerPart(runtime, config, registration, directories, upkeep)
+    return BrokerPart(runtime, config, registration, directories, upkeep, lag)
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from lograft.runtime.log_levels import ACCEPTS, normal_levels
+
 MAX_NODE_ID = 2**31 - 1
 MAX_PORT = 65535
 
@@ -48,16 +50,11 @@ class WholeNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class OneWord:
-    choices: tuple[str, ...]
-
-    @property
-    def accepts(self) -> str:
-        return f"one of {', '.join(self.choices)}"
+class LogLevels:
+    accepts: str = ACCEPTS
 
     def read(self, value: object) -> str | None:
-        word = value.strip().lower() if isinstance(value, str) else None
-        return word if word in self.choices else None
+        return normal_levels(value) if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)

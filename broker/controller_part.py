@@ -3,12 +3,18 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from lograft.broker.call_stats import ServerStats, counted
+from lograft.broker.controller_metrics import add_controller
 from lograft.broker.health import HealthService
 from lograft.broker.node_config import NodeConfig
+from lograft.broker.node_metrics import add_server
+from lograft.broker.slow_requests import SlowRequestSetting
 from lograft.broker.standard_services import with_standard_services
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
 from lograft.metadata.machine import MachineListener
+from lograft.metadata.partition import BrokerId
 from lograft.raft.ports import Store, StoredState
+from lograft.runtime.exposition import Exposition
 from lograft.runtime.network import PanicHandler, Server
 from lograft.runtime.world import Runtime
 
@@ -27,7 +33,11 @@ class ControllerPart:
         self._config = config
         self._store = store
         self.node = ControllerNode(runtime, store, state, config.controllers, settings)
-        self._handlers, health = with_standard_services(self.node.handlers())
+        handlers, health = with_standard_services(self.node.handlers())
+        self._stats = ServerStats()
+        self._handlers = counted(handlers, self._stats, runtime.clock)
+        machine = self.node.machine
+        machine.listen(SlowRequestSetting(BrokerId(config.node_id), lambda: machine.image, self._stats.slow))
         self.node.machine.listen(_Serving(health))
         self._server: Server | None = None
 
@@ -42,6 +52,10 @@ class ControllerPart:
             remedy = f"`quorum replace {own}` if it lost its disk, `quorum add {own}` if it is new"
             return f"not a voter of the quorum: {remedy}"
         return None
+
+    def add_metrics(self, page: Exposition) -> None:
+        add_server(page, "controller", self._stats)
+        add_controller(page, self.node)
 
     async def listen(self, on_panic: PanicHandler) -> None:
         assert self._config.controller_listen is not None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
+from lograft.broker.call_stats import ServerStats
 from lograft.broker.fetch_outbox import FetchOutbox
-from lograft.broker.log_methods import FETCH
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_offset, check_past, epoch_given, not_readable
@@ -19,6 +19,8 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.request_checks import check_item_count
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import FETCH
+from lograft.runtime.histogram import Histogram
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Stream, StreamError
 from lograft.runtime.world import Runtime
@@ -45,8 +47,12 @@ class FetchLimits:
 class FetchService:
     """Serves any number of streams."""
 
-    def __init__(self, runtime: Runtime, logs: ServedLogs, limits: FetchLimits | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, logs: ServedLogs, limits: FetchLimits | None = None, stats: ServerStats | None = None
+    ) -> None:
         self.clock = runtime.clock
+        self.stats = stats or ServerStats()
+        self.seconds = Histogram()  # from when records were committed, for who waited for them, until they were sent
         self.logs = logs
         self.limits = limits or FetchLimits()
 
@@ -70,6 +76,7 @@ class _Fetched:
     was asked to wake it; `withdraw` takes that back."""
 
     handle: int
+    key: tuple[bytes, int]  # the topic's id, and the partition's number
     replica: ServedReplica
     leader_epoch: int | None
     offset: int
@@ -78,6 +85,7 @@ class _Fetched:
     seek: int = 0  # the number of the latest
     is_queued: bool = False
     is_over: bool = False
+    woken_seconds: float | None = None  # when there was something again, after there had been nothing
     withdraw: Callable[[], None] = field(default=lambda: None)
 
 
@@ -87,6 +95,9 @@ class _Conversation:
     def __init__(self, service: FetchService, stream: Stream) -> None:
         self._clock = service.clock
         self._logs = service.logs
+        self._stats = service.stats.of(FETCH)
+        self._slow = service.stats.slow
+        self._seconds = service.seconds
         self._limits = service.limits
         self._stream = stream
         self._client_id = ""
@@ -145,6 +156,7 @@ class _Conversation:
             self._check_add(add)
             fetched = _Fetched(
                 handle=add.handle,
+                key=(add.topic_id, add.partition),
                 replica=self._logs.find(add.topic_id, add.partition),
                 leader_epoch=epoch_given(add.leader_epoch, add.HasField("leader_epoch")),
                 offset=add.offset,
@@ -153,7 +165,7 @@ class _Conversation:
             )
             self._begin(fetched, epoch_given(add.last_epoch, add.HasField("last_epoch")))
         except SERVICE_ERRORS as error:
-            self._outbox.add_error(add.handle, 0, self._logs.detail(error))
+            self._tell_error(add.handle, 0, error)
         else:
             self._partitions[add.handle] = fetched
 
@@ -173,6 +185,7 @@ class _Conversation:
             return
         fetched.withdraw()
         fetched.offset, fetched.seek = seek.offset, seek.number
+        fetched.woken_seconds = None  # what is there now was not waited for
         try:
             self._begin(fetched)
         except SERVICE_ERRORS as error:
@@ -196,7 +209,12 @@ class _Conversation:
 
     def _end(self, fetched: _Fetched, error: Exception) -> None:
         self._remove(fetched.handle)
-        self._outbox.add_error(fetched.handle, fetched.seek, self._logs.detail(error))
+        self._tell_error(fetched.handle, fetched.seek, error)
+
+    def _tell_error(self, handle: int, seek: int, error: Exception) -> None:
+        detail = self._logs.detail(error)
+        self._stats.failed(detail)
+        self._outbox.add_error(handle, seek, detail)
 
     # -- pushing
 
@@ -224,7 +242,7 @@ class _Conversation:
         try:
             replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
             check_offset(replica, offset)
-            batches = await self._read_from(replica, offset, min(fetched.max_bytes, self._credit_bytes))
+            batches = await self._read_timed(fetched, offset, min(fetched.max_bytes, self._credit_bytes))
         except SERVICE_ERRORS as error:
             if not fetched.is_over and (offset, seek) == (fetched.offset, fetched.seek):
                 self._end(fetched, error)
@@ -233,14 +251,32 @@ class _Conversation:
             return  # not wanted any more
         if batches.buffers:
             self._outbox.add_data(fetched.handle, seek, replica, batches)
-            self._credit_bytes -= batches.size_bytes
+            size_bytes = batches.size_bytes
+            replica.traffic.gave_out(size_bytes, batches.next_offset - offset)
+            self._credit_bytes -= size_bytes
+            if fetched.woken_seconds is not None:
+                self._seconds.observe(self._clock.monotonic_seconds() - fetched.woken_seconds)
+                fetched.woken_seconds = None
             fetched.offset = batches.next_offset
             if fetched.offset < replica.high_watermark:
                 self._queue(fetched)
                 return
         # Not at its own offset, if there is nothing to be read below the watermark: it would be woken at once.
         wanted = max(fetched.offset, replica.high_watermark)
-        fetched.withdraw = replica.when_readable(wanted, lambda: self._queue(fetched))
+        fetched.withdraw = replica.when_readable(wanted, lambda: self._wake(fetched))
+
+    async def _read_timed(self, fetched: _Fetched, offset: int, max_bytes: int) -> Batches:
+        began_seconds = self._clock.monotonic_seconds()
+        batches = await self._read_from(fetched.replica, offset, max_bytes)
+        seconds = self._clock.monotonic_seconds() - began_seconds
+        if seconds >= self._slow.threshold_seconds:
+            topic_id, partition = fetched.key
+            self._slow.note(
+                self._stats.method, seconds, waited_for="reading",
+                topic=self._logs.name_of(topic_id), partition=partition, offset=offset,
+                client_id=self._client_id, peer=self._stream.peer,
+            )  # fmt: skip
+        return batches
 
     async def _read_from(self, replica: ServedReplica, offset: int, max_bytes: int) -> Batches:
         if offset >= replica.high_watermark:
@@ -249,6 +285,11 @@ class _Conversation:
             return await replica.read(offset, max_bytes)
         except OffsetOutOfRange:
             raise not_readable(replica, offset) from None
+
+    def _wake(self, fetched: _Fetched) -> None:
+        """There is something, or it is over."""
+        fetched.woken_seconds = self._clock.monotonic_seconds()
+        self._queue(fetched)
 
     def _queue(self, fetched: _Fetched) -> None:
         if not fetched.is_queued and not fetched.is_over:

@@ -45,6 +45,7 @@ from lograft.broker.group_state import (
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, ServedReplica
 from lograft.broker.service_errors import SERVICE_ERRORS
+from lograft.broker.slow_requests import waiting
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import TopicId
@@ -183,7 +184,8 @@ class GroupPartition:
             if left_ms <= 0 or heartbeat.epoch <= 0 or decision.told.is_news_to(heartbeat):
                 await self.committed()
                 return decision.told
-            await until_first(self._news_of(heartbeat.group).wait(), self._clock.sleep_ms(left_ms))
+            with waiting(self._clock):
+                await until_first(self._news_of(heartbeat.group).wait(), self._clock.sleep_ms(left_ms))
             member = self._member(heartbeat)
             if member is not None:
                 heartbeat = still_said(heartbeat, member)

@@ -10,16 +10,6 @@ from lograft.broker.group_coordinator import GroupCoordinator
 from lograft.broker.group_draft import chosen_assignor
 from lograft.broker.group_errors import GroupError
 from lograft.broker.group_membership import Heartbeat, check_group_name
-from lograft.broker.group_methods import (
-    COMMIT_OFFSETS,
-    DELETE_GROUPS,
-    DELETE_OFFSETS,
-    DESCRIBE_GROUPS,
-    FETCH_OFFSETS,
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    LIST_GROUPS,
-)
 from lograft.broker.group_offsets import CommitDecision, Speaker, ToCommit
 from lograft.broker.group_state import Group, Member
 from lograft.broker.service_errors import SERVICE_ERRORS, detail_of, stream_error_of
@@ -29,6 +19,16 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import groups_pb2 as pb
+from lograft.proto.methods import (
+    COMMIT_OFFSETS,
+    DELETE_GROUPS,
+    DELETE_OFFSETS,
+    DESCRIBE_GROUPS,
+    FETCH_OFFSETS,
+    FIND_COORDINATOR,
+    GROUP_HEARTBEAT,
+    LIST_GROUPS,
+)
 from lograft.runtime.network import Handler
 
 Q = TypeVar("Q", bound=Message)
@@ -51,7 +51,7 @@ class GroupService:
     def handlers(self) -> Mapping[str, Handler]:
         return {
             FIND_COORDINATOR: self._unary(self._find_coordinator, pb.FindCoordinatorRequest),
-            HEARTBEAT: self._unary(self._heartbeat, pb.GroupHeartbeatRequest),
+            GROUP_HEARTBEAT: self._unary(self._heartbeat, pb.GroupHeartbeatRequest),
             COMMIT_OFFSETS: self._unary(self._commit, pb.CommitOffsetsRequest),
             FETCH_OFFSETS: self._unary(self._fetch, pb.FetchOffsetsRequest),
             DELETE_OFFSETS: self._unary(self._delete_offsets, pb.DeleteOffsetsRequest),

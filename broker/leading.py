@@ -151,6 +151,12 @@ class LeaderCore:
         self._history.span_ms = value
 
     @property
+    def max_lag(self) -> int:
+        """What the follower that is furthest behind does not have, of those that are matched."""
+        ends = [one.subscription.end_offset for one in self._followers.values() if one.subscription is not None]
+        return max((self.end_offset - end for end in ends if end != _UNMATCHED), default=0)
+
+    @property
     def has_laggards(self) -> bool:
         """Is there anybody in the ISR who has not all there is, as far as is known?"""
         return any(

@@ -6,6 +6,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.runtime.log_levels import ROOT, levels_text, parse_levels
 from lograft.runtime.logging import get_logger
 
 log = get_logger(__name__)
@@ -29,9 +30,19 @@ class LogLevel(MachineListener):
         self._set_level = set_level
 
     def advanced(self, index: int) -> None:
-        wanted = self._image().config_of(self._resource).get(KEY, self._in_file)
+        wanted = self._wanted()
         if wanted == self._in_force:
             return
         self._in_force = wanted
         self._set_level(wanted)
-        log.info("log_level_changed", level=wanted)
+        log.info("log_level_changed", levels=wanted)  # `level` is the event's own
+
+    def _wanted(self) -> str:
+        """What is not set is as in the file."""
+        text = self._image().config_of(self._resource).get(KEY)
+        levels = parse_levels(text) if text is not None else None
+        if levels is None:  # not set, or by a later version
+            return self._in_file
+        if ROOT in levels:
+            return levels_text(levels)
+        return levels_text({**(parse_levels(self._in_file) or {}), **levels})

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
+from lograft.broker.call_stats import ServerStats
 from lograft.broker.digest_service import DigestService
-from lograft.broker.fetch_service import FetchLimits, FetchService
+from lograft.broker.fetch_service import FetchService
+from lograft.broker.load_service import LoadService
 from lograft.broker.offsets_service import OffsetsService
-from lograft.broker.produce_service import ProduceLimits, ProduceService
+from lograft.broker.produce_service import ProduceService
 from lograft.broker.producer_id_service import ProducerIdService
 from lograft.broker.range_service import RangeService
 from lograft.broker.records_service import RecordsService
@@ -17,22 +19,33 @@ from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 
 
-def log_handlers(
-    runtime: Runtime,
-    membership: ClusterMembership,
-    replicas: ServedReplicas,
-    produce_limits: ProduceLimits | None = None,
-    fetch_limits: FetchLimits | None = None,
-) -> Mapping[str, Handler]:
-    """What a broker's server is to serve, by method."""
-    logs = ServedLogs(replicas, lambda: membership.image)
-    return {
-        **ProduceService(runtime, logs, produce_limits).handlers(),
-        **FetchService(runtime, logs, fetch_limits).handlers(),
-        **RangeService(logs).handlers(),
-        **RecordsService(runtime, logs).handlers(),
-        **OffsetsService(logs).handlers(),
-        **ReplicasService(logs).handlers(),
-        **DigestService(runtime, logs).handlers(),
-        **ProducerIdService(membership.allocate_producer_ids).handlers(),
-    }
+class LogServices:
+    """What a broker's server is to serve. What goes wrong inside its streams is counted in `stats`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        membership: ClusterMembership,
+        replicas: ServedReplicas,
+        stats: ServerStats,
+        load: LoadService,
+    ) -> None:
+        logs = ServedLogs(replicas, lambda: membership.image)
+        self.produce = ProduceService(runtime, logs, stats=stats)
+        self.fetch = FetchService(runtime, logs, stats=stats)
+        self._others = (
+            RangeService(runtime.clock, logs, stats),
+            RecordsService(runtime, logs),
+            OffsetsService(logs),
+            ReplicasService(logs),
+            load,
+            DigestService(runtime, logs),
+            ProducerIdService(membership.allocate_producer_ids),
+        )
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """By method."""
+        handlers: dict[str, Handler] = {}
+        for service in (self.produce, self.fetch, *self._others):
+            handlers.update(service.handlers())
+        return handlers

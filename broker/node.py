@@ -12,17 +12,22 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from lograft.broker import metric_families as families
 from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
 from lograft.broker.controller_part import ControllerPart, StoreOpener, open_controller
 from lograft.broker.log_level import LogLevel
 from lograft.broker.node_config import NodeConfig
+from lograft.broker.node_metrics import add_process
 from lograft.broker.settings_check import SettingsCheck
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.partition import BrokerId
 from lograft.raft.store_errors import StoreRefused
+from lograft.runtime.exposition import CONTENT_TYPE, Exposition
 from lograft.runtime.http_server import HttpServer, Page
 from lograft.runtime.logging import get_logger
+from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import AddressInUse, PanicHandler
+from lograft.runtime.process_stats import ProcessStats
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
@@ -38,11 +43,15 @@ class NodeRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost.
-    `set_log_level`: of the whole process; None if the node has none of its own."""
+    `set_log_level`: of the whole process; None if the node has none of its own. `lag`: of the process's event loop.
+    `process`: what the process takes of it now. `version`: of what it runs."""
 
     boot_id: str
     open_store: StoreOpener
     set_log_level: Callable[[str], None] | None = None
+    lag: LoopLag | None = None
+    process: Callable[[], ProcessStats] | None = None
+    version: str = ""
 
 
 class Node:
@@ -63,6 +72,7 @@ class Node:
         self._upkeep = upkeep or UpkeepTimes()
         self._on_panic = on_panic
         self._directories: list[DataDirectory] = []
+        self._left_out: list[str] = []  # paths of directories that failed in an earlier life
         self.controller: ControllerPart | None = None
         self.broker: BrokerPart | None = None
         self._http: HttpServer | None = None
@@ -112,12 +122,14 @@ class Node:
             await self.controller.listen(self._on_panic)
         if config.is_broker:
             self.broker = await open_broker(
-                self._runtime, config, self._directories, self._machine.boot_id, self._upkeep
+                self._runtime, config, self._directories, self._machine.boot_id, self._upkeep, self._machine.lag
             )
             await self.broker.listen(self._on_panic)
         self._heed_settings()
         if config.http is not None:
-            self._http = HttpServer({"/healthz": lambda: Page(200, "alive\n"), "/readyz": self._readiness_page})
+            self._http = HttpServer(
+                {"/healthz": self._health_page, "/readyz": self._readiness_page, "/metrics": self._metrics_page}
+            )
             await self._http.listen(config.http)
 
     async def _open_directories(self) -> None:
@@ -131,6 +143,7 @@ class Node:
                 if config.is_controller and path == config.data_dirs[0]:
                     raise  # it has the metadata
                 log.error("directory_left_out", path=path, reason=str(error))
+                self._left_out.append(path)
                 failed = error
         if failed is not None and not self._directories:
             raise failed
@@ -146,9 +159,33 @@ class Node:
             machine = self.controller.node.machine
             machine.listen(SettingsCheck(self._config.cluster_settings, lambda: machine.image))
 
-    def _readiness_page(self) -> Page:
+    async def _health_page(self) -> Page:
+        return Page(200, "alive\n")
+
+    async def _readiness_page(self) -> Page:
         reason = self.why_not_ready()
         return Page(200, "ready\n") if reason is None else Page(503, f"{reason}\n")
+
+    async def _metrics_page(self) -> Page:
+        return Page(200, await self.metrics(), CONTENT_TYPE)
+
+    async def metrics(self) -> str:
+        """As Prometheus reads them. What there may be many of is looked at a part at a time: the loop has more urgent
+        things to do."""
+        page, machine = Exposition(), self._machine
+        page.add(families.BUILD_INFO, 1, machine.version)
+        page.add(families.READY, int(self.why_not_ready() is None))
+        if machine.lag is not None:
+            page.add_histogram(families.LOOP_LAG, machine.lag.seconds)
+        if machine.process is not None:
+            add_process(page, machine.process())
+        if self.controller is not None:
+            self.controller.add_metrics(page)
+        if self.broker is not None:
+            await self.broker.add_metrics(page)
+        for path in self._left_out:
+            page.add(families.DISK_FAILED, 1, path)
+        return page.text()
 
     # -- the middle, and an orderly end
 
@@ -158,7 +195,10 @@ class Node:
             for part in (self.controller, self.broker)
             if part is not None
         }
+        measuring = group.create_task(self._machine.lag.run(), name="loop-lag") if self._machine.lag else None
         await self._is_stopping.wait()
+        if measuring is not None:
+            measuring.cancel()
         log.info("node_stopping")
         if (broker := self.broker) is not None:
             await broker.leave()

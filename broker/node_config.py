@@ -17,7 +17,7 @@ from lograft.broker.config_values import (
     Directories,
     Kind,
     Label,
-    OneWord,
+    LogLevels,
     Role,
     Roles,
     WholeNumber,
@@ -67,8 +67,9 @@ KEYS: Mapping[str, Key] = {
         Key("controllers", Controllers(), "All controllers of the cluster."),
         Key("controller_listen", Address(), "Where a controller is served."),
         Key("rack", Label(MAX_RACK_CHARACTERS), "Where the node stands: replicas are spread over racks."),
-        Key("http", Address(), "Where /healthz and /readyz are served; nowhere if it is left out."),
-        Key("log_level", OneWord(("debug", "info", "warning", "error")), "How grave an event must be to be logged."),
+        Key("http", Address(), "Where /metrics, /healthz and /readyz are served; nowhere if it is left out."),
+        Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
+        Key("log_level", LogLevels(), "How grave an event must be to be logged."),
     )
 }
 """Every key but those of tables, by name."""
@@ -95,6 +96,7 @@ class NodeConfig:
     controller_listen: str | None = None
     rack: str | None = None
     http: str | None = None
+    metrics_topics: int = 100
     log_level: str = "info"
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lograft.broker.admitting import admit_beside, admit_now, is_quick
+from lograft.broker.call_stats import ServerStats
 from lograft.broker.in_flight import InFlight, TotalInFlight
-from lograft.broker.log_methods import PRODUCE
 from lograft.broker.produce_requests import Item, ProduceMessage, UnreadableMessage, read_produce
 from lograft.broker.replica_ports import Acks, PendingAppend, ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_writable
@@ -17,6 +17,8 @@ from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.proto.methods import PRODUCE
+from lograft.runtime.histogram import Histogram
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.world import Runtime
@@ -41,11 +43,19 @@ class ProduceLimits:
 class ProduceService:
     """Serves any number of streams."""
 
-    def __init__(self, runtime: Runtime, logs: ServedLogs, limits: ProduceLimits | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        logs: ServedLogs,
+        limits: ProduceLimits | None = None,
+        stats: ServerStats | None = None,
+    ) -> None:
         self.runtime = runtime
+        self.stats = stats or ServerStats()
         self.logs = logs
         self.limits = limits or ProduceLimits()
         self.total = TotalInFlight(self.limits.total_bytes)
+        self.seconds = Histogram()  # of batches, from their arrival to their outcome
 
     def handlers(self) -> Mapping[str, Handler]:
         return {PRODUCE: self.serve}
@@ -68,9 +78,11 @@ class ProduceService:
 class _Entry:
     """One batch, until it is answered."""
 
+    key: tuple[bytes, int]
     number: int
     size_bytes: int
     is_silent: bool
+    began_seconds: float
     pending: PendingAppend | None = None
     error: ErrorDetail | None = None
 
@@ -96,6 +108,9 @@ class _Conversation:
         self._clock = service.runtime.clock
         self._blocking = service.runtime.blocking
         self._logs = service.logs
+        self._stats = service.stats.of(PRODUCE)
+        self._slow = service.stats.slow
+        self._seconds = service.seconds
         self._alive_every_ms = service.limits.alive_every_ms
         self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
         self._stream = stream
@@ -105,6 +120,7 @@ class _Conversation:
         self._news = asyncio.Event()  # something is ready, or to be said
         self._busy = asyncio.Event()  # something is on its way
         self._sent_ms = 0
+        self._heard_seconds = 0.0  # when the latest message came
         self._must_speak = False
         self._has_all = False  # the client has sent its last
 
@@ -117,6 +133,7 @@ class _Conversation:
     async def take_in(self, group: asyncio.TaskGroup) -> None:
         """Return when the client has sent its last."""
         while (data := await self._stream.receive()) is not None:
+            self._heard_seconds = self._clock.monotonic_seconds()
             message = self._read(data)
             touched: dict[ServedReplica, None] = {}
             for item in message.items:
@@ -140,9 +157,9 @@ class _Conversation:
     def _take(
         self, item: Item, message: ProduceMessage, touched: dict[ServedReplica, None], group: asyncio.TaskGroup
     ) -> None:
-        entry = _Entry(item.number, len(item.batch), message.acks is Acks.NONE)
-        self._in_flight.add(entry.size_bytes)
         key = (item.topic_id, item.partition)
+        entry = _Entry(key, item.number, len(item.batch), message.acks is Acks.NONE, self._heard_seconds)
+        self._in_flight.add(entry.size_bytes)
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line(key)
@@ -224,12 +241,34 @@ class _Conversation:
             for entry in ready:
                 if not entry.is_silent:
                     self._tell(entry, response)
+            if ready:
+                self._measure(ready)
             if response.results or self._must_speak:
                 self._must_speak = False
                 await self._stream.send(response.SerializeToString())
                 self._sent_ms = self._clock.monotonic_ms()
             # Only now: a client that does not read its answers is not read from, either.
             self._in_flight.remove(sum(entry.size_bytes for entry in ready), len(ready))
+
+    def _measure(self, ready: list[_Entry]) -> None:
+        now_seconds = self._clock.monotonic_seconds()
+        slowest = ready[0]
+        for entry in ready:
+            self._seconds.observe(now_seconds - entry.began_seconds)
+            if entry.error is not None:
+                self._stats.failed(entry.error)
+            if entry.began_seconds < slowest.began_seconds:
+                slowest = entry
+        seconds = now_seconds - slowest.began_seconds
+        if seconds >= self._slow.threshold_seconds:
+            topic_id, partition = slowest.key
+            self._slow.note(
+                self._stats.method, seconds,
+                # Once it has its offset, a batch waits for disks and replicas.
+                waited_for="admission" if slowest.pending is None else "acknowledgement",
+                batches=len(ready), topic=self._logs.name_of(topic_id), partition=partition,
+                client_id=self._client_id, peer=self._stream.peer,
+            )  # fmt: skip
 
     def _tell(self, entry: _Entry, response: pb.ProduceResponse) -> None:
         if entry.error is None:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from lograft.broker.log_methods import INIT_PRODUCER
 from lograft.metadata.calling import unary
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.producer_ids import ProducerIdBlock
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import INIT_PRODUCER
 from lograft.runtime.network import Handler
 
 _TIMEOUT_MS = 10_000

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lograft.broker.log_methods import READ_RANGE
+from lograft.broker.call_stats import ServerStats
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_size, epoch_given, not_readable
@@ -12,7 +12,9 @@ from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.metadata.calling import read_request, receive_request
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire import field_head
+from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
 from lograft.runtime.network import Handler, Stream
 from lograft.storage.errors import OffsetOutOfRange
@@ -30,6 +32,8 @@ class _Range:
     """What is asked for: [start, end) of a replica."""
 
     replica: ServedReplica
+    topic: str
+    partition: int
     leader_epoch: int | None
     start: int
     end: int
@@ -40,8 +44,12 @@ class _Range:
 class RangeService:
     """Serves any number of ranges."""
 
-    def __init__(self, logs: ServedLogs) -> None:
+    def __init__(self, clock: Clock, logs: ServedLogs, stats: ServerStats | None = None) -> None:
+        self._clock = clock
         self._logs = logs
+        stats = stats or ServerStats()
+        self._stats = stats.of(READ_RANGE)
+        self._slow = stats.slow
 
     def handlers(self) -> Mapping[str, Handler]:
         return {READ_RANGE: self.serve}
@@ -70,7 +78,10 @@ class RangeService:
             raise not_readable(replica, request.start)
         if not request.start <= end <= replica.high_watermark:
             raise not_readable(replica, end)
-        return _Range(replica, leader_epoch, request.start, end, message_bytes, request.from_follower)
+        topic = request.topic or self._logs.name_of(request.topic_id)
+        return _Range(
+            replica, topic, request.partition, leader_epoch, request.start, end, message_bytes, request.from_follower
+        )
 
     async def _send(self, wanted: _Range, stream: Stream) -> None:
         """While one message is sent, the next is read."""
@@ -79,15 +90,28 @@ class RangeService:
             return
         async with asyncio.TaskGroup() as group:
             position = wanted.start
-            reading = group.create_task(self._read(wanted, position), name="range-read")
+            reading = group.create_task(self._read_timed(wanted, position, stream.peer), name="range-read")
             while position < wanted.end:
                 found = await reading
                 if isinstance(found, Exception):
                     raise self._logs.stream_error(found)
                 if found.next_offset < wanted.end:
-                    reading = group.create_task(self._read(wanted, found.next_offset), name="range-read")
+                    following = self._read_timed(wanted, found.next_offset, stream.peer)
+                    reading = group.create_task(following, name="range-read")
                 await stream.send(_message(wanted, position, found))
+                wanted.replica.traffic.gave_out(found.size_bytes, found.next_offset - position)
                 position = found.next_offset
+
+    async def _read_timed(self, wanted: _Range, position: int, peer: str) -> Batches | Exception:
+        began_seconds = self._clock.monotonic_seconds()
+        found = await self._read(wanted, position)
+        seconds = self._clock.monotonic_seconds() - began_seconds
+        if seconds >= self._slow.threshold_seconds:
+            self._slow.note(
+                self._stats.method, seconds, waited_for="reading", topic=wanted.topic, partition=wanted.partition,
+                offset=position, peer=peer,
+            )  # fmt: skip
+        return found
 
     async def _read(self, wanted: _Range, position: int) -> Batches | Exception:
         """What follows `position`, or why there is nothing."""

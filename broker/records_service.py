@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from lograft.broker.admitting import admit_beside
-from lograft.broker.log_methods import APPEND, READ
 from lograft.broker.plain_records import batch_of, records_of
 from lograft.broker.produce_requests import read_acks
 from lograft.broker.replica_errors import ReplicaError
@@ -21,10 +20,12 @@ from lograft.broker.served_logs import (
     not_readable,
 )
 from lograft.broker.service_errors import SERVICE_ERRORS
+from lograft.broker.slow_requests import waiting
 from lograft.metadata.calling import unary
 from lograft.metadata.request_checks import check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import APPEND, READ
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import OffsetOutOfRange
@@ -94,12 +95,15 @@ class RecordsService:
         records, next_offset = await self._runtime.blocking.run_blocking(
             partial(records_of, batches, request.offset, max_records=max_records, max_bytes=max_bytes)
         )
-        return pb.ReadResponse(
+        answer = pb.ReadResponse(
             records=records,
             next_offset=next_offset,
             high_watermark=known_watermark(replica),
             log_start=replica.log_start,
         )
+        if answer.records:
+            replica.traffic.gave_out(answer.ByteSize(), len(answer.records))
+        return answer
 
     async def _read_batches(
         self, replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int, wait_ms: int
@@ -108,7 +112,7 @@ class RecordsService:
         found = await _read_now(replica, leader_epoch, offset, max_bytes)
         if found.buffers or not wait_ms:
             return found
-        with contextlib.suppress(TimeoutError):
+        with waiting(self._runtime.clock), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_ms / 1000):
                 while not found.buffers:
                     await _until_readable(replica, max(offset, replica.high_watermark))

@@ -66,6 +66,7 @@ class Replica:
         self.operations = LogOperations(self._settle_role)
         self.compacting = asyncio.Lock()  # held while the log is
         self.is_closed = False  # by who opened it
+        self.traffic = world.traffic.of(identity.key)
         self._world = world
         self._watermark = max(min(high_watermark, log.end_offset), log.start_offset)  # as the last role left it
         self._assignment: Assignment | None = None
@@ -148,8 +149,10 @@ class Replica:
 
     def take(self, assignment: Assignment | None) -> None:
         """What the image says now. None: that this broker has nothing to do with the partition, or may not act."""
-        self._assignment = assignment
+        before, self._assignment = self.partition, assignment
         role, partition = self.role, self.partition
+        if before is not None and partition is not None and partition.leader == self.identity.broker_id:
+            self._world.counts.isr_changed(before.isr, partition.isr)
         match role:
             case Leading() if partition is not None and self._leads(partition, role.core.leader_epoch):
                 assert assignment is not None
@@ -206,6 +209,8 @@ class Replica:
             return
         self.role = role
         partition = assignment.partition
+        self._world.counts.elections += 1
+        self._world.counts.unclean_elections += partition.unclean_epoch == partition.leader_epoch
         self._events.info("leads", epoch=partition.leader_epoch, isr=partition.isr, end=self.log.end_offset)
         role.propose()
         self._world.role_changed(self.identity.key)

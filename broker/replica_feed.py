@@ -70,7 +70,9 @@ class ReplicaFeed:
         if not found.buffers:
             return None
         epochs = log.epochs.between(start, found.next_offset)
-        return OutgoingFrame(start, found.next_offset, found.buffers, epochs)
+        frame = OutgoingFrame(start, found.next_offset, found.buffers, epochs)
+        self._leading.traffic.replicated_bytes_out += frame.size_bytes
+        return frame
 
     def _is_compacted_after(self, start: int) -> bool:
         """Is what comes next not what the follower was told of when the logs were matched?"""

@@ -42,6 +42,7 @@ class Following:
         self._tell_watermark_moved = watermark_moved
         self._tell_out_of_sync = out_of_sync
         self._found_corrupt = found_corrupt
+        self._traffic = world.traffic.of(identity.key)
 
     # -- what it is
 
@@ -167,6 +168,7 @@ class Following:
         if not self.core.is_matched(number):
             return
         self._log.append_as_follower(replace(frame, epochs=self.core.new_epochs(frame.epochs)))
+        self._traffic.replicated_bytes_in += len(frame.batches)
         self._heard(log_start, has_moved=self.core.appended(high_watermark))
 
     def heard(self, number: int, high_watermark: int, log_start: int) -> None:

@@ -40,6 +40,7 @@ class Leading:
         self.log = log
         self.error: ReplicaError | None = None  # why it has ended
         self.found_corrupt = found_corrupt
+        self.traffic = world.traffic.of(identity.key)
         self._identity = identity
         self._world = world
         self._tell_watermark_moved = watermark_moved
@@ -84,6 +85,7 @@ class Leading:
         now_ms = self._world.clock.monotonic_ms()
         if not stored.is_duplicate:
             core.appended(log.end_offset, now_ms)
+            self.traffic.took_in(len(batch.batch), batch.header.record_count)
             if self._lag_alarm_ms is None:
                 self._watch_followers()
             self._tell_feeds()

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
+from lograft.broker.traffic import PartitionTraffic
 from lograft.metadata.partition import TopicId
 from lograft.storage.admission import Admitted
 from lograft.storage.config import LogConfig
@@ -87,6 +88,11 @@ class FoundOffset:
 
 class ServedReplica(Protocol):
     """One partition on this broker, led by it or not."""
+
+    @property
+    def traffic(self) -> PartitionTraffic:
+        """What went in is counted here; what goes out, by who sends it."""
+        ...
 
     @property
     def log_config(self) -> LogConfig:

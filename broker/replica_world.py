@@ -1,6 +1,6 @@
 """What one replica needs of the broker around it, and tells it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -9,6 +9,7 @@ from lograft.broker.alarms import Alarms
 from lograft.broker.isr import ProposeIsr
 from lograft.broker.isr_requests import IsrLeader
 from lograft.broker.replication_ports import ReplicationSink
+from lograft.broker.traffic import Traffic
 from lograft.metadata.broker import Broker
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerId, Partition
@@ -46,6 +47,21 @@ class FailureListener(Protocol):
     def disk_failed(self, key: PartitionKey, error: DiskFailed) -> None: ...
 
 
+@dataclass(slots=True)
+class ReplicaCounts:
+    """What has happened to this broker's replicas since it started: it became a leader, in an unclean election or
+    otherwise; members of an ISR left or joined."""
+
+    elections: int = 0
+    unclean_elections: int = 0
+    isr_shrinks: int = 0
+    isr_expands: int = 0
+
+    def isr_changed(self, before: Collection[BrokerId], after: Collection[BrokerId]) -> None:
+        self.isr_shrinks += sum(one not in after for one in before)
+        self.isr_expands += sum(one not in before for one in after)
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaWorld:
     """- `brokers()`: as in the image.
@@ -62,3 +78,5 @@ class ReplicaWorld:
     ask_for_isr: Callable[[PartitionKey, ProposeIsr, IsrLeader], None]
     role_changed: Callable[[PartitionKey], None]
     watermark_goes_back: Callable[[PartitionKey, int], Awaitable[None]]
+    traffic: Traffic
+    counts: ReplicaCounts

@@ -20,9 +20,10 @@ from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ReplicaFacts
-from lograft.broker.replica_world import ReplicaWorld
+from lograft.broker.replica_world import ReplicaCounts, ReplicaWorld
 from lograft.broker.replication_ports import ReplicationSink
 from lograft.broker.stray_logs import settle_strays
+from lograft.broker.traffic import Traffic
 from lograft.broker.upkeep import Upkeep, UpkeepTimes
 from lograft.broker.wanted_partitions import Changes, WantedPartitions
 from lograft.metadata.alter_partition import Alteration
@@ -36,6 +37,7 @@ from lograft.metadata.records import Record
 from lograft.metadata.settings import cluster_setting
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
+from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.logging import get_logger
 from lograft.runtime.racing import until_first
 from lograft.runtime.world import Runtime
@@ -93,6 +95,7 @@ class ReplicaManager(MachineListener):
         directories: Sequence[DataDirectory],
         sink: ReplicationSink,
         times: UpkeepTimes | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self._cluster = cluster
         self._runtime = runtime
@@ -102,6 +105,8 @@ class ReplicaManager(MachineListener):
         self._reports = FailureReports(runtime, cluster.report_failures, cluster.follower.wait_for, self._reported)
         self._wanted = WantedPartitions(broker_id, lambda: cluster.image)
         self._changes = Changes()
+        self.traffic = traffic or Traffic()
+        self.counts = ReplicaCounts()
         world = ReplicaWorld(
             clock=runtime.clock,
             alarms=self._alarms,
@@ -111,6 +116,8 @@ class ReplicaManager(MachineListener):
             ask_for_isr=self._isr_requests.ask,
             role_changed=self._role_changed,
             watermark_goes_back=self._watermark_goes_back,
+            traffic=self.traffic,
+            counts=self.counts,
         )
         self._logs = HostedLogs(self._wanted, self._directories, world, self._spawn, self._reports)
         self._upkeep = Upkeep(
@@ -134,9 +141,16 @@ class ReplicaManager(MachineListener):
             raise self._why_not(topic_id, number)
         return replica
 
+    def find(self, key: PartitionKey) -> Replica | None:
+        return self._logs.replicas.get(key)
+
     def listen_to_roles(self, listener: Callable[[PartitionKey], None]) -> None:
         """Told of a partition that this broker leads from now on, or does not any more. It only takes note."""
         self._role_listeners.append(listener)
+
+    def hosted(self) -> Iterator[Replica]:
+        """All that are open."""
+        return iter(self._logs.replicas.values())
 
     def facts(self) -> Iterator[ReplicaFacts]:
         return (replica.facts() for replica in list(self._logs.replicas.values()))
@@ -190,7 +204,7 @@ class ReplicaManager(MachineListener):
         """Until cancelled; then the directories may be closed. Raises `AllDirectoriesFailed`."""
         await self._cluster.until_registered()
         await self._directories.load()
-        await self._directories.purge()
+        await keep_cancellation(self._directories.purge())
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -209,7 +223,7 @@ class ReplicaManager(MachineListener):
 
     async def _recover(self) -> None:
         began_ms = self._runtime.clock.monotonic_ms()
-        await settle_strays(self._directories, self._cluster.image, self._wanted.broker_id)
+        await keep_cancellation(settle_strays(self._directories, self._cluster.image, self._wanted.broker_id))
         self._wanted.registered(self._cluster.broker_epoch)
         self._cluster.follower.listen(self)
         self._look_at_all()
@@ -246,6 +260,8 @@ class ReplicaManager(MachineListener):
         """All that came together is looked at together: what came between is of no consequence."""
         changes, self._changes = self._changes, Changes()
         self._wanted.forget(changes)
+        if changes.is_all or changes.topics:
+            self.traffic.forget_all_but(self._cluster.image.topics)
         if changes.is_all:
             self._look_at_all()
             return

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from lograft.broker.log_methods import DESCRIBE_REPLICAS
 from lograft.broker.replica_ports import ReplicaFacts
 from lograft.broker.served_logs import ServedLogs
 from lograft.metadata.calling import unary
 from lograft.metadata.request_checks import check_item_count
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import DESCRIBE_REPLICAS
 from lograft.runtime.network import Handler
 
 

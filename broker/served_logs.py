@@ -46,6 +46,11 @@ class ServedLogs:
             )
         return self._replicas.get(topic.topic_id, number)
 
+    def name_of(self, topic_id: bytes) -> str:
+        """For people: the topic's name, or its id if there is none of that id."""
+        topic = self._image().topics.get(_topic_id(topic_id)) if len(topic_id) == _UUID_BYTES else None
+        return topic.name if topic is not None else topic_id[:_UUID_BYTES].hex()
+
     def facts(self, names: Collection[str]) -> Iterator[tuple[str, ReplicaFacts]]:
         """Of this broker's replicas of these topics, or of all; with the topics' names."""
         topics = self._image().topics

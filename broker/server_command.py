@@ -100,11 +100,19 @@ def _run(config: NodeConfig) -> int:
 
 
 async def _serve(config: NodeConfig) -> int:
+    from importlib.metadata import version
+
     from lograft.broker.node import Machine, Node, NodeRefused
     from lograft.raft.lmdb_store import open_lmdb_store
-    from lograft.runtime.logging import get_logger, set_own_level
-    from lograft.runtime.machine import boot_id
-    from lograft.runtime.production import close_production_runtime, production_runtime
+    from lograft.runtime.logging import get_logger, set_own_levels
+    from lograft.runtime.loop_lag import LoopLag
+    from lograft.runtime.process_stats import process_stats
+    from lograft.runtime.production import (
+        FAULTS_VARIABLE,
+        close_production_runtime,
+        node_boot_id,
+        production_runtime,
+    )
 
     log = get_logger(__name__)
 
@@ -120,8 +128,18 @@ async def _serve(config: NodeConfig) -> int:
         log.error("loop_failed", message=context.get("message"), exc_info=error)
 
     asyncio.get_running_loop().set_exception_handler(loop_failed)
+    if os.environ.get(FAULTS_VARIABLE):
+        log.warning("faults_on_demand", directory=os.environ[FAULTS_VARIABLE], remedy=f"unset {FAULTS_VARIABLE}")
     runtime = production_runtime(panic)
-    node = Node(runtime, config, Machine(boot_id(), open_lmdb_store, set_own_level), panic)
+    machine = Machine(
+        node_boot_id(),
+        open_lmdb_store,
+        set_own_levels,
+        lag=LoopLag(runtime.clock),
+        process=process_stats,
+        version=version("lograft"),
+    )
+    node = Node(runtime, config, machine, panic)
     _stop_on_signals(node.stop)
     try:
         await node.run()

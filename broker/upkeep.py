@@ -11,6 +11,7 @@ from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.throttle import Throttle
 from lograft.broker.topic_log_config import tail_bytes_among
+from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.writer import DiskFailed
@@ -78,7 +79,8 @@ class Upkeep:
     async def _repeat(self, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await self._clock.sleep_ms(until_beat_ms(self._clock.monotonic_ms(), period_ms))
-            await work()
+            # What a disk fails with may come instead of the cancellation, and is survived.
+            await keep_cancellation(work())
 
     def _replicas(self) -> list[Replica]:
         """Those that are open now."""

@@ -25,6 +25,7 @@ from lograft.chaos.cluster_history import (
     Read,
     ReplicaLog,
     Send,
+    Stored,
     Told,
     named,
     require,
@@ -113,20 +114,29 @@ def check_log(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> No
 def check_acknowledged(
     key: PartitionKey, log: ReplicaLog, leader_epoch: int, cleaned: Cleaned | None, history: ClusterHistory
 ) -> None:
-    """Each acknowledged record is at its offset, or nowhere; and nowhere only if that may be."""
+    """Each acknowledged record is at its offset, or nowhere; and nowhere only if that may be. Where that may be, it can
+    be somewhere else, too: an earlier attempt, which nobody acknowledged, may be what is left of it."""
     by_offset = {stored.offset: stored.value for stored in log.records}
-    places = {stored.value: stored.offset for stored in log.records}
+    places = {stored.value: stored for stored in log.records}
     for send in history.sends.values():
         if send.key != key or not send.is_acknowledged or send.offset is None:
             continue
         if send.offset < log.start_offset or _may_be_gone(send, leader_epoch, history):
-            place = places.get(send.value, send.offset)
-            require(place == send.offset, "acknowledged is nowhere else", described(send), "is at", place)
+            stored = places.get(send.value)
+            is_earlier = (
+                stored is not None and send.leader_epoch is not None and stored.leader_epoch < send.leader_epoch
+            )
+            is_elsewhere = stored is not None and stored.offset != send.offset and not is_earlier
+            require(not is_elsewhere, "acknowledged is nowhere else", described(send), "is", stored)
             continue
         there = by_offset.get(send.offset)
         if there is None and cleaned is not None and cleaned.may_lack(send.value, send.offset):
             continue
         require(there == send.value, "acknowledged is at its offset", described(send), "there is", there)
+
+
+def _is_earlier_attempt(stored: Stored, send: Send) -> bool:
+    return send.leader_epoch is not None and stored.leader_epoch < send.leader_epoch
 
 
 def _may_be_gone(send: Send, leader_epoch: int, history: ClusterHistory) -> bool:

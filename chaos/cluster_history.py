@@ -10,10 +10,12 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from uuid import UUID
 
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.linearizability import Outcome
+from lograft.chaos.live.entries import Entry
 from lograft.chaos.raft_invariants import InvariantBroken
 
 PartitionKey = tuple[UUID, int]
@@ -31,7 +33,7 @@ def named(key: PartitionKey) -> str:
 @dataclass(slots=True, eq=False)
 class Send:
     """A record that a producer took. `number`: how many it took before, of whatever partition. `leader_epoch`: of the
-    leader that acknowledged it at that offset."""
+    leader that acknowledged it at that offset. `settled_us` None: nothing was ever heard of it."""
 
     key: PartitionKey
     producer: str
@@ -42,6 +44,8 @@ class Send:
     offset: int | None = None
     leader_epoch: int | None = None
     error: str = ""
+    invoked_us: int = 0
+    settled_us: int | None = None
 
     @property
     def is_acknowledged(self) -> bool:
@@ -108,9 +112,11 @@ class FinalPartition:
 
 
 class ClusterHistory:
-    """In the order in which things happened."""
+    """In the order in which things happened. `entries`: what is written down at once as an entry of a history of live
+    clusters; all else is made one in the end (`cluster_live_history`)."""
 
     def __init__(self) -> None:
+        self.entries: list[Entry] = []
         self.sends: dict[bytes, Send] = {}
         self.refused: dict[bytes, str] = {}  # values that no producer took
         self.reads: list[Read] = []
@@ -120,10 +126,19 @@ class ClusterHistory:
         ] = []  # what a consumer got of one generation, and went on with in another
         self.told: list[Told] = []
         self.leaders: dict[tuple[PartitionKey, int], str] = {}  # the process that led in an epoch
+        self.leaders_seen_us: dict[tuple[PartitionKey, int, int], int] = {}  # by epoch and broker, when first
+        self.unclean_seen_us: dict[tuple[PartitionKey, int], int] = {}  # by the epoch that began
+        self.deleted_topics_us: dict[UUID, int] = {}  # those that were to be
+        self.settled_us: int | None = None  # all is healed, and who led before does not think that it leads any more
         self.limited_topics: dict[UUID, None] = {}  # whose old records may be deleted
         self.compacted_topics: dict[UUID, None] = {}  # of whose keys only the latest records need be there
         self.starts: dict[PartitionKey, int] = {}  # the greatest log start that any replica had; 0 if there is none
         self._unclean: dict[PartitionKey, list[int]] = {}
+        self._numbers = count()
+
+    def next_number(self) -> int:
+        """Of an operation among the entries."""
+        return next(self._numbers)
 
     def digest(self) -> str:
         """Equal digests: clients did the same, and were told the same, in the same order."""
@@ -132,11 +147,12 @@ class ClusterHistory:
 
     # -- generations
 
-    def elected_uncleanly(self, key: PartitionKey, leader_epoch: int) -> None:
+    def elected_uncleanly(self, key: PartitionKey, leader_epoch: int, now_us: int = 0) -> None:
         """A leader epoch began with an unclean election. It may be told more than once."""
         epochs = self._unclean.setdefault(key, [])
         if not epochs or epochs[-1] < leader_epoch:
             epochs.append(leader_epoch)
+            self.unclean_seen_us[key, leader_epoch] = now_us
 
     def generation(self, key: PartitionKey, leader_epoch: int) -> int:
         """That the leader of an epoch belongs to."""
@@ -148,6 +164,12 @@ class ClusterHistory:
     def is_last(self, key: PartitionKey, leader_epoch: int | None) -> bool:
         """Does what the leader of that epoch said still hold?"""
         return leader_epoch is not None and self.generation(key, leader_epoch) == self.last_generation(key)
+
+    # -- topics
+
+    def to_be_deleted(self, topic_id: UUID, now_us: int) -> None:
+        """Somebody asked for it, or it was done."""
+        self.deleted_topics_us.setdefault(topic_id, now_us)
 
     # -- log starts
 

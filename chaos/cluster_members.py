@@ -1,13 +1,14 @@
 """Clients that read as members of a consumer group: they come and go, are slow, die, and commit."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from lograft.chaos.cluster_checks import check_next
 from lograft.chaos.cluster_clients import Client, Stage
 from lograft.chaos.cluster_history import PartitionKey, Read
 from lograft.chaos.cluster_marks import mark_of
+from lograft.chaos.cluster_member_notes import GROUP, MemberNotes
 from lograft.chaos.cluster_readers import note_read
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.errors import LograftError
@@ -15,9 +16,9 @@ from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.record_run import Position
 from lograft.clients.topic_partition import TopicPartition
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.partition import TopicId
 from lograft.runtime.rng import Rng
 
-GROUP = "readers"
 _ALL_TOPICS = re.compile(r"topic\d+")
 _POLL_SECONDS = 0.3
 
@@ -32,6 +33,7 @@ class MemberRecorder(RebalanceListener):
         self._history = stage.group
         self._latest: dict[PartitionKey, Read] = {}
         self._began_at: dict[PartitionKey, int] = {}  # or later
+        self._notes = MemberNotes(name, stage, consumer)
 
     @property
     def partitions(self) -> Mapping[PartitionKey, object]:
@@ -39,8 +41,10 @@ class MemberRecorder(RebalanceListener):
         return {(UUID(bytes=one.topic_id), name.partition): one for name, one in reading.items()}
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        found = {name: key for name in partitions if (key := self._key(name)) is not None}
+        self._notes.gained(found)
         for name in partitions:
-            key = self._key(name)
+            key = found.get(name)
             if key is not None:
                 self._stage.note("took", self.name, str(key[0])[:4], key[1])
                 self._history.took(self, key)
@@ -48,9 +52,11 @@ class MemberRecorder(RebalanceListener):
                 self._began_at[key] = self._history.committed_at_least(key) if self._commits_hold else 0
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self._notes.lost(partitions)
         self._history.counts["partitions given up"] += len(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        self._notes.lost(partitions)
         self._history.counts["partitions lost"] += len(partitions)
 
     @property
@@ -65,20 +71,39 @@ class MemberRecorder(RebalanceListener):
         partition = self.consumer._reader.partitions.get(name)
         return (UUID(bytes=partition.topic_id), name.partition) if partition is not None else None
 
+    def has_all(self, keys: Iterable[PartitionKey]) -> None:
+        """The group has got to where these partitions end, and nothing is written any more."""
+        self._notes.drained(keys)
+
+    def is_gone(self) -> None:
+        """It reads nothing any more, whether it said so or not."""
+        self._notes.lost_all()
+
     async def poll(self, seconds: float) -> int:
+        asked_us = self._stage.now_us
         records = await self.consumer.poll(seconds)
         positions = self.consumer._reader.positions()
+        reads = []
         for record in records:
             name = TopicPartition(record.topic, record.partition)
             key = self._key(name)
             if key is None:
                 continue
             epoch = _epoch_of(positions.get(name))
-            read = Read(key, self.name, record.offset, mark_of(record.key, record.value, record.headers), epoch)
+            mark = mark_of(record.key, record.value, record.headers)
+            reads.append(Read(key, self.name, record.offset, mark, epoch))
+        self._notes.polled(asked_us, reads)
+        for read in reads:
             self._check(read)
             self._history.delivered(read)
-            self._latest[key] = read
+            self._latest[read.key] = read
         return len(records)
+
+    def is_at(self, ends: Mapping[PartitionKey, int]) -> bool:
+        """Whether it is there in all of these partitions: it need not have got the last records, if retention has
+        deleted them before it was given the partition."""
+        positions = {self._key(name): at.offset for name, at in self.consumer._reader.positions().items()}
+        return all(positions.get(key, -1) >= end for key, end in ends.items())
 
     def _check(self, read: Read) -> None:
         stage, before = self._stage, self._latest.get(read.key)
@@ -97,20 +122,25 @@ class MemberRecorder(RebalanceListener):
         """All that was given."""
         latest = {name: self._latest.get(key) for name in self.consumer.assignment() if (key := self._key(name))}
         offsets = {name: read.offset + 1 for name, read in latest.items() if read is not None}
-        await self.consumer.commit(offsets)
-        for name, offset in offsets.items():
-            read = latest[name]
-            assert read is not None
-            self._history.committed(read.key, offset)
+        by_key = {read.key: offsets[name] for name, read in latest.items() if read is not None}
+        async with self._notes.committing(by_key):
+            await self.consumer.commit(offsets)
+        for key, offset in by_key.items():
+            self._history.committed(key, offset)
 
     async def ask_for_commits(self) -> None:
         """Of whatever it reads, how far the group has come."""
         keys = {name: key for name in self.consumer.assignment() if (key := self._key(name))}
         at_least = {key: self._history.committed_at_least(key) for key in keys.values()}
+        asked_us = self._stage.now_us
         told = await self.consumer.committed(list(keys))
         if self._commits_hold:
-            for name, offset in told.items():
-                self._history.told(keys[name], offset or 0, at_least[keys[name]])
+            # A topic that was deleted meanwhile took its offsets along; there may be another of that name.
+            topics = self._stage.image.topics
+            found = {keys[name]: offset or 0 for name, offset in told.items() if TopicId(keys[name][0]) in topics}
+            self._notes.told_commits(asked_us, found)
+            for key, offset in found.items():
+                self._history.told(key, offset, at_least[key])
 
 
 def _epoch_of(position: Position | None) -> int:
@@ -153,6 +183,7 @@ class MemberClient(Client):
             stage.note("member_failed", name, str(error))
         finally:
             stage.group.members.remove(member)
+            member.is_gone()
             await consumer._close()  # as if it were killed, unless it was closed
         await self._pause(0, 1_000)
 
@@ -190,16 +221,13 @@ async def read_to_the_end(stage: Stage, ends: Mapping[PartitionKey, int]) -> Non
     stage.group.members.append(member)
     try:
         await consumer.subscribe(_ALL_TOPICS, member)
-        while not all(_is_at(member, key, end) for key, end in ends.items()):
+        while not member.is_at(ends):
             await member.poll(1.0)
         await member.commit()
         await member.ask_for_commits()
+        member.has_all(ends)
         await consumer.close()
     finally:
         stage.group.members.remove(member)
+        member.is_gone()
         await consumer._close()
-
-
-def _is_at(member: MemberRecorder, key: PartitionKey, end: int) -> bool:
-    latest = member._latest.get(key)
-    return latest is not None and latest.offset + 1 >= end

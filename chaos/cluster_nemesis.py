@@ -1,12 +1,15 @@
 """What goes wrong in a simulated cluster: anything that it promises to survive. Here: processes and machines."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Protocol
 
 from lograft.chaos.cluster_disk_faults import DiskFaults
 from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_network_faults import NetworkFaults
 from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_selection import Selection
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.image import ClusterImage
@@ -44,16 +47,23 @@ class Cluster(Protocol):
 
     def transfer(self, active: SimulatedHost, target: SimulatedHost) -> None: ...
 
+    def began_fault(self, number: int, fault: str) -> None: ...
+
 
 class ClusterNemesis:
-    """One fault at a time, drawn from those the weather allows."""
+    """One fault at a time, drawn from those the weather allows. `met`: how often each was."""
 
-    def __init__(self, cluster: Cluster, rng: Rng) -> None:
+    def __init__(self, cluster: Cluster, rng: Rng, selection: Selection) -> None:
+        self.met: Counter[str] = Counter()
+        self.numbers_met: tuple[int, ...] = ()
         self._cluster = cluster
         self._rng = rng
+        self._selection = selection
+        self._first_seed = rng.getrandbits(64)
+        self._numbers = count()
         self._is_over = False
-        self._network = NetworkFaults(cluster, rng.fork(), self._plan)
-        self._disks = DiskFaults(cluster, rng.fork(), self._end, self._plan)
+        self._network = NetworkFaults(cluster, rng, self._plan)
+        self._disks = DiskFaults(cluster, rng, self._end, self._plan)
         self._faults: dict[str, Callable[[], None]] = {
             "kill": self._kill,
             "kill_broker": self._kill_broker,
@@ -75,10 +85,20 @@ class ClusterNemesis:
         }
 
     def act(self) -> None:
-        """A cluster that has no majority has little to lose: mostly it is not troubled further."""
+        """A cluster that has no majority has little to lose: mostly it is not troubled further.
+
+        Each fault has a number, and dice of its own: it stays what it is if others are left out.
+        """
+        number = next(self._numbers)
+        self._rng.seed(self._first_seed + number)
+        fault, is_bold = self._rng.choice(self._cluster.weather.faults), self._rng.random() < 0.3
         up = sum(host.is_up for host in self._cluster.hosts)
-        if 2 * up > len(self._cluster.hosts) + 1 or self._rng.random() < 0.3:
-            self._faults[self._rng.choice(self._cluster.weather.faults)]()
+        if (2 * up > len(self._cluster.hosts) + 1 or is_bold) and self._selection.has_fault(number):
+            self._cluster.note("fault", number, fault)
+            self._cluster.began_fault(number, fault)
+            self.met[fault] += 1
+            self.numbers_met += (number,)
+            self._faults[fault]()
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
         """Whether all is promised to survive that. It is noted, then."""
@@ -202,20 +222,20 @@ class ClusterNemesis:
             if host.is_broker and host.number != leader:
                 host.kill()
                 self._plan_start(host, delay_ms=10)
-        self._strand_when_alone(key, leader, _STRANDING_LOOKS)
+        self._strand_when_alone(key, leader, _STRANDING_LOOKS, self._rng.choice([1500, 4000, 8000]))
 
-    def _strand_when_alone(self, key: tuple[TopicId, int], leader: BrokerId, looks: int) -> None:
+    def _strand_when_alone(self, key: tuple[TopicId, int], leader: BrokerId, looks: int, away_ms: int) -> None:
         partition = self._cluster.image.partition(*key)
         if partition is None or partition.leader != leader or not looks:
             return
         if partition.isr != (leader,):
-            self._plan(_STRANDING_LOOK_MS, lambda: self._strand_when_alone(key, leader, looks - 1))
+            self._plan(_STRANDING_LOOK_MS, lambda: self._strand_when_alone(key, leader, looks - 1, away_ms))
             return
         for host in self._up():
             if host.number == leader:
                 self._cluster.note("kill", host.process)
                 host.kill()
-                self._plan_start(host, delay_ms=self._rng.choice([1500, 4000, 8000]))
+                self._plan_start(host, delay_ms=away_ms)
 
     # -- machines
 

@@ -104,6 +104,7 @@ class Operator(Client):
         if topic is None:
             return False
         self.stage.note("delete", topic.name, str(topic.topic_id)[:4])
+        self.stage.history.to_be_deleted(topic.topic_id, self.stage.now_us)
         await self._admin.delete_topic(topic.name)
         return True
 
@@ -113,6 +114,7 @@ class Operator(Client):
         if topic is None:
             return False
         self.stage.note("recreate", topic.name, str(topic.topic_id)[:4])
+        self.stage.history.to_be_deleted(topic.topic_id, self.stage.now_us)
         await self._admin.delete_topic(topic.name)
         await self._create_topic(self._admin, topic.name)
         return True
@@ -255,11 +257,16 @@ class Operator(Client):
         await self._admin.replace_voter(number)
         return True
 
-    async def restore(self) -> None:
-        """Every broker may be used, and every controller votes, with the disk that it has."""
+    async def restore_quorum(self) -> None:
+        """Every controller votes, with the disk that it has."""
         runtime = self.stage.client_runtime(self.name)
         async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
             await self._restore_quorum(admin)
+
+    async def use_all(self) -> None:
+        """Every broker may be used. All are there by now, those that come late included."""
+        runtime = self.stage.client_runtime(self.name)
+        async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
             for broker_id in self._broker_ids:
                 await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
 

@@ -3,17 +3,17 @@
 import asyncio
 from uuid import UUID
 
-from lograft.broker.log_methods import READ, READ_RANGE
 from lograft.chaos.cluster_checks import check_next, check_told_range
 from lograft.chaos.cluster_clients import Client, Stage, topics_of
 from lograft.chaos.cluster_history import PartitionKey, Read, Told, named
 from lograft.chaos.cluster_marks import mark_of
+from lograft.chaos.cluster_polls import PollNotes, note_plain_read, positions_of
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.calling import call
 from lograft.clients.errors import LograftError, OffsetOutOfRange
-from lograft.clients.methods import LIST_OFFSETS
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import LIST_OFFSETS, READ, READ_RANGE
 from lograft.runtime.network import ConnectFailed, Connection, StreamError
 from lograft.storage.batch import decode_records, iterate_batches
 
@@ -61,7 +61,7 @@ class ReadingClient(Client):
         except LograftError as error:
             self.stage.note("read_failed", recorder.name, str(error))
             await consumer.assign([])  # what failed is begun anew: its topic may be another one
-            recorder.latest.clear()
+            recorder.begin_anew()
             await self._pause(10, 200)
 
 
@@ -73,20 +73,30 @@ class ReadRecorder:
         self.latest: dict[PartitionKey, Read] = {}
         self._consumer = consumer
         self._stage = stage
+        self._notes = PollNotes(name, stage, first=0)
+
+    def begin_anew(self) -> None:
+        """At the beginning of whatever it reads next."""
+        self.latest.clear()
+        self._notes.begin_anew()
 
     async def poll(self, seconds: float) -> int:
+        asked_us = self._stage.now_us
         records = await self._consumer.poll(seconds)
         partitions = self._consumer._reader.partitions
+        reads = []
         for record in records:
             partition = partitions[TopicPartition(record.topic, record.partition)]
             key = (UUID(bytes=partition.topic_id), record.partition)
             mark = mark_of(record.key, record.value, record.headers)
-            read = Read(key, self.name, record.offset, mark, partition.leader_epoch)
-            before = self.latest.get(key)
+            reads.append(Read(key, self.name, record.offset, mark, partition.leader_epoch))
+        self._notes.note(asked_us, reads, positions_of(self._consumer))
+        for read in reads:
+            before = self.latest.get(read.key)
             if before is not None and read.offset != before.offset + 1:
                 self._stage.note_replicas()  # where logs start may have changed since they were looked at last
             check_next(self._stage.history, before, read)
-            self.latest[key] = read
+            self.latest[read.key] = read
             note_read(self._stage, read)
         return len(records)
 
@@ -148,10 +158,12 @@ class AskingClient(Client):
         answer = await call(connection, READ, request, pb.ReadResponse)
         if answer.HasField("high_watermark"):
             self._told(key, epoch, answer.high_watermark, asked_us)
+        reads = []
         for record in answer.records:
             value = record.value if record.HasField("value") else None
             mark = mark_of(record.key, value, [(header.key, header.value) for header in record.headers])
-            note_read(self.stage, Read(key, self.name, record.offset, mark, epoch))
+            reads.append(Read(key, self.name, record.offset, mark, epoch))
+        self._was_given(asked_us, offset, reads)
 
     async def _read_range(self, connection: Connection, told: Told) -> None:
         key, epoch = told.key, told.leader_epoch
@@ -165,6 +177,7 @@ class AskingClient(Client):
             end=end,
             max_message_bytes=self.rng.choice([100, 10_000]),
         )
+        asked_us, reads = self.stage.now_us, []
         stream = connection.open(READ_RANGE)
         await stream.send(request.SerializeToString())
         await stream.half_close()
@@ -175,7 +188,13 @@ class AskingClient(Client):
                 for record in decode_records(batch):
                     if start <= record.offset < end:
                         mark = mark_of(record.key, record.value, record.headers)
-                        note_read(self.stage, Read(key, self.name, record.offset, mark, epoch))
+                        reads.append(Read(key, self.name, record.offset, mark, epoch))
+        self._was_given(asked_us, start, reads)
+
+    def _was_given(self, asked_us: int, start: int, reads: list[Read]) -> None:
+        note_plain_read(self.stage, self.name, asked_us, start, reads)
+        for read in reads:
+            note_read(self.stage, read)
 
     def _told(self, key: PartitionKey, leader_epoch: int, watermark: int, asked_us: int) -> Told:
         told = Told(key, leader_epoch, watermark, asked_us, self.stage.now_us)

@@ -12,7 +12,17 @@ from lograft.chaos.cluster_checks import LAST_READER, check_all
 from lograft.chaos.cluster_clients import Client, Wanted, topics_of
 from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_group_logs import check_group_logs, members_left
-from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, ReplicaLog, Send, Stored
+from lograft.chaos.cluster_history import (
+    ClusterHistory,
+    FinalPartition,
+    PartitionKey,
+    ReplicaLog,
+    Send,
+    Stored,
+    named,
+    require,
+)
+from lograft.chaos.cluster_live_history import judged
 from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_marks import is_deletion, mark_of
 from lograft.chaos.cluster_members import read_to_the_end
@@ -20,10 +30,14 @@ from lograft.chaos.cluster_nemesis import ClusterNemesis
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_operator import Operator
 from lograft.chaos.cluster_readers import ReadRecorder
+from lograft.chaos.cluster_selection import Selection
 from lograft.chaos.cluster_senders import SendRecorder
 from lograft.chaos.cluster_sights import Sights
+from lograft.chaos.cluster_verdict import expect_sound
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.linearizability import Outcome
+from lograft.chaos.live.history import History
+from lograft.chaos.live.verdict import judge
 from lograft.chaos.raft_run import NotLive
 from lograft.chaos.raft_schedule import Detail, Schedule
 from lograft.clients.aio_consumer import Consumer
@@ -62,10 +76,13 @@ class ClusterRun:
     sights: Counter[str]
     crashes: Counter[str]
     wishes: Counter[str]
+    faults: Counter[str]
+    judged: Counter[str]  # what the checkers of live clusters had to look at
 
 
 class Stage(Protocol):
     weather: ClusterWeather
+    selection: Selection
     schedule: Schedule
     history: ClusterHistory
     group: GroupHistory
@@ -76,6 +93,7 @@ class Stage(Protocol):
     losses: Losses
     sights: Sights
     rng: Rng
+    final: dict[PartitionKey, FinalPartition]
 
     @property
     def now_us(self) -> int: ...
@@ -97,6 +115,8 @@ class Stage(Protocol):
 
     def note_replicas(self) -> None: ...
 
+    def live_history(self) -> History: ...
+
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
 
     async def pass_ms(self, duration_ms: float) -> None: ...
@@ -114,15 +134,18 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
         founder = stage.operators[0]
         tasks = [group.create_task(founder.run_first(), name="first")]
         await asyncio.wait(tasks)
-        tasks = [group.create_task(client.run(), name=client.name) for client in stage.clients]
+        clients = [client for client in stage.clients if stage.selection.has_client(client.name)]
+        tasks = [group.create_task(client.run(), name=client.name) for client in clients]
         await (trouble() if trouble is not None else _be_troubled(stage))
         stage.note("recovery")
         stage.nemesis.heal()
-        for client in stage.clients:
+        for client in clients:
             client.stop()
         await _ended(stage, tasks)
-    await _within(stage.operators[0].restore(), "the quorum is not whole again")
+    await _within(stage.operators[0].restore_quorum(), "the quorum is not whole again")
     await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
+    await _within(stage.operators[0].use_all(), "not every broker can be used")
+    stage.history.settled_us = stage.now_us
     for host in stage.hosts:
         host.forget_tails()
     await _expect_work(stage)
@@ -131,11 +154,13 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
         lambda: members_left(stage.hosts) or _unready(stage) or _unfinished(stage) or _behind(stage),
         _RECOVERY_MS,
     )
-    final = await _read_all_logs(stage)
-    check_all(stage.history, final)
+    stage.final.update(await _read_all_logs(stage))
+    check_all(stage.history, stage.final)
     if stage.weather.members:
-        stage.group.check_delivered(final, stage.history)
-    return _summary(stage)
+        stage.group.check_delivered(stage.final, stage.history)
+    history = stage.live_history()
+    expect_sound(judge(history))
+    return _summary(stage, history)
 
 
 def _expect_late(stage: Stage) -> None:
@@ -298,7 +323,8 @@ async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
         key = (topic_id, number)
         if stage.image.topics[TopicId(topic_id)].is_internal:
             logs = {broker_id: _log_of(stage, key, broker_id) for broker_id in partition.isr}
-            await check_group_logs(key, {broker_id: log for broker_id, log in logs.items() if log is not None})
+            damaged = [broker_id for rotten_key, broker_id in rotten if rotten_key == key]
+            await check_group_logs(key, {each: log for each, log in logs.items() if log is not None}, damaged)
             continue
         final = partitions[key] = FinalPartition(partition.leader_epoch, {})
         for broker_id in partition.isr:
@@ -307,8 +333,8 @@ async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
             try:
                 final.logs[broker_id] = await _read_log(log)
             except (CorruptLog, InvalidBatch) as error:
-                if (key, broker_id) not in rotten:
-                    raise
+                is_rotten = (key, broker_id) in rotten
+                require(is_rotten, "what a replica has is sound", named(key), "on", broker_id, error)
                 stage.note("rot_left", broker_id, str(error))  # nobody has come across it
     return partitions
 
@@ -338,7 +364,7 @@ async def _read_from_start(log: PartitionLog) -> ReplicaLog:
     return ReplicaLog(start_offset, offset, stored)
 
 
-def _summary(stage: Stage) -> ClusterRun:
+def _summary(stage: Stage, judged_history: History) -> ClusterRun:
     history = stage.history
     stage.note("history", history.digest())
     outcomes = Counter(send.outcome for send in history.sends.values())
@@ -359,4 +385,6 @@ def _summary(stage: Stage) -> ClusterRun:
         sights=Counter({**stage.sights.counts, **stage.group.counts, "logs trimmed": len(history.starts)}),
         crashes=stage.sights.crashes,
         wishes=wishes,
+        faults=stage.nemesis.met,
+        judged=judged(judged_history),
     )

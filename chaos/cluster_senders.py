@@ -3,7 +3,6 @@
 import asyncio
 from uuid import UUID
 
-from lograft.broker.log_methods import APPEND
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.cluster_checks import described
 from lograft.chaos.cluster_clients import Client, Stage, Wanted, topics_of
@@ -17,6 +16,7 @@ from lograft.clients.errors import LograftError
 from lograft.clients.pending_batch import PendingBatch, Stored
 from lograft.metadata.partition import TopicId
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import APPEND
 from lograft.runtime.network import ConnectFailed
 
 _ASK_SECONDS = 3.0
@@ -71,6 +71,7 @@ class SendRecorder:
         number, self._count = self._count, self._count + 1
         mark = mark_for(self._name, number, wanted.record_key, is_deletion=wanted.is_deletion)
         value, headers = value_of(mark, wanted.padding_bytes), headers_of(mark)
+        invoked_us = self._stage.now_us
         # A record may be stored before `send` returns, but not before the producer knows where to.
         try:
             delivery = await producer.send(topic, value, key=wanted.record_key, partition=partition, headers=headers)
@@ -79,18 +80,21 @@ class SendRecorder:
             return None
         partition_key = _batch(delivery).partition_key
         key = (UUID(bytes=partition_key.topic_id), partition_key.partition)
-        send = self._history.sends[mark] = Send(key, self._name, number, mark, self._acks)
+        send = self._history.sends[mark] = Send(key, self._name, number, mark, self._acks, invoked_us=invoked_us)
         delivery.add_done_callback(lambda done: self._settled(send, done))
         self._open.append((send, delivery))
         return send
 
     def _settled(self, send: Send, delivery: Delivery) -> None:
+        send.settled_us = self._stage.now_us
         _settle(send, delivery)
         check_acknowledgement(self._stage, send)
 
     def close(self) -> None:
         """All is settled: the producer is closed."""
         for send, delivery in self._open:
+            if send.settled_us is None:
+                send.settled_us = self._stage.now_us
             _settle(send, delivery)
 
 
@@ -146,7 +150,8 @@ class AppendingClient(Client):
         marks = [
             mark_for(name, number, one.record_key, is_deletion=one.is_deletion) for number, one in enumerate(wanted)
         ]
-        sends = [Send(key, name, number, mark, acks) for number, mark in enumerate(marks)]
+        now_us = self.stage.now_us
+        sends = [Send(key, name, number, mark, acks, invoked_us=now_us) for number, mark in enumerate(marks)]
         for send in sends:
             self.stage.history.sends[send.value] = send
         try:
@@ -157,7 +162,7 @@ class AppendingClient(Client):
         except LograftError as error:
             for send in sends:
                 send.outcome = Outcome.UNKNOWN if error.outcome_unknown else Outcome.FAIL
-                send.error = str(error)
+                send.error, send.settled_us = str(error), self.stage.now_us
 
     async def _append(self, key: PartitionKey, sends: list[Send], leader_epoch: int) -> None:
         connection = await self.stage.client_runtime(self.name).network.connect(
@@ -177,4 +182,5 @@ class AppendingClient(Client):
             await connection.close()
         for number, send in enumerate(sends):
             send.outcome, send.offset, send.leader_epoch = Outcome.OK, answer.base_offset + number, leader_epoch
+            send.settled_us = self.stage.now_us
             check_acknowledgement(self.stage, send)

@@ -6,15 +6,18 @@ run = simulate_cluster(seed)        raises `InvariantBroken`, `NotLive`, or what
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from lograft.broker.config_values import Role
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.topic_log_config import log_config_of
 from lograft.chaos.cluster_clients import Client
 from lograft.chaos.cluster_group_history import GroupHistory
-from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
+from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey
+from lograft.chaos.cluster_live_history import live_history
 from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_members import MemberClient
 from lograft.chaos.cluster_nemesis import ClusterNemesis
@@ -22,11 +25,15 @@ from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT,
 from lograft.chaos.cluster_operator import Operator
 from lograft.chaos.cluster_quorum import missing_voters, quorum_of
 from lograft.chaos.cluster_readers import AskingClient, ReadingClient
+from lograft.chaos.cluster_registers import RegisterClient
 from lograft.chaos.cluster_run import ClusterRun, live_through, partitions_of
+from lograft.chaos.cluster_selection import EVERYTHING, Selection
 from lograft.chaos.cluster_senders import AppendingClient, SendingClient
 from lograft.chaos.cluster_sights import Sights
 from lograft.chaos.cluster_watch import ClusterWatch
 from lograft.chaos.cluster_weather import ClusterWeather, draw_cluster_weather
+from lograft.chaos.live.entries import Done, Fault, Moment
+from lograft.chaos.live.history import History
 from lograft.chaos.metadata_simulation import _told, first_cause
 from lograft.chaos.raft_schedule import Detail, Schedule
 from lograft.chaos.virtual_link import Delays
@@ -35,7 +42,7 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.records import PartitionChanged, Record
+from lograft.metadata.records import PartitionChanged, Record, TopicDeleted
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
@@ -49,10 +56,14 @@ _UNLIMITED = (LogConfig().retention_bytes, LogConfig().retention_ms)
 class SimulatedCluster:
     """Make it on a virtual loop."""
 
-    def __init__(self, seed: int, weather: ClusterWeather | None = None) -> None:
+    def __init__(self, seed: int, weather: ClusterWeather | None = None, selection: Selection = EVERYTHING) -> None:
         rng = Rng(seed)
         drawn = draw_cluster_weather(rng)
         self.weather = weather or drawn
+        self.selection = selection
+        if selection.duration_ms is not None:
+            self.weather = replace(self.weather, duration_ms=selection.duration_ms)
+        self.final: dict[PartitionKey, FinalPartition] = {}  # once the run is over
         self.rng = rng.fork()
         self.schedule = Schedule()
         self.history = ClusterHistory()
@@ -72,7 +83,7 @@ class SimulatedCluster:
         self._watch = ClusterWatch(self)
         self.sights = Sights(self)
         self._client_rng = rng.fork()
-        self.nemesis = ClusterNemesis(self, rng.fork())
+        self.nemesis = ClusterNemesis(self, rng.fork(), selection)
         self.operators, self.clients = self._make_clients(rng.fork())
         self._background: dict[asyncio.Task[None], None] = {}
         if self.weather.client_delay_ms is not None:
@@ -127,6 +138,7 @@ class SimulatedCluster:
         clients += [ReadingClient(f"consumer{number}", self, rng.fork()) for number in range(weather.consumers)]
         clients += [MemberClient(f"member{number}", self, rng.fork()) for number in range(weather.members)]
         clients += [AskingClient(f"asker{number}", self, rng.fork()) for number in range(weather.askers)]
+        clients += [RegisterClient(f"registrar{number}", self, rng.fork()) for number in range(weather.registrars)]
         return operators, clients
 
     def _set_client_delays(self, delays: Delays) -> None:
@@ -222,6 +234,8 @@ class SimulatedCluster:
             return
         self._metadata_index = index
         for record in records:
+            if isinstance(record, TopicDeleted):
+                self.history.to_be_deleted(record.topic_id, self.now_us)
             for line in _told(record, image):
                 self.note("metadata", index, line)
             if isinstance(record, PartitionChanged):
@@ -232,7 +246,7 @@ class SimulatedCluster:
         """What the metadata give up of what is promised: by unclean elections, and by how topics are to be cleaned."""
         for key, partition in partitions_of(image):
             if partition.unclean_epoch is not None:
-                self.history.elected_uncleanly(key, partition.unclean_epoch)
+                self.history.elected_uncleanly(key, partition.unclean_epoch, self.now_us)
         for topic_id in image.topics:
             config = log_config_of(image, topic_id)
             if config.cleanup_compact:
@@ -244,6 +258,10 @@ class SimulatedCluster:
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
         return self.nemesis.may_lose_power(host)
+
+    def began_fault(self, number: int, fault: str) -> None:
+        now = Moment(self.now_us)
+        self.history.entries.append(Fault("nemesis", number, now, fault, "", Done(now)))
 
     def cut(self, source: str, target: str) -> None:
         self.note("cut", f"{source}>{target}")
@@ -274,6 +292,13 @@ class SimulatedCluster:
 
     # -- the end
 
+    def live_history(self) -> History:
+        """The run, as far as it went, in the form that the checkers of live clusters judge."""
+        internal: dict[UUID, str] = {
+            each.topic_id: each.name for each in self.image.topics.values() if each.is_internal
+        }
+        return live_history(self.history, self.final, self.now_us, internal)
+
     def stop(self) -> None:
         """Kill whatever runs: nothing is left behind."""
         for host in self.hosts:
@@ -301,6 +326,7 @@ async def _regardless(request: Any) -> None:
 def simulate_cluster(
     seed: int,
     weather: ClusterWeather | None = None,
+    selection: Selection = EVERYTHING,
     *,
     on_made: Callable[[SimulatedCluster], None] = lambda cluster: None,
     story: Callable[[SimulatedCluster], Awaitable[None]] | None = None,
@@ -309,7 +335,7 @@ def simulate_cluster(
     to it, instead of faults by chance."""
 
     async def main() -> ClusterRun:
-        cluster = SimulatedCluster(seed, weather)
+        cluster = SimulatedCluster(seed, weather, selection)
         on_made(cluster)
         loop = asyncio.get_running_loop()
         trouble = partial(story, cluster) if story is not None else None

@@ -24,6 +24,9 @@ class Cluster(Protocol):
     history: ClusterHistory
 
     @property
+    def now_us(self) -> int: ...
+
+    @property
     def image(self) -> ClusterImage:
         """The latest that is committed."""
         ...
@@ -57,6 +60,8 @@ class ClusterWatch:
         self.note_replicas()
         for host, key, replica in self._seen:
             if isinstance(replica.role, Leading):
+                seen = (key, replica.role.core.leader_epoch, host.number)
+                self._history.leaders_seen_us.setdefault(seen, self._cluster.now_us)
                 check_leader(self._history, key, replica.role.core.leader_epoch, host.process)
                 self._note_committed(key, replica.log, replica.role)
                 self._check_counted(key, host.number, replica.role)

@@ -59,6 +59,7 @@ class ClusterWeather:
     consumers: int = 1
     askers: int = 2
     members: int = 0  # of a group
+    registrars: int = 0  # who write and read a setting
     ask_every_ms: tuple[float, float] = (5.0, 120.0)
     client_delay_ms: tuple[float, float] | None = None  # as between nodes
     send_every_ms: float = 60.0  # a producer
@@ -102,6 +103,20 @@ STORE_LOSSES = ("wipe_store", "wipe_store")
 STORE_WISHES = ("replace_voter",) * 4 + ("transfer",)
 
 
+def client_names(weather: ClusterWeather) -> list[str]:
+    """In the order in which they are made."""
+    counts = {
+        "operator": weather.operators,
+        "producer": weather.producers,
+        "appender": weather.appenders,
+        "consumer": weather.consumers,
+        "member": weather.members,
+        "asker": weather.askers,
+        "registrar": weather.registrars,
+    }
+    return [f"{kind}{number}" for kind, many in counts.items() for number in range(many)]
+
+
 def draw_cluster_weather(rng: Rng) -> ClusterWeather:
     """From a few restarts to all at once."""
     faults = tuple(fault for fault in PROCESS_FAULTS if rng.random() < 0.7)
@@ -143,6 +158,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         appenders=rng.choice([0, 0, 1]),
         consumers=rng.randint(1, 2),
         members=rng.choice([0, 0, 2, 3]),
+        registrars=2,
         send_every_ms=rng.choice([30.0, 100.0, 200.0]),
         records_at_once=rng.choice([1, 3, 6]),
         delivery_timeout_ms=rng.choice([1_500, 4_000, 15_000]),

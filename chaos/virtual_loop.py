@@ -378,6 +378,9 @@ class VirtualClock:
         # To the microsecond first: a sleep of 5 ms must not end at 4.999999.
         return round(self._now_ms() * 1000) // 1000
 
+    def monotonic_seconds(self) -> float:
+        return self._now_ms() / 1000
+
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000 / self._rate)
 

@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from lograft.clients import methods
 from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.errors import ClientClosed, LograftError, error_of
+from lograft.clients.errors import ClientClosed, LograftError
+from lograft.clients.item_results import error_in, is_retriable
 from lograft.clients.option_checks import check_integer
-from lograft.proto import cluster_pb2
-from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.proto import cluster_pb2, methods
 from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
@@ -29,18 +28,6 @@ _LAST_RETRY_MS = 1000
 
 R = TypeVar("R", bound=Message)
 Item = TypeVar("Item")
-
-
-class ItemResult(Protocol):
-    """Of one item of a request."""
-
-    @property
-    def error(self) -> ErrorDetail: ...
-
-    def HasField(self, field_name: Any, /) -> bool: ...
-
-
-Result = TypeVar("Result", bound=ItemResult)
 
 
 class AdminCalls:
@@ -59,6 +46,10 @@ class AdminCalls:
         self._timeout_ms = timeout_ms
         self._times = ClusterTimes(first_contact_ms=first_contact_ms)
         self._given_runtime = runtime
+        self.when_refused_for_now: Callable[[LograftError], object] | None = None
+        """Told each time that something is to be tried again: people want to know what they wait for."""
+        self.when_not_confirmed: Callable[[], object] | None = None
+        """Told each time that no controller could confirm what the cluster is like, and a broker's word was taken."""
         self._runtime: Runtime
         self._cluster: ClusterClient | None = None
 
@@ -99,7 +90,10 @@ class AdminCalls:
                     return await cluster.call_any(method, request, answer, repeatable=True)
             except TimeoutError:
                 request.linearizable = False
-                return await cluster.call_any(method, request, answer, repeatable=True)
+                described = await cluster.call_any(method, request, answer, repeatable=True)
+                if self.when_not_confirmed is not None:
+                    self.when_not_confirmed()
+                return described
 
     @property
     def _server_timeout_ms(self) -> int:
@@ -128,50 +122,37 @@ class AdminCalls:
         items: Sequence[Item],
         request_of: Callable[[Sequence[Item]], Message],
         response_type: type[R],
+        *,
+        repeatable: bool = True,
     ) -> list[Any]:
-        """The result of each item. Those that are refused for now are asked for again, until there is no more time."""
+        """The result of each item. Those that are refused for now are asked for again, until there is no more time; if
+        one may have been done all the same, only when doing it twice is as good as once: `repeatable`."""
         cluster = self._open()
         backoff = self._backoff()
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
+        made_before = cluster.calls_made
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 while waiting:
                     request = request_of([items[number] for number in waiting])
                     response: Any = await cluster.call_any(
-                        method, request, response_type, repeatable=True, attempt_ms=self._server_timeout_ms
+                        method, request, response_type, repeatable=repeatable, attempt_ms=self._server_timeout_ms
                     )
                     results.update(zip(waiting, response.results, strict=True))
-                    waiting = [number for number in waiting if is_retriable(results[number])]
+                    waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
                     if waiting:
+                        self._tell_refused(error_in(results[waiting[0]]))
                         await self._runtime.clock.sleep_ms(backoff.next_ms())
         except TimeoutError:
             if len(results) < len(items):
-                raise cluster.late(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") from None
+                what, was_asked = f"{method.rpartition('/')[2]} got no answer", cluster.calls_made > made_before
+                raise cluster.late(self._timeout_ms, what, was_asked=was_asked) from None
         return [results[number] for number in range(len(items))]
+
+    def _tell_refused(self, error: LograftError | None) -> None:
+        if error is not None and self.when_refused_for_now is not None:
+            self.when_refused_for_now(error)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
-
-
-def error_in(result: ItemResult) -> LograftError | None:
-    return error_of(result.error) if result.HasField("error") else None
-
-
-def is_retriable(result: ItemResult) -> bool:
-    error = error_in(result)
-    return error is not None and error.retriable
-
-
-def checked(result: Result) -> Result:
-    error = error_in(result)
-    if error is not None:
-        raise error
-    return result
-
-
-def only(results: Sequence[Item | LograftError]) -> Item:
-    (result,) = results
-    if isinstance(result, LograftError):
-        raise result
-    return result

@@ -125,7 +125,14 @@ def read_config(value: pb.ConfigValue) -> types.ConfigEntry:
         default=value.default_value if value.HasField("default_value") else None,
         description=value.description,
         kind=value.kind,
+        accepts=value.accepts,
+        is_of_topics=value.is_of_topics,
+        setting=value.setting if value.HasField("setting") else None,
     )
+
+
+def read_changes(changes: Iterable[pb.AlterConfigsRequest.Change]) -> dict[str, str | None]:
+    return {change.key: change.value if change.HasField("value") else None for change in changes}
 
 
 def read_reassignment(reassignment: pb.Reassignment) -> types.Reassignment:

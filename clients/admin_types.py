@@ -71,8 +71,8 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """The lowest of its partitions', without what a reassignment is about to remove or has not yet added."""
-        return min((len(p.replicas) - len(p.adding) for p in self.partitions), default=0)
+        """The lowest of its partitions'; of one that is being reassigned, what it will be."""
+        return min((len(p.replicas) - len(p.removing) for p in self.partitions), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,45 @@ class ReplicaDescription:
     high_watermark: int | None
     size_bytes: int
     directory: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLoad:
+    """What went in and out of a partition at one broker since that started: stored for clients, sent to clients, and
+    between brokers. Records that go out are counted by offsets."""
+
+    partition: TopicPartition
+    broker: int
+    is_leader: bool
+    bytes_in: int
+    records_in: int
+    bytes_out: int
+    records_out: int
+    replicated_bytes_in: int
+    replicated_bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """What a broker has had to do since it started, at `at_ms` of a clock of its own: counts never go back, so two of
+    these make rates. `uptime_ms` less than what lies between them: it was started anew meanwhile, and has counted from
+    0. `event_loop_lag_ms`: the worst of the last ten seconds; None if it is not measured. `partitions`: those with any
+    traffic."""
+
+    id: int
+    uptime_ms: int
+    at_ms: int
+    requests: int
+    errors: int
+    bytes_in: int
+    records_in: int
+    bytes_out: int
+    records_out: int
+    replicated_bytes_in: int
+    replicated_bytes_out: int
+    event_loop_lag_ms: float | None
+    open_streams: int
+    partitions: tuple[PartitionLoad, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +200,9 @@ class ConfigKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """`value` is in force, `source` says where it is set: topic, broker, cluster or default."""
+    """`value` is in force, `source` says where it is set: topic, broker, cluster or default. `setting` is what is set
+    there itself, if anything is. `kind` is the type of value in a word, `accepts` in a phrase. `is_of_topics`: what the
+    cluster sets is the default of topics."""
 
     key: str
     value: str | None
@@ -169,6 +210,9 @@ class ConfigEntry:
     default: str | None
     description: str
     kind: str
+    accepts: str = ""
+    is_of_topics: bool = False
+    setting: str | None = None
 
 
 # -- partitions

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lograft.clients import admin_codec as codec
-from lograft.clients import methods
-from lograft.clients.admin_calls import error_in
 from lograft.clients.admin_types import (
+    BrokerLoad,
     ConfigKind,
     Election,
     ElectionKind,
@@ -18,11 +17,13 @@ from lograft.clients.admin_types import (
 )
 from lograft.clients.aio_admin_topics import TopicAdmin
 from lograft.clients.errors import LograftError, UnknownPartition, error_of
+from lograft.clients.item_results import error_in
+from lograft.clients.load_lookup import find_load, live_brokers
 from lograft.clients.option_checks import check_integer
 from lograft.clients.replica_lookup import find_replicas
-from lograft.clients.replica_verification import verify_copies
 from lograft.clients.topic_partition import TopicPartition, check_topic
 from lograft.proto import admin_pb2 as pb
+from lograft.proto import methods
 
 # For leaders to say where their partitions start and end.
 _REPLICAS_MS = 3000
@@ -45,6 +46,21 @@ class ClusterAdmin(TopicAdmin):
         hosts = {one: None for topic in described.topics for each in topic.partitions for one in each.replicas}
         return await find_replicas(cluster, hosts, names, _REPLICAS_MS)
 
+    async def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
+        """What each live broker has had to do since it started, in the order of their ids; of its partitions, those of
+        these topics (`UnknownTopic` for one that there is none of), or all that had any traffic. Brokers that do not
+        answer in a few seconds are left out."""
+        topics = list(topics)
+        for topic in topics:
+            check_topic(topic)
+        cluster, description = self._open(), await self._describe(topics, include_internal=False)
+        for described in description.topics:
+            codec.read_topic(described)
+        cluster.view.take_description(description, topics)
+        return await find_load(
+            cluster, live_brokers(description), topics, _REPLICAS_MS, include_partitions=include_partitions
+        )
+
     async def verify_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[PartitionVerification]:
@@ -59,6 +75,8 @@ class ClusterAdmin(TopicAdmin):
     async def verify_partition(self, topic: str, number: int) -> PartitionVerification:
         """Compare what the brokers in sync have of the partition on their disks. A damaged copy that is met is made
         anew by its broker."""
+        from lograft.clients.replica_verification import verify_copies  # rarely needed, and much to import
+
         policy = (await self.describe_config(ConfigKind.TOPIC, topic, ["cleanup.policy"]))[0].value or ""
         partition = TopicPartition(topic, number)
 

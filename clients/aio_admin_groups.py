@@ -5,8 +5,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from lograft.clients import methods
-from lograft.clients.admin_calls import Result, checked, error_in, is_retriable, only
 from lograft.clients.aio_admin_topics import TopicAdmin
 from lograft.clients.errors import InvalidArgument, LograftError, UnknownTopic
 from lograft.clients.given_offsets import GivenOffsets, checked_offsets
@@ -14,9 +12,11 @@ from lograft.clients.group_coordinator import GroupCoordinator
 from lograft.clients.group_member import LEAVE_EPOCH, GroupPartition
 from lograft.clients.group_offsets import write_commit
 from lograft.clients.group_types import GroupDescription, GroupListing, GroupOffset, read_group, read_listing
+from lograft.clients.item_results import checked, error_in, only
 from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
 from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, is_text, partition_name
 from lograft.proto import groups_pb2 as pb
+from lograft.proto import methods
 from lograft.runtime.network import ConnectFailed
 
 T = TypeVar("T")
@@ -84,12 +84,11 @@ class GroupAdmin(TopicAdmin):
 
         async def describe(coordinator: GroupCoordinator) -> GroupDescription:
             request = pb.DescribeGroupsRequest(groups=[coordinator.group])
-
-            async def ask() -> pb.DescribeGroupsResponse.Group:
-                answer = await coordinator.call(methods.DESCRIBE_GROUPS, request, pb.DescribeGroupsResponse)
-                return answer.groups[0]
-
-            return read_group(await self._insist(ask))
+            return read_group(
+                await coordinator.call_for_group(
+                    methods.DESCRIBE_GROUPS, request, pb.DescribeGroupsResponse, lambda answer: answer.groups[0]
+                )
+            )
 
         return await self._each_group(names, describe)
 
@@ -102,12 +101,9 @@ class GroupAdmin(TopicAdmin):
 
         async def delete(coordinator: GroupCoordinator) -> str:
             request = pb.DeleteGroupsRequest(groups=[coordinator.group])
-
-            async def ask() -> pb.DeleteGroupsResponse.Result:
-                answer = await coordinator.call(methods.DELETE_GROUPS, request, pb.DeleteGroupsResponse)
-                return answer.results[0]
-
-            await self._insist(ask)
+            await coordinator.call_for_group(
+                methods.DELETE_GROUPS, request, pb.DeleteGroupsResponse, lambda answer: answer.results[0]
+            )
             return coordinator.group
 
         return await self._each_group(names, delete)
@@ -188,31 +184,34 @@ class GroupAdmin(TopicAdmin):
         """Have a group without members go on at the `earliest` or `latest` offset, or at the first record of a time (in
         milliseconds). Where that is, by partition. `validate_only`: find out, change nothing."""
         names = [partition_name(each) for each in partitions]
-        cluster = self._open()
-        async with cluster.within(self._timeout_ms, "the offsets could not be found out"):
-            topic_ids = await self._topic_ids(names)
-            found = await self._find_offsets(topic_ids, to)
+        offsets = await self.list_offsets(names, to)
+        # Nothing is as late as that: then what comes next is the first that is.
+        missing = [name for name, offset in offsets.items() if offset is None]
+        offsets |= await self.list_offsets(missing, "latest") if missing else {}
+        found = {name: offset for name, offset in offsets.items() if offset is not None}
         if not validate_only:
             for error in (await self.alter_group_offsets(group, found)).values():
                 if error is not None:
                     raise error
         return found
 
-    async def _find_offsets(
-        self, topic_ids: Mapping[TopicPartition, bytes], to: str | int
-    ) -> dict[TopicPartition, int]:
-        lookup = OffsetLookup(self._open())
-        if isinstance(to, str) and to in _KINDS:
-            asked = {name: OffsetQuestion(topic_id, _KINDS[to]) for name, topic_id in topic_ids.items()}
-        elif isinstance(to, int) and abs(to) <= MAX_INTEGER:
-            asked = {name: OffsetQuestion(topic_id, AT_TIME, to) for name, topic_id in topic_ids.items()}
+    async def list_offsets(
+        self, partitions: Iterable[tuple[str, int]], at: str | int
+    ) -> dict[TopicPartition, int | None]:
+        """The `earliest` or `latest` offset of partitions, or that of the first record of a time (in milliseconds) or
+        later: None where there is none."""
+        if isinstance(at, str) and at in _KINDS:
+            kind, timestamp = _KINDS[at], 0
+        elif isinstance(at, int) and abs(at) <= MAX_INTEGER:
+            kind, timestamp = AT_TIME, at
         else:
-            raise InvalidArgument(f"to is {to!r}: give {', '.join(_KINDS)}, or milliseconds since 1970")
-        found = await lookup.find(asked)
-        # Nothing is as late as that: then what comes next is the first that is.
-        missing = {name: OffsetQuestion(topic_ids[name], LATEST) for name, offset in found.items() if offset is None}
-        found |= await lookup.find(missing)
-        return {name: offset for name, offset in found.items() if offset is not None}
+            raise InvalidArgument(f"the time is {at!r}: give {', '.join(_KINDS)}, or milliseconds since 1970")
+        names = [partition_name(each) for each in partitions]
+        cluster = self._open()
+        async with cluster.within(self._timeout_ms, "the offsets could not be found out"):
+            topic_ids = await self._topic_ids(names)
+            questions = {name: OffsetQuestion(topic_id, kind, timestamp) for name, topic_id in topic_ids.items()}
+            return await OffsetLookup(cluster, lambda: self._topic_ids(names)).find(questions)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]]
@@ -249,13 +248,6 @@ class GroupAdmin(TopicAdmin):
         if not isinstance(group, str) or not group or not is_text(group):
             raise InvalidArgument(f"the group is {group!r}: give its name")
         return GroupCoordinator(self._open(), group)
-
-    async def _insist(self, ask: Callable[[], Awaitable[Result]]) -> Result:
-        """The result, once it is none that another attempt may change."""
-        backoff = self._backoff()
-        while is_retriable(result := await ask()):
-            await self._runtime.clock.sleep_ms(backoff.next_ms())
-        return checked(result)
 
     async def _each_group(
         self, names: Iterable[str], do: Callable[[GroupCoordinator], Awaitable[T]]

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from lograft.clients import admin_codec as codec
-from lograft.clients import methods
-from lograft.clients.admin_calls import AdminCalls, checked, error_in, only
+from lograft.clients.admin_calls import AdminCalls
 from lograft.clients.admin_types import (
     ClusterDescription,
     ConfigEntry,
@@ -15,9 +14,11 @@ from lograft.clients.admin_types import (
     TopicDescription,
 )
 from lograft.clients.errors import LograftError
+from lograft.clients.item_results import checked, error_in, only
 from lograft.clients.option_checks import check_integer
 from lograft.clients.topic_partition import check_topic
 from lograft.proto import admin_pb2 as pb
+from lograft.proto import methods
 
 
 class TopicAdmin(AdminCalls):
@@ -120,8 +121,12 @@ class TopicAdmin(AdminCalls):
 
     async def alter_config(
         self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
-    ) -> None:
-        """Set keys, all or none of them; None unsets one. Others stay as they are."""
+    ) -> dict[str, str | None]:
+        """Set keys, all or none of them; None unsets one. Others stay as they are. What is another now, or would be
+        with `validate_only`: values as they are stored.
+
+        An error whose `outcome_unknown` is true says that it may have been done: look, before you do it again. It is
+        not done again by itself, because that could undo what somebody else has set since."""
         codec.write_config({key: "" if value is None else value for key, value in changes.items()})
         item = pb.AlterConfigsRequest.Item(
             resource=_resource(kind, name),
@@ -134,8 +139,9 @@ class TopicAdmin(AdminCalls):
                 items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
             ),
             pb.AlterConfigsResponse,
+            repeatable=validate_only,
         )
-        checked(results[0])
+        return codec.read_changes(checked(results[0]).changes)
 
 
 def _resource(kind: ConfigKind, name: str) -> pb.ConfigResource:

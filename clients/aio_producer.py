@@ -11,7 +11,7 @@ from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.delivery import Deliveries, Delivery
 from lograft.clients.errors import BufferFull, ClientClosed, LograftError, TimedOut
-from lograft.clients.given_columns import PIECE_BYTES, Serializers, given_columns
+from lograft.clients.given_columns import PIECE_BYTES, GivenColumns, Serializers, given_columns
 from lograft.clients.parcel import Parcel
 from lograft.clients.partition_queue import QueueLimits
 from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey
@@ -198,7 +198,7 @@ class Producer:
             topic, values, keys, timestamps, headers, self._serializers, self._runtime.clock.wall_ms()
         )
         taken: list[Parcel] = []
-        for piece in given.pieces(piece_bytes(self._options)):
+        for piece in pieces_of(given, self._options):
             parcel = Parcel(topic, piece.columns, partition=partition, partitions=piece.partitions)
             try:
                 await self.place(parcel)
@@ -302,9 +302,10 @@ def partly_taken(error: BufferFull, taken: Any, count: int) -> BufferFull:
     return BufferFull(f"{error.message}; {len(taken)} of {count} records were taken", taken=taken)
 
 
-def piece_bytes(options: ProducerOptions) -> int:
-    """How much of many records is handed on at a time: a buffer is never filled by one of them."""
-    return max(min(PIECE_BYTES, options.buffer_bytes // 4), 1)
+def pieces_of(given: GivenColumns, options: ProducerOptions) -> list[GivenColumns]:
+    """Many records in parts that are handed on one by one: a buffer is never filled by one of them."""
+    most_bytes = max(min(PIECE_BYTES, options.buffer_bytes // 4), 1)
+    return given.pieces(most_bytes, options.batch_bytes - BATCH_OVERHEAD_BYTES)
 
 
 def serializers_of(options: ProducerOptions) -> Serializers:

@@ -89,6 +89,8 @@ class ArrowColumns(Sized):
     @staticmethod
     def grouped(partitions: NDArray[np.uint16]) -> dict[int, NDArray[np.int64]]:
         """Which records go to each, in order."""
+        if not len(partitions):
+            return {}
         in_order = np.argsort(partitions, kind="stable")
         present, starts = np.unique(partitions[in_order], return_index=True)
         return dict(zip(present.tolist(), np.split(in_order, starts[1:]), strict=True))

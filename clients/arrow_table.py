@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.arrow import HEADERS_TYPE, TIMESTAMP_TYPE
+from lograft.storage.arrow import HEADERS_TYPE, SCHEMA, TIMESTAMP_TYPE
 
 ARROW_SCHEMA = pa.schema(
     [
@@ -21,20 +21,31 @@ ARROW_SCHEMA = pa.schema(
     ]
 )
 
+_FIELDS = list(ARROW_SCHEMA)
 _SMALLEST = 4096
-_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+_COLUMNS = [SCHEMA.get_field_index(name) for name in ARROW_SCHEMA.names[2:]]
 
 
 def table_of(parts: Iterable[tuple[TopicPartition, Any]]) -> Any:
     """One table from RecordBatches of `storage.arrow`, whose memory it keeps."""
-    return pa.Table.from_batches([_with_names(name, batch) for name, batch in parts], ARROW_SCHEMA)
+    rows = []
+    for name, batch in parts:
+        columns = batch.columns
+        rows.append((*_names(name, batch.num_rows), *(columns[index] for index in _COLUMNS)))
+    if not rows:
+        return ARROW_SCHEMA.empty_table()
+    # Columns of chunks: to make each batch a batch of the table first would cost several times as much.
+    return pa.Table.from_arrays(
+        [pa.chunked_array(chunks, field.type) for field, chunks in zip(_FIELDS, zip(*rows, strict=True), strict=True)],
+        schema=ARROW_SCHEMA,
+    )
 
 
-def _with_names(name: TopicPartition, batch: Any) -> Any:
-    count = batch.num_rows
+@lru_cache(maxsize=256)
+def _names(name: TopicPartition, count: int) -> tuple[Any, Any]:
+    """Batches of a partition are often of the same size."""
     topics, partitions = _repeated(name, max(_SMALLEST, 1 << (count - 1).bit_length()))
-    arrays = [topics.slice(0, count), partitions.slice(0, count), *map(batch.column, _COLUMNS)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+    return topics.slice(0, count), partitions.slice(0, count)
 
 
 @lru_cache(maxsize=64)

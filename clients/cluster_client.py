@@ -20,8 +20,8 @@ from lograft.clients.errors import (
     UnknownTopic,
     error_of,
 )
-from lograft.clients.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.proto import cluster_pb2 as pb
+from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
 from lograft.runtime.retrying import Backoff
@@ -69,6 +69,7 @@ class ClusterClient:
         self._preferred: str | None = None  # who answered last
         self._watched: str | None = None
         self._first_asked_ms: int | None = None
+        self.calls_made = 0  # to brokers, but for those that only look
         self._better = asyncio.Event()  # another node knows more than the one that is watched
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -91,6 +92,18 @@ class ClusterClient:
             # Any broker may be behind: only one that asks the controllers knows for sure. It may have it created, too.
             description = await self._describe(name, linearizable=True)
         return self._learn(name, description)
+
+    async def topic_as_of_now(self, name: str) -> TopicView:
+        """As `topic`, whatever is known already."""
+        return self._learn(name, await self._describe(name, linearizable=True))
+
+    async def topic_with(self, name: str, topic_id: bytes, partition: int) -> TopicView:
+        """As `topic`. Whoever names an id and a partition may know more than was heard here: before the topic is held
+        to be another one, or smaller, it is asked for anew."""
+        topic = await self.topic(name)
+        if topic.id != topic_id or partition >= topic.partition_count:
+            topic = await self.topic_as_of_now(name)
+        return topic
 
     def _learn(self, name: str, description: pb.ClusterDescription) -> TopicView:
         error = _error_in(description, name)
@@ -143,7 +156,7 @@ class ClusterClient:
         """The topic, which has that partition."""
         topic = await self.topic(name)
         if partition >= topic.partition_count:  # it may be new
-            topic = self._learn(name, await self._describe(name, linearizable=True))
+            topic = await self.topic_as_of_now(name)
         if not 0 <= partition < topic.partition_count:
             raise UnknownPartition(
                 f"topic {name!r} has no partition {partition}: it has 0 to {topic.partition_count - 1}"
@@ -222,6 +235,7 @@ class ClusterClient:
         attempt_ms: int | None = None,
     ) -> R:
         attempt_ms = attempt_ms or self._times.attempt_ms
+        self.calls_made += method != DESCRIBE_CLUSTER
         timeout = asyncio.timeout(attempt_ms / 1000)
         try:
             async with timeout:
@@ -241,7 +255,9 @@ class ClusterClient:
 
     @contextlib.asynccontextmanager
     async def within(self, timeout_ms: float, what: str) -> AsyncIterator[None]:
-        """A deadline for the block: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done, and why."""
+        """A deadline for the block: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done, and why. If a broker
+        was asked that is gone by now, it may have been done all the same: that is no `NoBrokerAvailable`."""
+        asked = self.calls_made
         timeout = asyncio.timeout(timeout_ms / 1000)
         try:
             async with timeout:
@@ -249,17 +265,17 @@ class ClusterClient:
         except TimeoutError:
             if not timeout.expired():
                 raise
-            raise self.late(timeout_ms, what) from None
+            raise self.late(timeout_ms, what, was_asked=self.calls_made > asked) from None
 
-    def late(self, timeout_ms: float, what: str) -> LograftError:
-        """The error for what could not be done in time."""
+    def late(self, timeout_ms: float, what: str, *, was_asked: bool = False) -> LograftError:
+        """The error for what could not be done in time. `was_asked`: some broker was asked to do it."""
         brokers, trouble = self._candidates(), dict(self.connections.trouble)
         is_reached = any(map(self.connections.is_open, brokers))
         if not is_reached:
             trouble |= {address: "no answer" for address in brokers if address not in trouble}
         reasons = "; ".join(f"{address}: {reason}" for address, reason in trouble.items())
         message = f"{what} within {timeout_ms:g} ms" + (f" ({reasons})" if reasons else "")
-        if is_reached:
+        if is_reached or was_asked:
             return TimedOut(message)
         return NoBrokerAvailable(f"{message}: is the cluster up, and are these its addresses?")
 

@@ -37,11 +37,11 @@ class Consumer(GroupConsumer):
         checked = ConsumerOptions(**options)
         self._max_poll_records = checked.max_poll_records
         self._queue = RecordQueue(checked.deserializers, self._give_back)
-        self._wait(self._inner.start())
+        self._wait(self._inner.start)
 
     def close(self) -> None:
         """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
-        self._call(self._inner.close())
+        self._call(self._inner.close)
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +57,7 @@ class Consumer(GroupConsumer):
         """Read these partitions, and no others. Those that were read before go on where they are; others begin where
         the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
         `UnknownTopic` or `UnknownPartition` changes nothing."""
-        self._wait(self._inner.assign(partitions))
+        self._wait(self._inner.assign, partitions)
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
@@ -69,7 +69,7 @@ class Consumer(GroupConsumer):
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
-        return self._wait(self._inner.partitions_for(topic))
+        return self._wait(self._inner.partitions_for, topic)
 
     # -- records
 
@@ -88,7 +88,7 @@ class Consumer(GroupConsumer):
             except KeyboardInterrupt:
                 self._queue.undo()
                 raise
-            runs = self._call(self._inner.ready(timeout, max(limit, _AHEAD_RECORDS)))
+            runs = self._call(self._inner.ready, timeout, max(limit, _AHEAD_RECORDS))
             if not runs:
                 return []
             self._queue.replace(runs)
@@ -101,7 +101,7 @@ class Consumer(GroupConsumer):
 
         ticket = object()
         try:
-            return table_of(self._call(self._inner.take_arrow(timeout, max_records, ticket)))
+            return table_of(self._call(self._inner.take_arrow, timeout, max_records, ticket))
         except KeyboardInterrupt:
             self._ask(lambda: self._inner.give_back_arrow(ticket))
             raise
@@ -110,7 +110,7 @@ class Consumer(GroupConsumer):
         """Records without end. Whoever stops after any of them goes on behind it, by whichever way."""
         while True:
             yield from self._queue
-            self._queue.replace(self._call(self._inner.ready(None, _AHEAD_RECORDS)))
+            self._queue.replace(self._call(self._inner.ready, None, _AHEAD_RECORDS))
 
     def __next__(self) -> Record:
         return next(iter(self))
@@ -130,19 +130,19 @@ class Consumer(GroupConsumer):
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`."""
-        self._wait(self._inner.seek(partition, offset))
+        self._wait(self._inner.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go on at the first offset there is; in all partitions, if none are named."""
-        self._wait(self._inner.seek_to_beginning(*partitions))
+        self._wait(self._inner.seek_to_beginning, *partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is stored from now on; in all partitions, if none are named."""
-        self._wait(self._inner.seek_to_end(*partitions))
+        self._wait(self._inner.seek_to_end, *partitions)
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record that `poll` gives of the partition."""
-        return self._wait(self._inner.position(partition))
+        return self._wait(self._inner.position, partition)
 
     def lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
@@ -151,10 +151,10 @@ class Consumer(GroupConsumer):
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Give nothing of these (of all, if none are named) until they are resumed."""
-        self._wait(self._inner.pause(*partitions))
+        self._wait(self._inner.pause, *partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        self._wait(self._inner.resume(*partitions))
+        self._wait(self._inner.resume, *partitions)
 
     def paused(self) -> list[TopicPartition]:
         """The partitions that are."""
@@ -164,14 +164,14 @@ class Consumer(GroupConsumer):
 
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """The first offset that each partition still has."""
-        return self._wait(self._inner.beginning_offsets(partitions))
+        return self._wait(self._inner.beginning_offsets, partitions)
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Where each partition ends: the offset of the next record to be stored for good."""
-        return self._wait(self._inner.end_offsets(partitions))
+        return self._wait(self._inner.end_offsets, partitions)
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, int | None]:
         """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
-        return self._wait(self._inner.offsets_for_times(times))
+        return self._wait(self._inner.offsets_for_times, times)

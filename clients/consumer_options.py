@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
-from lograft.clients.cli_times import DURATIONS, BadTime, parse_duration
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.fetched_partition import Ago, Anchor, Start
 from lograft.clients.option_checks import check_client_id, check_integer, check_rack
 from lograft.clients.record_queue import Deserializers
 from lograft.clients.serializers import DeserializerOption, find_deserializer
+from lograft.clients.times import DURATIONS, BadTime, parse_duration
 from lograft.clients.topic_partition import is_text
 
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lograft.clients.cli import CommandError
+from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_layout import HOST, Layout, UnknownLayout, layout_from_json
 from lograft.clients.dev_node import DevNode
 from lograft.runtime.ports import is_port_free

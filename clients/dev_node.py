@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lograft.clients.cli import CommandError
+from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_layout import Layout, to_toml
 from lograft.runtime.files import FileLocked
 from lograft.runtime.http_get import get_page

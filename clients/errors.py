@@ -225,6 +225,7 @@ class DeserializationError(LograftError, ValueError):
 
 class CommitFailed(LograftError):
     """The offsets were not committed: the partitions are not this consumer's any more, so others may be ahead of them.
+    If `outcome_unknown`, an attempt that was not answered may have committed them before that.
 
     Poll: the consumer gets what it is to have now. What was read and not committed is read again, by whoever has it.
     """

@@ -14,8 +14,8 @@ from lograft.clients.errors import LograftError, TimedOut, error_of
 from lograft.clients.fetch_credit import FetchCredit
 from lograft.clients.fetched_chunk import Bytes
 from lograft.clients.fetched_partition import FetchedPartition
-from lograft.clients.methods import FETCH
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import FETCH
 from lograft.proto.wire import WireError, cut_out
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError

@@ -61,6 +61,8 @@ class FetchedChunk:
         header, view = current
         if self._arrow is None:
             self._arrow = open_batch(header, lambda: decode_arrow(view))
+        if position <= header.base_offset:
+            return header, self._arrow
         first = int(self._arrow.column("offset").to_numpy().searchsorted(position))
         return header, self._arrow.slice(first)
 

@@ -56,6 +56,8 @@ class FetchedPartition:
         self._run: RecordRun | None = None  # None: nobody knows where it is
         self._chunks: deque[FetchedChunk] = deque()  # what follows it
         self._reset: Start | None = None  # where it goes on once all that came is given
+        self._reset_is_forward = False
+        self._least_offset = 0  # that an anchor may stand for
 
     # -- where it is
 
@@ -93,11 +95,13 @@ class FetchedPartition:
     def found(self, offset: int) -> None:
         """What the anchor stands for."""
         assert self.anchor is not None
+        offset = max(offset, self._least_offset)
         self.anchor, self.fetch_offset, self._run = None, offset, self._nothing_at(Position(offset))
 
-    def gone(self, reset: Start) -> None:
-        """What follows is not there any more: go on at `reset`, once all that came is given."""
-        self._reset = reset
+    def gone(self, reset: Start, *, is_below_start: bool) -> None:
+        """What follows is not there any more: go on at `reset`, once all that came is given. If the log begins further
+        on, never further back: another leader may come to lead meanwhile whose log begins earlier."""
+        self._reset, self._reset_is_forward = reset, is_below_start
         self._reset_if_empty()
 
     def truncated(self, valid_end: int, *, may_go_back: bool) -> bool:
@@ -119,7 +123,9 @@ class FetchedPartition:
 
     def _reset_if_empty(self) -> None:
         if self._reset is not None and not self._chunks and (self._run is None or not self._run.left):
+            least_offset = self.fetch_offset if self._reset_is_forward else 0
             self.seek_anchor(self._reset)
+            self._least_offset = least_offset
 
     def pause(self) -> None:
         """Give nothing for now. What came is dropped, so that others have its room."""
@@ -134,6 +140,7 @@ class FetchedPartition:
         self.drop()
         self.generation += 1
         self.failure = self._reset = None
+        self._least_offset = 0
         self.fetch_offset = -1 if position is None else position.offset
         self._run = None if position is None else self._nothing_at(position)
 

@@ -188,7 +188,8 @@ class Fetcher:
             if self._reset is None:
                 partition.failure = error
             else:
-                partition.gone(self._reset)
+                is_below_start = error.valid_start is not None and partition.fetch_offset < error.valid_start
+                partition.gone(self._reset, is_below_start=is_below_start)
         elif error.retriable:
             place.refused_epoch = subscription.leader_epoch
             place.retry_at_ms = self._clock.monotonic_ms() + self._rng.uniform(_RETRY_MS / 2, _RETRY_MS)

@@ -44,18 +44,29 @@ class GivenColumns:
     columns: RecordColumns
     partitions: list[int | None] | None = None
 
-    def pieces(self, most_bytes: int) -> list["GivenColumns"]:
-        """The same in parts of at most so much, or of one record. `BatchTooLarge` if one record is more than can be."""
+    def pieces(self, most_bytes: int, batch_bytes: int) -> list["GivenColumns"]:
+        """The same in parts of at most so much, or of one record; of whole batches of at most `batch_bytes`, if one
+        goes into a part. `BatchTooLarge` if one record is more than can be."""
         pieces = []
         start, count = 0, len(self.columns)
         while start < count:
-            end = max(self.columns.fitting(start, most_bytes), start + 1)
+            end = self._piece_end(start, most_bytes, batch_bytes)
             check_size(self.columns.bytes_between(start, end) if end == start + 1 else 0)
             part = self.columns.cut(start, end)
             columns = SizedLists.of(part) if isinstance(part, ListColumns) else part
             pieces.append(GivenColumns(columns, self.partitions and self.partitions[start:end]))
             start = end
         return pieces
+
+    def _piece_end(self, start: int, most_bytes: int, batch_bytes: int) -> int:
+        """What is left over behind the last full batch would be a tiny one of its own, which costs as much as a large
+        one, on every broker: it is left to the next piece."""
+        columns = self.columns
+        limit = max(columns.fitting(start, most_bytes), start + 1)
+        end = start
+        while (batch_end := max(columns.fitting(end, batch_bytes), end + 1)) <= limit:
+            end = batch_end
+        return limit if end == start else end
 
 
 def given_columns(

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from lograft.clients import aio_consumer
 from lograft.clients.aio_group_consumer import CommitCallback, GroupMetadata
@@ -15,6 +15,7 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.loop_thread import CallBacks, LoopLost
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class GroupConsumer(SyncClient):
@@ -32,12 +33,12 @@ class GroupConsumer(SyncClient):
     ) -> None:
         await self._call_backs.call(_call_method, method, partitions)
 
-    def _call(self, question: Coroutine[Any, Any, T]) -> T:
+    def _call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
         """As `_wait`, for what may have to call a listener, in this thread."""
         if not self._has_listener:
-            return self._wait(question)
+            return self._wait(function, *arguments, **named)
         try:
-            return self._call_backs.run(question)
+            return self._call_backs.run(function, *arguments, **named)
         except LoopLost as error:
             raise ClientClosed(str(error)) from None
 
@@ -47,7 +48,7 @@ class GroupConsumer(SyncClient):
         """Share these topics with the other members of the group; instead of those that were subscribed to before. A
         pattern has to match the whole name; it is matched anew as topics come and go, and never with internal ones.
         `listener` is told which partitions come and go, by the thread that polls, while it does."""
-        self._call(self._inner.subscribe(topics, listener))
+        self._call(self._inner.subscribe, topics, listener)
         self._has_listener = listener is not None
 
     def subscription(self) -> list[str]:
@@ -56,7 +57,7 @@ class GroupConsumer(SyncClient):
 
     def unsubscribe(self) -> None:
         """Read nothing any more. A member gives up its partitions, as in a rebalance, and leaves its group."""
-        self._call(self._inner.unsubscribe())
+        self._call(self._inner.unsubscribe)
 
     @property
     def member_id(self) -> str:
@@ -72,7 +73,7 @@ class GroupConsumer(SyncClient):
     def commit(self, offsets: GivenOffsets | None = None) -> None:
         """Keep how far the group has come: these offsets, each of the next record to read; or behind all that was
         given. `CommitFailed`: the partitions are not this member's any more."""
-        self._wait(self._inner.commit(offsets))
+        self._wait(self._inner.commit, offsets)
 
     def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
         """The same, without waiting. Commits are done in the order in which they were asked for. `callback` is told the
@@ -83,11 +84,11 @@ class GroupConsumer(SyncClient):
             self._inner.commit_async(offsets, callback)
 
         # What was given until now, and not what is given by the time the loop comes to it.
-        self._wait(commit_async())
+        self._wait(commit_async)
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
         """How far the group has come in each; None where nothing is committed."""
-        return self._wait(self._inner.committed(partitions))
+        return self._wait(self._inner.committed, partitions)
 
 
 def _call_method(method: Callable[[list[TopicPartition]], Any], names: list[TopicPartition]) -> None:

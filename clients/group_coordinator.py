@@ -1,17 +1,20 @@
 """A client's way to the coordinator of a group: found by asking any broker, followed when it moves."""
 
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavailable
-from lograft.clients.methods import FIND_COORDINATOR
+from lograft.clients.item_results import Result, checked
 from lograft.proto import groups_pb2 as pb
+from lograft.proto.methods import FIND_COORDINATOR
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.retrying import Backoff
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
@@ -29,10 +32,28 @@ class GroupCoordinator:
 
     async def call(self, method: str, request: Message, response_type: type[R]) -> R:
         """The coordinator's answer. It is asked again while that can help: how long is up to the caller."""
+        return await self._insist(lambda: self.call_once(method, request, response_type))
+
+    async def call_for_group(
+        self, method: str, request: Message, response_type: type[R], said_of_group: Callable[[R], Result]
+    ) -> Result:
+        """The same where an answer has an error for each group that was asked for: what is said of this one."""
+
+        async def ask() -> Result:
+            answer = await self.call_once(method, request, response_type)
+            try:
+                return checked(said_of_group(answer))
+            except LograftError as error:
+                self._heed(error)
+                raise
+
+        return await self._insist(ask)
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         backoff = self.backoff()
         while True:
             try:
-                return await self.call_once(method, request, response_type)
+                return await ask()
             except LograftError as error:
                 if not error.retriable:
                     raise
@@ -49,9 +70,13 @@ class GroupCoordinator:
             self._address = None
             raise Unavailable(str(error)) from None
         except LograftError as error:
-            if error.retriable and not isinstance(error, Loading):
-                self._address = self._hinted(error)
+            self._heed(error)
             raise
+
+    def _heed(self, error: LograftError) -> None:
+        """Another may be the one to ask."""
+        if error.retriable and not isinstance(error, Loading):
+            self._address = self._hinted(error)
 
     async def find(self) -> str:
         """Its address. How long to look for it is up to the caller."""

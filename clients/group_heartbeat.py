@@ -9,8 +9,8 @@ from lograft.clients.calling import until_first
 from lograft.clients.errors import LograftError
 from lograft.clients.group_coordinator import GroupCoordinator
 from lograft.clients.group_member import Beat, BeatAnswer, GroupMember, GroupPartition
-from lograft.clients.methods import GROUP_HEARTBEAT
 from lograft.proto import groups_pb2 as pb
+from lograft.proto.methods import GROUP_HEARTBEAT
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
 

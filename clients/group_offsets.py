@@ -17,9 +17,9 @@ from lograft.clients.errors import (
 )
 from lograft.clients.group_coordinator import GroupCoordinator
 from lograft.clients.group_member import GroupPartition
-from lograft.clients.methods import COMMIT_OFFSETS, FETCH_OFFSETS
 from lograft.clients.topic_partition import MAX_INTEGER, OffsetAndMetadata, TopicPartition
 from lograft.proto import groups_pb2 as pb
+from lograft.proto.methods import COMMIT_OFFSETS, FETCH_OFFSETS
 
 _REMEDY = (
     "the consumer polled too rarely (max_poll_interval_ms), or was cut off from the cluster (session_timeout_ms); poll "
@@ -48,12 +48,13 @@ class Committer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """`topic_ids`: of those partitions of which they are known."""
+    """`topic_ids`: of those partitions of which they are known. `is_in_doubt`: an attempt was not answered."""
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     topic_ids: Mapping[TopicPartition, bytes]
     generation: int
     done: asyncio.Future[None]
+    is_in_doubt: bool = False
 
 
 class GroupOffsets:
@@ -125,7 +126,7 @@ class GroupOffsets:
                 _finish(commit, error)
             return
         for commit in commits:
-            _finish(commit, _why_refused({name: refused[name] for name in commit.offsets if name in refused}))
+            _finish(commit, _why_refused(commit, refused))
 
     async def _send_all(self, commits: list[_Commit]) -> dict[TopicPartition, LograftError]:
         """Whose offsets were not taken, and why."""
@@ -150,13 +151,15 @@ class GroupOffsets:
             except LograftError as error:
                 if not error.retriable:
                     raise
+                for commit in in_time:
+                    commit.is_in_doubt = commit.is_in_doubt or error.outcome_unknown
             await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
 
     def _is_in_time(self, commit: _Commit) -> bool:
         """If it is not, whoever asked for it is told so."""
         if commit.generation == self._committer.generation:
             return True
-        _finish(commit, commit_failed(commit.offsets))
+        _finish(commit, commit_failed(commit.offsets, outcome_unknown=commit.is_in_doubt))
         return False
 
     async def _send(
@@ -196,18 +199,22 @@ def _finish(commit: _Commit, error: LograftError | None) -> None:
         commit.done.set_exception(error)
 
 
-def _why_refused(refused: Mapping[TopicPartition, LograftError]) -> LograftError | None:
-    """What to say of partitions that were not committed, if there are any."""
-    not_owned = [name for name, error in refused.items() if isinstance(error, PartitionNotOwned)]
+def _why_refused(commit: _Commit, refused: Mapping[TopicPartition, LograftError]) -> LograftError | None:
+    """What to say of its partitions that were not committed, if there are any."""
+    reasons = {name: refused[name] for name in commit.offsets if name in refused}
+    not_owned = [name for name, error in reasons.items() if isinstance(error, PartitionNotOwned)]
     if not_owned:
-        return commit_failed(not_owned)
-    return next(iter(refused.values()), None)
+        return commit_failed(not_owned, outcome_unknown=commit.is_in_doubt)
+    return next(iter(reasons.values()), None)
 
 
-def commit_failed(names: Iterable[TopicPartition]) -> CommitFailed:
-    """For partitions that are another's, or may be."""
+def commit_failed(names: Iterable[TopicPartition], *, outcome_unknown: bool = False) -> CommitFailed:
+    """For partitions that are another's, or may be. `outcome_unknown`: an attempt may have been taken before that."""
     listed = ", ".join(f"{name.topic}-{name.partition}" for name in sorted(names))
-    return CommitFailed(f"{listed or 'what was read'} may be read by another member of the group by now: {_REMEDY}")
+    return CommitFailed(
+        f"{listed or 'what was read'} may be read by another member of the group by now: {_REMEDY}",
+        outcome_unknown=outcome_unknown,
+    )
 
 
 def write_commit(partition: GroupPartition, offset: OffsetAndMetadata) -> pb.CommitOffsetsRequest.Item:

@@ -1,14 +1,14 @@
 """Where partitions start and end, and where in them a time is: asked of those who lead them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, UnknownTopicId, error_of
-from lograft.clients.methods import LIST_OFFSETS
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import LIST_OFFSETS
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.retrying import Backoff
 
@@ -39,8 +39,11 @@ class OffsetAnswers:
 
 
 class OffsetLookup:
-    def __init__(self, cluster: ClusterClient) -> None:
+    """`look_again` finds out who leads now, for a client that does not follow who does."""
+
+    def __init__(self, cluster: ClusterClient, look_again: Callable[[], Awaitable[object]] | None = None) -> None:
         self._cluster = cluster
+        self._look_again = look_again
 
     async def find(self, questions: Mapping[TopicPartition, OffsetQuestion]) -> dict[TopicPartition, int | None]:
         """Asks until all is found; the caller says how long. Raises what is refused for good."""
@@ -53,6 +56,8 @@ class OffsetLookup:
             found.update(answers.found)
             if len(found) < len(questions):
                 await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+                if self._look_again is not None:
+                    await self._look_again()
         return {name: found[name] for name in questions}
 
     async def ask(

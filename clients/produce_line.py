@@ -11,10 +11,10 @@ from lograft.clients.batch_sealing import Contents, contents, seal_all
 from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, TimedOut, error_of
-from lograft.clients.methods import PRODUCE
 from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
 from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import PRODUCE
 from lograft.proto.wire import Buffer, message_field
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from lograft.clients import aio_producer
-from lograft.clients.aio_producer import buffer_full, not_flushed, partly_taken, piece_bytes, serializers_of
+from lograft.clients.aio_producer import buffer_full, not_flushed, partly_taken, pieces_of, serializers_of
 from lograft.clients.client_task import ClientTask
 from lograft.clients.errors import BufferFull, ClientClosed, LograftError, UnknownPartition
 from lograft.clients.given_columns import given_columns
@@ -68,7 +68,7 @@ class Producer(SyncClient):
         self._has_taken = asyncio.Event()
         self._progress = asyncio.Event()  # pulsed
         self._placing = ClientTask("producer", self._place_all)
-        self._wait(self._start())
+        self._wait(self._start)
         self._loop.before_stop(self._flush_at_exit)
 
     # -- records
@@ -89,13 +89,54 @@ class Producer(SyncClient):
         default now. Without a `partition` the key decides, or, if there is none, chance: then records go to one
         partition until its batch is sent.
         """
+        # What nearly every record is, spelt out: calls, and questions asked again, would take as long as all of this.
+        if (
+            value.__class__ is bytes
+            and key is None
+            and headers is None
+            and timestamp is None
+            and partition is None
+            and topic.__class__ is str
+            and not self._is_serializing
+            and self._loop.is_alive
+        ):
+            size_bytes = RECORD_OVERHEAD_BYTES + len(value)
+            timestamp = wall_ns() // 1_000_000
+            with self._lock:
+                filling = self._open_parcels.get(topic)
+                if filling is None or filling.size_bytes + size_bytes > filling.limit_bytes:
+                    filling = self._open_parcel(topic, size_bytes)
+                index = len(filling.ends)
+                try:
+                    if filling.is_plain:
+                        filling.values.append(value)
+                        filling.timestamps.append(timestamp)
+                        filling.size_bytes += size_bytes
+                        filling.ends.append(filling.size_bytes)
+                    else:
+                        filling.add(None, value, timestamp, (), None, size_bytes)
+                except BaseException:
+                    filling.cut(index)
+                    raise
+            return Delivery(filling.parcel, index)
+        return self._send_any(topic, value, key, partition, timestamp, headers)
+
+    def _send_any(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | None,
+        headers: Iterable[tuple[str, bytes | None]] | None,
+    ) -> Delivery:
+        """Whatever the record is."""
         if self._is_serializing:
             key = serialize(self._serializers.key, topic, "key", key)
             value = serialize(self._serializers.value, topic, "value", value)
         pairs: HeaderPairs = ()
-        # What nearly every record is, without a call.
-        if value.__class__ is bytes and (key is None or key.__class__ is bytes) and headers is None:
-            size_bytes = RECORD_OVERHEAD_BYTES + len(value) + (0 if key is None else len(key))
+        if value.__class__ is bytes and key.__class__ is bytes and headers is None:
+            size_bytes = RECORD_OVERHEAD_BYTES + len(value) + len(key)
         else:
             pairs = check_record(key, value, headers)
             size_bytes = record_bytes(key, value, pairs)
@@ -145,7 +186,7 @@ class Producer(SyncClient):
         check_place(topic, partition)
         given = given_columns(topic, values, keys, timestamps, headers, self._serializers, wall_ns() // 1_000_000)
         taken: list[SentParcel] = []
-        for piece in given.pieces(piece_bytes(self._options)):
+        for piece in pieces_of(given, self._options):
             parcel = SentParcel(self._loop, topic, piece.columns, partition=partition, partitions=piece.partitions)
             try:
                 self._put(parcel)
@@ -199,22 +240,22 @@ class Producer(SyncClient):
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
-        self._wait(self._flush(timeout))
+        self._wait(self._flush, timeout)
 
     def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has."""
-        return self._wait(self._inner.partitions_for(topic))
+        return self._wait(self._inner.partitions_for, topic)
 
     def metrics(self) -> ProducerMetrics:
         """The producer's figures, as of now."""
-        return self._wait(self._metrics())
+        return self._wait(self._metrics)
 
     # -- life
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
         self._loop.take_back(self._flush_at_exit)
-        self._wait(self._close(timeout))
+        self._wait(self._close, timeout)
 
     def __enter__(self) -> Self:
         return self

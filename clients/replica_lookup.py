@@ -1,17 +1,14 @@
 """What brokers have of their partitions: asked of all of them at once, as far as they answer in time."""
 
-import asyncio
-import contextlib
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from lograft.clients.admin_types import ReplicaDescription
+from lograft.clients.asking_brokers import ask_each
 from lograft.clients.cluster_client import ClusterClient
-from lograft.clients.errors import LograftError
-from lograft.clients.methods import DESCRIBE_REPLICAS
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.network import ConnectFailed
+from lograft.proto.methods import DESCRIBE_REPLICAS
 
 
 async def find_replicas(
@@ -22,14 +19,10 @@ async def find_replicas(
 
     async def ask(broker_id: int) -> None:
         request = pb.DescribeReplicasRequest(topics=topics)
-        with contextlib.suppress(ConnectFailed, LograftError):
-            answer = await cluster.call_broker(broker_id, DESCRIBE_REPLICAS, request, pb.DescribeReplicasResponse)
-            found.extend(_read(broker_id, replica) for replica in answer.replicas)
+        answer = await cluster.call_broker(broker_id, DESCRIBE_REPLICAS, request, pb.DescribeReplicasResponse)
+        found.extend(_read(broker_id, replica) for replica in answer.replicas)
 
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(within_ms / 1000), asyncio.TaskGroup() as group:
-            for broker_id in broker_ids:
-                group.create_task(ask(broker_id))
+    await ask_each(broker_ids, ask, within_ms)
     return sorted(found, key=lambda replica: (replica.partition, replica.broker))
 
 

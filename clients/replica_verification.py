@@ -8,7 +8,6 @@ from typing import TypeVar
 from lograft.clients.admin_types import PartitionVerification, ReplicaDescription
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, StorageFailed
-from lograft.clients.methods import DIGEST_REPLICA
 from lograft.clients.replica_comparison import (
     BatchDigest,
     CompactedComparison,
@@ -18,6 +17,7 @@ from lograft.clients.replica_comparison import (
 )
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import DIGEST_REPLICA
 from lograft.runtime.network import ConnectFailed
 
 _RANGE = 200_000  # offsets compared at a time: what is kept in memory of each broker

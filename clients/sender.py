@@ -7,12 +7,12 @@ from collections.abc import Callable
 from lograft.clients.accumulator import Accumulator
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, UnknownTopicId
-from lograft.clients.methods import INIT_PRODUCER
 from lograft.clients.partition_queue import ProducerIdentity
 from lograft.clients.pending_batch import PartitionKey
 from lograft.clients.produce_line import ProduceLine, ProduceSettings
 from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import INIT_PRODUCER
 
 # However far away the next moment is, look now and then: clocks and hints are not all that can be missed.
 _LOOK_EVERY_MS = 1000

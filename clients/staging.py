@@ -13,17 +13,23 @@ P = TypeVar("P", bound=Parcel)
 
 
 class OpenParcel(Generic[P]):
-    """One that takes more records, up to `limit_bytes`: so much of the producer's buffer is set aside for it."""
+    """One that takes more records, up to `limit_bytes`: so much of the producer's buffer is set aside for it.
+    `is_plain`: none has more than a value and a timestamp. Whoever adds one by
+    itself has to `cut` it off again if it is interrupted.
+    """
 
-    __slots__ = ("_ends", "_lists", "limit_bytes", "parcel", "size_bytes")
+    __slots__ = ("_lists", "ends", "is_plain", "limit_bytes", "parcel", "size_bytes", "timestamps", "values")
 
     def __init__(self, parcel: P, limit_bytes: int) -> None:
         assert isinstance(parcel.columns, SizedLists)
         self.parcel = parcel
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
+        self.is_plain = True
         self._lists = parcel.columns.lists
-        self._ends = parcel.columns.ends
+        self.values = self._lists.values
+        self.timestamps = self._lists.timestamps
+        self.ends = parcel.columns.ends
 
     def add(
         self,
@@ -34,22 +40,22 @@ class OpenParcel(Generic[P]):
         partition: int | None,
         size_bytes: int,
     ) -> int:
-        """The record's index. An interrupt, which may come between any two lines, leaves all of it or nothing."""
-        lists, ends = self._lists, self._ends
-        index = len(ends)
+        """Its index. An interrupt, which may come between any two lines, leaves all of it or nothing."""
+        lists, index = self._lists, len(self.ends)
         try:
-            lists.values.append(value)
-            lists.timestamps.append(timestamp)
+            self.values.append(value)
+            self.timestamps.append(timestamp)
             if key is not None or lists.keys is not None:
                 lists.add_key(key, index)
             if headers or lists.headers is not None:
                 lists.add_headers(headers, index)
             if partition is not None or self.parcel.partitions is not None:
                 self._add_partition(partition, index)
+            self.is_plain = lists.keys is None and lists.headers is None and self.parcel.partitions is None
             self.size_bytes += size_bytes
-            ends.append(self.size_bytes)
+            self.ends.append(self.size_bytes)
         except BaseException:
-            self._cut(index)
+            self.cut(index)
             raise
         return index
 
@@ -58,14 +64,14 @@ class OpenParcel(Generic[P]):
             self.parcel.partitions = [None] * index
         self.parcel.partitions.append(partition)
 
-    def _cut(self, count: int) -> None:
+    def cut(self, count: int) -> None:
         """Back to the first so many records."""
         lists = self._lists
-        columns = (lists.values, lists.keys, lists.timestamps, lists.headers, self.parcel.partitions, self._ends)
+        columns = (self.values, lists.keys, self.timestamps, lists.headers, self.parcel.partitions, self.ends)
         for column in columns:
             if column is not None:
                 del column[count:]
-        self.size_bytes = self._ends[-1] if self._ends else 0
+        self.size_bytes = self.ends[-1] if self.ends else 0
 
 
 class Staging(Generic[P]):

@@ -1,12 +1,13 @@
 """What the synchronous clients share: they hand all work to a loop in another thread, and wait for it."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from lograft.clients.errors import ClientClosed
 from lograft.runtime.loop_thread import LoopLost, shared_loop
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class SyncClient:
@@ -15,9 +16,10 @@ class SyncClient:
     def __init__(self) -> None:
         self._loop = shared_loop()
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
+        """What the coroutine of `function` gives on the loop, where it is made."""
         try:
-            return self._loop.run(coroutine)
+            return self._loop.run(function, *arguments, **named)
         except LoopLost as error:
             raise ClientClosed(str(error)) from None
 
@@ -27,4 +29,4 @@ class SyncClient:
         async def ask() -> T:
             return function()
 
-        return self._wait(ask())
+        return self._wait(ask)

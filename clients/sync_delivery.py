@@ -138,6 +138,6 @@ def _wait(loop: LoopThread, listen: _Listen, timeout: float | None) -> None:
             await settled.wait()
 
     try:
-        loop.run(told())
+        loop.run(told)
     except LoopLost as error:
         raise ClientClosed(str(error)) from None

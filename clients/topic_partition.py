@@ -14,6 +14,9 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 class RecordMetadata(NamedTuple):
     """Where a record was stored. The timestamp is in milliseconds.

@@ -1,15 +1,16 @@
 """`python -m lograft`, and what the `lograft` command runs: the composition root."""
 
-from lograft.clients.cli import LazyCommand, run
+from lograft.clients.cli.main import LazyCommand, run
 
-# A room of its own knows what this one runs; the command line alone need not.
-SERVER_COMMANDS = {
+# Of rooms that the command line does not know.
+MORE_COMMANDS = {
+    "chaos": LazyCommand("lograft.chaos.live.commands:chaos", "Torment a cluster, and prove that nothing is lost."),
     "server": LazyCommand("lograft.broker.server_command:server", "Run one node of a cluster."),
 }
 
 
 def main() -> None:
-    run(SERVER_COMMANDS)
+    run(MORE_COMMANDS)
 
 
 if __name__ == "__main__":

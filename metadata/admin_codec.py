@@ -115,6 +115,9 @@ def describe_value(value: ConfigValue) -> pb.ConfigValue:
         default_value=value.default,
         description=value.description,
         kind=value.kind,
+        accepts=value.accepts,
+        is_of_topics=value.is_of_topics,
+        setting=value.setting,
     )
 
 

@@ -89,4 +89,6 @@ def decide_alter_configs(
 ) -> Decision[pb.AlterConfigsResponse.Result]:
     resource = find_config_resource(image, item.resource)
     decision = alter_configs(image, resource, read_changes(item))
-    return Decision(decision.records, pb.AlterConfigsResponse.Result(resource=name_resource(image, resource)))
+    changes = [pb.AlterConfigsRequest.Change(key=key, value=value) for key, value in decision.answer.changed.items()]
+    named = name_resource(image, resource)
+    return Decision(decision.records, pb.AlterConfigsResponse.Result(resource=named, changes=changes))

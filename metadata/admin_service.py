@@ -6,7 +6,6 @@ Any controller is asked; one that is not active says which one is.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from lograft.metadata import methods
 from lograft.metadata.admin_calls import admin_handler
 from lograft.metadata.admin_decisions import (
     decide_add_partitions,
@@ -33,6 +32,7 @@ from lograft.metadata.request_checks import check_item_count
 from lograft.metadata.stream_errors import detail_of, unknown_outcome
 from lograft.metadata.unregister_broker import unregister_broker
 from lograft.proto import admin_pb2 as pb
+from lograft.proto import methods
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 

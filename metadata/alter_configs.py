@@ -17,9 +17,9 @@ from lograft.proto import errors_pb2
 
 @dataclass(frozen=True, slots=True)
 class AlteredConfig:
-    """`changed`: the keys whose value is another now, in order."""
+    """`changed`: the keys whose value is another now, in order, and what it is; None: it is not set any more."""
 
-    changed: tuple[str, ...]
+    changed: Mapping[str, str | None]
 
 
 def alter_configs(
@@ -38,7 +38,7 @@ def alter_configs(
         _check_min_isr(image, resource, changed[MIN_ISR])
         settled = list(_settled(image, resource, changed[MIN_ISR]))
     records = [ConfigChanged(resource, key, value) for key, value in changed.items()]
-    return Decision((*records, *settled), AlteredConfig(tuple(changed)))
+    return Decision((*records, *settled), AlteredConfig(changed))
 
 
 def _check_min_isr(image: ClusterImage, resource: ConfigResource, value: str | None) -> None:

@@ -17,7 +17,6 @@ from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.heartbeats import Heartbeats, HeartbeatTimes
 from lograft.metadata.lag import Lag
-from lograft.metadata.methods import REGISTER
 from lograft.metadata.partition import BrokerEpoch, LeaderEpoch, TopicId
 from lograft.metadata.registration import Registration
 from lograft.metadata.stream_errors import error_of
@@ -29,6 +28,7 @@ from lograft.proto.controller_pb2 import (
     RegisterResponse,
 )
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
+from lograft.proto.methods import REGISTER
 from lograft.runtime.logging import get_logger
 from lograft.runtime.racing import until_first
 from lograft.runtime.retrying import Backoff, Complaints

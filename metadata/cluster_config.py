@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from lograft.metadata.config_key import INT_MAX, LONG_MAX, ConfigKey, Flag, OneOf, Whole, by_name
+from lograft.metadata.config_key import INT_MAX, LONG_MAX, ConfigKey, Flag, LogLevels, Whole, by_name
 from lograft.metadata.topic_config import SMALLEST_SEGMENT_BYTES, TOPIC_CONFIG
+
+SLOW_REQUEST = "slow.request.ms"
 
 _MOST_PARTITIONS = 10_000
 _MOST_REPLICAS = 2**15 - 1
@@ -68,10 +70,22 @@ BROKER_CONFIG: Mapping[str, ConfigKey] = by_name(
         "May replicas of new partitions be placed on the broker? `lograft drain` has it that they may not.",
     ),
     ConfigKey(
-        "log.level", OneOf(("debug", "info", "warning", "error")), "info",
-        "How grave an event must be to appear in the log of events of the broker's node; by default as its file says.",
+        SLOW_REQUEST, Whole(0, LONG_MAX), "1000",
+        "A request to the node that takes so long is logged; what it waits for as asked does not count.",
+    ),
+    ConfigKey(
+        "log.level", LogLevels(), "info",
+        "How grave an event must be to appear in the log of events of the broker's node; by default as its file says. "
+        "Parts may have levels of their own: info,lograft.raft=debug.",
     ),
 )  # fmt: skip
+
+
+def broker_default_of(key: str) -> str:
+    """What one of a broker's keys is where nothing is set."""
+    default = BROKER_CONFIG[key].default
+    assert default is not None
+    return default
 
 
 def cluster_default_of(key: str) -> str:

@@ -13,12 +13,12 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.first_use import missing_topics
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener
-from lograft.metadata.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.metadata.records import Record
 from lograft.metadata.request_checks import check_item_count
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
+from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.raft.errors import RaftError
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.retrying import Backoff

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
+from lograft.runtime.log_levels import ACCEPTS, normal_levels
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -107,6 +108,15 @@ class SomeOf:
         if any(word not in self.choices for word in words):
             return None
         return ",".join(choice for choice in self.choices if choice in words)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevels:
+    name: str = "log levels"
+    accepts: str = ACCEPTS
+
+    def normalise(self, text: str) -> str | None:
+        return normal_levels(text)
 
 
 @dataclass(frozen=True, slots=True)

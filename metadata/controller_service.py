@@ -14,15 +14,6 @@ from lograft.metadata.failures import report_failures
 from lograft.metadata.heartbeat_service import HeartbeatService
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topics import create_internal_topic
-from lograft.metadata.methods import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITIONS,
-    CREATE_INTERNAL_TOPIC,
-    HEARTBEAT,
-    READ_INDEX,
-    REGISTER,
-    REPORT_FAILURES,
-)
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
 from lograft.metadata.producer_ids import allocate_producer_ids
 from lograft.metadata.registration import Registration, register
@@ -43,6 +34,15 @@ from lograft.proto.controller_pb2 import (
     RegisterResponse,
     ReportFailuresRequest,
     ReportFailuresResponse,
+)
+from lograft.proto.methods import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITIONS,
+    BROKER_HEARTBEAT,
+    CREATE_INTERNAL_TOPIC,
+    READ_INDEX,
+    REGISTER,
+    REPORT_FAILURES,
 )
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
@@ -84,7 +84,7 @@ class ControllerService:
         """What the node's server is to serve, by method."""
         return {
             REGISTER: self._unary(self._register, RegisterRequest),
-            HEARTBEAT: self._heartbeats.serve,
+            BROKER_HEARTBEAT: self._heartbeats.serve,
             ALTER_PARTITIONS: self._unary(self._alter_partitions, AlterPartitionsRequest),
             REPORT_FAILURES: self._unary(self._report_failures, ReportFailuresRequest),
             ALLOCATE_PRODUCER_IDS: self._unary(self._allocate_producer_ids, AllocateProducerIdsRequest),

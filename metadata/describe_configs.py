@@ -9,7 +9,7 @@ from lograft.metadata.config_resource import KEYS, OWNERS, check_resource, topic
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.records import ConfigResource, ResourceKind
 from lograft.metadata.settings import CLUSTER, min_isr_of
-from lograft.metadata.topic_config import MIN_ISR
+from lograft.metadata.topic_config import MIN_ISR, TOPIC_CONFIG
 
 
 class ConfigSource(Enum):
@@ -24,7 +24,8 @@ class ConfigSource(Enum):
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
     """One key. `value` is in force; `default` is what it would be if nothing were set anywhere. Either is None if it
-    depends on the topic. `kind` is the type of value in a word, `accepts` in a phrase."""
+    depends on the topic. `kind` is the type of value in a word, `accepts` in a phrase. `is_of_topics`: what the cluster
+    sets is the default of topics. `setting` is what is set on the resource itself, if anything is."""
 
     key: str
     value: str | None
@@ -33,6 +34,8 @@ class ConfigValue:
     description: str
     kind: str
     accepts: str
+    is_of_topics: bool
+    setting: str | None
 
 
 _SOURCES = {
@@ -60,7 +63,17 @@ def _value_of(image: ClusterImage, resource: ConfigResource, key: ConfigKey) -> 
         partitions = topic_of(image, resource).partitions.values()
         fewest = min(partition.replication_factor for partition in partitions)
         value, default = str(min_isr_of(setting, fewest)), str(min_isr_of(None, fewest))
-    return ConfigValue(key.name, value, source, default, key.description, key.kind.name, key.kind.accepts)
+    return ConfigValue(
+        key=key.name,
+        value=value,
+        source=source,
+        default=default,
+        description=key.description,
+        kind=key.kind.name,
+        accepts=key.kind.accepts,
+        is_of_topics=key.name in TOPIC_CONFIG,
+        setting=image.config_of(resource).get(key.name),
+    )
 
 
 def _setting_of(image: ClusterImage, resource: ConfigResource, key: str) -> tuple[str | None, ConfigSource]:

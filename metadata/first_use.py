@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.methods import CREATE_TOPICS
 from lograft.metadata.settings import cluster_setting
 from lograft.metadata.topic_names import INTERNAL_PREFIX
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
+from lograft.proto.methods import CREATE_TOPICS
 from lograft.runtime.rng import Rng
 
 

@@ -10,10 +10,10 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import SnapshotBuilder
 from lograft.metadata.lag import Lag
 from lograft.metadata.machine import MachineListener
-from lograft.metadata.methods import FOLLOW
 from lograft.metadata.record_codec import CodecError, decode_records
 from lograft.metadata.records import Record
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse, MetadataDelta, MetadataSnapshotPart
+from lograft.proto.methods import FOLLOW
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.racing import until_first

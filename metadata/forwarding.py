@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from lograft.metadata import methods
 from lograft.metadata.calling import read_request, receive_request
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import admin_pb2 as pb
-from lograft.proto import errors_pb2
+from lograft.proto import errors_pb2, methods
 from lograft.proto.admin_pb2 import CreateTopicsRequest
 from lograft.runtime.network import Handler, Stream, StreamError
 from lograft.runtime.rng import Rng

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
-from lograft.metadata.methods import HEARTBEAT
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from lograft.proto.methods import BROKER_HEARTBEAT
 from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
@@ -78,7 +78,7 @@ class Heartbeats:
     async def _converse(self) -> None:
         connection = await self._runtime.network.connect(self._address, self._times.connect_timeout_ms)
         try:
-            stream = connection.open(HEARTBEAT)
+            stream = connection.open(BROKER_HEARTBEAT)
             silence = Silence(self._runtime.clock, self._times.silence_ms)
             await until_first(
                 self._send(stream), self._receive(stream, silence), self._tire(silence), connection.broken.wait()

@@ -19,13 +19,6 @@ from lograft.metadata.first_use import create_topics
 from lograft.metadata.follower import MetadataFollower
 from lograft.metadata.forwarding import Forwarding
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.methods import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITIONS,
-    CREATE_INTERNAL_TOPIC,
-    READ_INDEX,
-    REPORT_FAILURES,
-)
 from lograft.metadata.partition import BrokerEpoch, TopicId
 from lograft.metadata.producer_ids import ProducerIdBlock
 from lograft.metadata.registration import Registration
@@ -40,6 +33,13 @@ from lograft.proto.controller_pb2 import (
     MetadataIndexResponse,
     ReportFailuresRequest,
     ReportFailuresResponse,
+)
+from lograft.proto.methods import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITIONS,
+    CREATE_INTERNAL_TOPIC,
+    READ_INDEX,
+    REPORT_FAILURES,
 )
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime

@@ -12,7 +12,6 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import split
 from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.methods import FOLLOW
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
@@ -24,6 +23,7 @@ from lograft.proto.controller_pb2 import (
     MetadataSnapshotPart,
 )
 from lograft.proto.metadata_pb2 import MetadataOperation
+from lograft.proto.methods import FOLLOW
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.world import Runtime

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lograft.metadata import methods
 from lograft.metadata.admin_calls import admin_handler
 from lograft.metadata.admin_codec import read_optional_uuid
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.quorum_changes import Connections, QuorumChange, QuorumNode, refusal_of
 from lograft.metadata.request_checks import check_timeout
 from lograft.proto import admin_pb2 as pb
-from lograft.proto import errors_pb2
+from lograft.proto import errors_pb2, methods
 from lograft.raft.configuration import Configuration, Member
 from lograft.raft.errors import NotLeader
 from lograft.runtime.logging import get_logger

@@ -171,7 +171,7 @@ class DescribeConfigsRequest(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[DescribeConfigsRequest.Item, _Mapping]]] = ...) -> None: ...
 
 class ConfigValue(_message.Message):
-    __slots__ = ("key", "value", "source", "default_value", "description", "kind")
+    __slots__ = ("key", "value", "source", "default_value", "description", "kind", "accepts", "is_of_topics", "setting")
     class Source(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[ConfigValue.Source]
@@ -190,13 +190,19 @@ class ConfigValue(_message.Message):
     DEFAULT_VALUE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_FIELD_NUMBER: _ClassVar[int]
+    IS_OF_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    SETTING_FIELD_NUMBER: _ClassVar[int]
     key: str
     value: str
     source: ConfigValue.Source
     default_value: str
     description: str
     kind: str
-    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[_Union[ConfigValue.Source, str]] = ..., default_value: _Optional[str] = ..., description: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+    accepts: str
+    is_of_topics: bool
+    setting: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[_Union[ConfigValue.Source, str]] = ..., default_value: _Optional[str] = ..., description: _Optional[str] = ..., kind: _Optional[str] = ..., accepts: _Optional[str] = ..., is_of_topics: _Optional[bool] = ..., setting: _Optional[str] = ...) -> None: ...
 
 class DescribeConfigsResponse(_message.Message):
     __slots__ = ("results",)
@@ -240,12 +246,14 @@ class AlterConfigsRequest(_message.Message):
 class AlterConfigsResponse(_message.Message):
     __slots__ = ("results",)
     class Result(_message.Message):
-        __slots__ = ("resource", "error")
+        __slots__ = ("resource", "error", "changes")
         RESOURCE_FIELD_NUMBER: _ClassVar[int]
         ERROR_FIELD_NUMBER: _ClassVar[int]
+        CHANGES_FIELD_NUMBER: _ClassVar[int]
         resource: ConfigResource
         error: _errors_pb2.ErrorDetail
-        def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+        changes: _containers.RepeatedCompositeFieldContainer[AlterConfigsRequest.Change]
+        def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[AlterConfigsRequest.Change, _Mapping]]] = ...) -> None: ...
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[AlterConfigsResponse.Result]
     def __init__(self, results: _Optional[_Iterable[_Union[AlterConfigsResponse.Result, _Mapping]]] = ...) -> None: ...

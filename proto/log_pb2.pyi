@@ -339,6 +339,69 @@ class DescribeReplicasResponse(_message.Message):
     replicas: _containers.RepeatedCompositeFieldContainer[DescribeReplicasResponse.Replica]
     def __init__(self, replicas: _Optional[_Iterable[_Union[DescribeReplicasResponse.Replica, _Mapping]]] = ...) -> None: ...
 
+class DescribeLoadRequest(_message.Message):
+    __slots__ = ("topics", "omit_partitions")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    OMIT_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    omit_partitions: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., omit_partitions: _Optional[bool] = ...) -> None: ...
+
+class DescribeLoadResponse(_message.Message):
+    __slots__ = ("broker_id", "uptime_ms", "at_ms", "requests", "errors", "bytes_in", "records_in", "bytes_out", "records_out", "replicated_bytes_in", "replicated_bytes_out", "event_loop_lag_ms", "open_streams", "partitions")
+    class Partition(_message.Message):
+        __slots__ = ("topic", "topic_id", "partition", "is_leader", "bytes_in", "records_in", "bytes_out", "records_out", "replicated_bytes_in", "replicated_bytes_out")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        IS_LEADER_FIELD_NUMBER: _ClassVar[int]
+        BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+        RECORDS_IN_FIELD_NUMBER: _ClassVar[int]
+        BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+        RECORDS_OUT_FIELD_NUMBER: _ClassVar[int]
+        REPLICATED_BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+        REPLICATED_BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        topic_id: bytes
+        partition: int
+        is_leader: bool
+        bytes_in: int
+        records_in: int
+        bytes_out: int
+        records_out: int
+        replicated_bytes_in: int
+        replicated_bytes_out: int
+        def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., is_leader: _Optional[bool] = ..., bytes_in: _Optional[int] = ..., records_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., records_out: _Optional[int] = ..., replicated_bytes_in: _Optional[int] = ..., replicated_bytes_out: _Optional[int] = ...) -> None: ...
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_IN_FIELD_NUMBER: _ClassVar[int]
+    BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_OUT_FIELD_NUMBER: _ClassVar[int]
+    REPLICATED_BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+    REPLICATED_BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+    EVENT_LOOP_LAG_MS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_STREAMS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    uptime_ms: int
+    at_ms: int
+    requests: int
+    errors: int
+    bytes_in: int
+    records_in: int
+    bytes_out: int
+    records_out: int
+    replicated_bytes_in: int
+    replicated_bytes_out: int
+    event_loop_lag_ms: float
+    open_streams: int
+    partitions: _containers.RepeatedCompositeFieldContainer[DescribeLoadResponse.Partition]
+    def __init__(self, broker_id: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., at_ms: _Optional[int] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., bytes_in: _Optional[int] = ..., records_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., records_out: _Optional[int] = ..., replicated_bytes_in: _Optional[int] = ..., replicated_bytes_out: _Optional[int] = ..., event_loop_lag_ms: _Optional[float] = ..., open_streams: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[DescribeLoadResponse.Partition, _Mapping]]] = ...) -> None: ...
+
 class DigestReplicaRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "start", "end", "by_record")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]

@@ -38,6 +38,7 @@ from lograft.raft.ready import Ready
 from lograft.raft.requests import Requests
 from lograft.raft.snapshotting import SnapshotPolicy, SnapshotSender, SnapshotTaker
 from lograft.raft.status import status_of
+from lograft.runtime.histogram import Histogram
 from lograft.runtime.logging import get_logger
 from lograft.runtime.patience import PatientTimer
 from lograft.runtime.world import Runtime
@@ -98,6 +99,8 @@ class RaftNode:
         )
         self._taker.start(state.snapshot)
         self._sender = SnapshotSender(store, transport)
+        self.append_seconds = Histogram()  # to make a part of the log durable
+        self.commit_seconds = Histogram()  # from a proposal to its result
         self._has_begun = False
         self._is_stopping = False
         self._has_ended = asyncio.Event()
@@ -127,8 +130,11 @@ class RaftNode:
         if len(data) > self.core.limits.max_entry_bytes:
             raise EntryTooLarge(len(data), self.core.limits.max_entry_bytes)
         answer: asyncio.Future[Any] = self._future()
+        began_seconds = self._clock.monotonic_seconds()
         self._inputs.put_proposal(Propose(data, answer), self._requests.appended, self._requests.appended_bytes)
-        return await answer
+        result = await answer
+        self.commit_seconds.observe(self._clock.monotonic_seconds() - began_seconds)
+        return result
 
     async def read_index(self) -> int:
         """Return once this node has applied all that was committed anywhere when it was called: then read from its
@@ -293,7 +299,9 @@ class RaftNode:
         if ready.snapshot is not None:
             snapshot = Snapshot(ready.snapshot.metadata, ready.snapshot.data)
             self._taker.start(snapshot.metadata)
+        began_seconds = self._clock.monotonic_seconds()
         await self._store.save(ready.hard_state, ready.entries, snapshot)
+        self.append_seconds.observe(self._clock.monotonic_seconds() - began_seconds)
 
     def _send(self, envelopes: tuple[Envelope, ...]) -> None:
         for envelope in envelopes:

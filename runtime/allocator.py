@@ -1,5 +1,6 @@
-"""The C allocator's settings: a broker moves blocks of a megabyte, which glibc by default returns to the kernel on
-every free and gets back, page fault by page fault, on the next allocation. Keeping them doubles a stream's throughput.
+"""The C allocator's settings: brokers and clients move blocks of a megabyte, which glibc by default returns to the
+kernel on every free and gets back, page fault by page fault, on the next allocation. Keeping them doubles a stream's
+throughput.
 """
 
 import ctypes
@@ -15,6 +16,7 @@ _SETTINGS = (
     (_M_TRIM_THRESHOLD, 256 * _MEBIBYTE),  # free memory kept at the top of the heap
     (_M_TOP_PAD, 16 * _MEBIBYTE),  # the heap grows by at least this much
 )
+_LARGEST_BLOCK_BYTES = 31 * _MEBIBYTE  # a little less than what glibc adapts to at the most
 
 
 def keep_freed_memory() -> bool:
@@ -29,3 +31,13 @@ def keep_freed_memory() -> bool:
     mallopt.restype = ctypes.c_int
     outcomes = [mallopt(parameter, value) for parameter, value in _SETTINGS]
     return all(outcome == 1 for outcome in outcomes)
+
+
+def free_a_large_block() -> None:
+    """What a guest may do about it: glibc adapts to a program that frees large blocks, and takes those of up to the
+    largest that it has seen from the heap, of which it then leaves twice as much. So it is shown one, which is never
+    touched. Nothing happens where somebody has set these limits himself, or there is no glibc.
+
+    Measured: receiving a GiB cost a client 200,000 page faults without, a third of its processor time.
+    """
+    bytes(_LARGEST_BLOCK_BYTES)  # zeroed memory: the kernel's, not written to

@@ -1,7 +1,8 @@
-"""The outside world of a client: a guest in somebody else's process, which it leaves as it was."""
+"""The outside world of a client: a guest in somebody else's process, whose settings it leaves as they are."""
 
 import os
 
+from lograft.runtime.allocator import free_a_large_block
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.production import close_production_runtime
@@ -35,7 +36,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def client_runtime() -> Runtime:
-    """A client's runtime on this machine. Call on the client's loop. Nothing of the process is changed by it."""
+    """A client's runtime on this machine. Call on the client's loop. No setting of the process is changed by it."""
     global _has_made_one
     from lograft.runtime.grpc_network import GrpcNetwork
 
@@ -43,6 +44,7 @@ def client_runtime() -> Runtime:
     if _is_forked_too_late:
         raise ForkedTooLate
     _has_made_one = True
+    free_a_large_block()
     return Runtime(
         clock=LoopClock(),
         rng=system_rng(),

@@ -19,6 +19,10 @@ class Clock(Protocol):
         """Milliseconds since some moment in the past. Never goes back."""
         ...
 
+    def monotonic_seconds(self) -> float:
+        """As `monotonic_ms`, as exactly as can be had: to measure with, not to decide by."""
+        ...
+
     async def sleep_ms(self, duration_ms: float) -> None:
         """Return after `duration_ms` by this clock."""
         ...
@@ -40,6 +44,9 @@ class LoopClock:
 
     def monotonic_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
+
+    def monotonic_seconds(self) -> float:
+        return time.monotonic()
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,15 +24,16 @@ class Page:
     content_type: str = "text/plain; charset=utf-8"
 
 
-Pages: TypeAlias = Mapping[str, Callable[[], Page]]
-"""What is served, by path."""
+Pages: TypeAlias = Mapping[str, Callable[[], Awaitable[Page]]]
+"""What is served, by path. One that takes long to make is to let others have their turn meanwhile."""
 
 
 class HttpServer:
-    """Serves pages from `listen` until `stop`. One request a connection."""
+    """Serves pages from `listen` until `stop`. One request a connection, which takes `request_seconds` at most."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, request_seconds: float = _REQUEST_SECONDS) -> None:
         self._pages = pages
+        self._request_seconds = request_seconds
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], None] = {}
 
@@ -65,12 +66,14 @@ class HttpServer:
         try:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 if len(self._connections) <= _MAX_CONNECTIONS:
-                    async with asyncio.timeout(_REQUEST_SECONDS):
+                    async with asyncio.timeout(self._request_seconds):
                         writer.write(await self._answer(reader))
-                        await writer.drain()
+                        writer.close()
+                        await writer.wait_closed()
         finally:
             del self._connections[task]
-            writer.close()
+            # To close would wait for as long as a caller takes to read its answer, which may be for ever.
+            writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
@@ -78,18 +81,18 @@ class HttpServer:
             method, target, _ = request.partition(b"\r\n")[0].decode("ascii").split(" ", 2)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             return _encode(Page(400, "not an HTTP request\n"))
-        page = self._page(method, target)
+        page = await self._page(method, target)
         return _encode(page, has_body=method != "HEAD")
 
-    def _page(self, method: str, target: str) -> Page:
+    async def _page(self, method: str, target: str) -> Page:
         if method not in ("GET", "HEAD"):
             return Page(405, "only GET is served here\n")
         make = self._pages.get(target.partition("?")[0])
-        return make() if make is not None else Page(404, f"there are: {', '.join(self._pages)}\n")
+        return await make() if make is not None else Page(404, f"there are: {', '.join(self._pages)}\n")
 
 
 def _encode(page: Page, *, has_body: bool = True) -> bytes:
-    body = page.text.encode()
+    body = page.text.encode(errors="replace")  # the name of a file need not be Unicode
     head = (
         f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

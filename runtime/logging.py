@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TextIO, TypeAlias
 
-_ROOT = "lograft"
+from lograft.runtime.log_levels import ROOT, parse_levels
+
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -25,7 +26,9 @@ ExceptionInformation: TypeAlias = (
 )
 
 # Without a handler of its own, the standard library prints warnings of an unconfigured logger to stderr.
-logging.getLogger(_ROOT).addHandler(logging.NullHandler())
+logging.getLogger(ROOT).addHandler(logging.NullHandler())
+
+_set_apart: dict[str, None] = {}  # loggers with levels of their own, by `set_own_levels`
 
 _context: ContextVar[dict[str, Any]] = ContextVar("lograft_log_context", default={})  # noqa: B039 (never changed)
 
@@ -102,9 +105,20 @@ def set_level(logger_name: str, level: str | None) -> None:
     logging.getLogger(logger_name).setLevel(logging.NOTSET if level is None else _level_number(level))
 
 
-def set_own_level(level: str) -> None:
-    """Of all that is ours, as `configure_logging` does."""
-    set_level(_ROOT, level)
+def set_own_levels(text: str) -> None:
+    """Of all that is ours, as `configure_logging` does: `info`, or `info,lograft.raft=debug`. What is not named goes by
+    what is above it, and above all is `info`."""
+    named = parse_levels(text)
+    if named is None:
+        raise ValueError(f"unknown log level {text!r}: one of {', '.join(_LEVELS)}")
+    levels = {ROOT: "info", **named}
+    for name in [name for name in _set_apart if name not in levels]:
+        set_level(name, None)
+        del _set_apart[name]
+    for name, level in levels.items():
+        set_level(name, level)
+        if name != ROOT:
+            _set_apart[name] = None
 
 
 def configure_logging(level: str = "info", stream: TextIO | None = None, json: bool | None = None) -> None:
@@ -117,7 +131,7 @@ def configure_logging(level: str = "info", stream: TextIO | None = None, json: b
     is_terminal = stream.isatty()
     handler = _Handler(stream)
     handler.setFormatter(_formatter(json=not is_terminal if json is None else json, colours=is_terminal))
-    set_own_level(level)
+    set_own_levels(level)
     root = logging.getLogger()
     for former in [former for former in root.handlers if isinstance(former, _Handler)]:
         root.removeHandler(former)

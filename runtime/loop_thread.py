@@ -11,10 +11,12 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _STOP_SECONDS = 2.0
 _FORKED_CLIENT = "this client was made before the process was forked, and does not work in the child"
@@ -53,40 +55,50 @@ class LoopThread:
         """In a child, which has no thread of this."""
         self._is_forked, self.is_alive = True, False
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What `coroutine` returns or raises, run on the loop. If the caller is interrupted, it is cancelled."""
-        future = self._submit(coroutine)
+    def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
+        """What the coroutine that `function` gives returns or raises. It is made on the loop, and runs there; if the
+        caller is interrupted, it is cancelled."""
+        call = self._call(partial(function, *arguments, **named))
         try:
-            return future.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.outcome.result()
         except BaseException:
             # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
-            future.cancel()
+            call.outcome.cancel()
             raise
 
-    def run_serving(self, coroutine: Coroutine[Any, Any, T], calls: "SimpleQueue[Callable[[], None] | None]") -> T:
+    def run_serving(
+        self,
+        calls: "SimpleQueue[Callable[[], None] | None]",
+        function: Callable[P, Coroutine[Any, Any, T]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> T:
         """As `run`; what is put into `calls` meanwhile is called by the thread that waits."""
-        future = self._submit(coroutine)
-        future.add_done_callback(lambda _: calls.put(None))
+        call = self._call(partial(function, *arguments, **named))
+        call.outcome.add_done_callback(lambda _: calls.put(None))
         try:
-            while (call := calls.get()) is not None:
-                call()
-            return future.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            while (wanted := calls.get()) is not None:
+                wanted()
+            return call.outcome.result()
         except BaseException:
-            future.cancel()
+            call.outcome.cancel()
             raise
 
-    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    def begin(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Future[T]:
+        """As `run`, while the caller goes on. Whoever cancels the future cancels the coroutine."""
+        call = self._call(partial(function, *arguments, **named))
+        self._loop.call_soon_threadsafe(call.begin)
+        return call.outcome
+
+    def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "_Call[T]":
         if self.is_current:
-            coroutine.close()
             raise RuntimeError(
                 "a callback on the client's own thread cannot wait for the client: it would do so for ever"
             )
-        try:
-            self.check()
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except BaseException:
-            coroutine.close()
-            raise
+        self.check()
+        return _Call(self._loop, make)
 
     @property
     def is_current(self) -> bool:
@@ -125,6 +137,50 @@ class LoopThread:
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_SECONDS)
+
+
+class _Call(Generic[T]):
+    """A coroutine, and what comes of it, for another thread. All but `outcome` is the loop's.
+
+    It is made on the loop: one that is made before, and not handed over because of Ctrl+C, Python would tell of."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self.outcome: Future[T] = Future()
+        self._loop = loop
+        self._make = make
+        self._task: asyncio.Task[T] | None = None
+        self.outcome.add_done_callback(self._given_up)
+
+    def begin(self) -> None:
+        if self.outcome.cancelled():
+            return
+        try:
+            self._task = self._loop.create_task(self._make())
+        except Exception as error:
+            if self.outcome.set_running_or_notify_cancel():
+                self.outcome.set_exception(error)
+        else:
+            self._task.add_done_callback(self._settle)
+
+    def _settle(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.cancel()
+        if not self.outcome.set_running_or_notify_cancel():
+            return
+        if (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
+
+    def _given_up(self, outcome: Future[T]) -> None:
+        """On whichever thread has cancelled it, if somebody has."""
+        if outcome.cancelled():
+            with contextlib.suppress(RuntimeError):  # a loop that is closed has ended it
+                self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def _cancel_others() -> None:
@@ -167,12 +223,12 @@ class CallBacks:
         self._loop = loop
         self._waiting: list[SimpleQueue[Callable[[], None] | None]] = []  # the last is that of who waits now
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
         """As `LoopThread.run`, for a coroutine that uses `call`."""
         calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._waiting.append(calls)
         try:
-            return self._loop.run_serving(coroutine, calls)
+            return self._loop.run_serving(calls, function, *arguments, **named)
         finally:
             self._waiting.pop()
 

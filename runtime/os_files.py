@@ -118,6 +118,10 @@ class OsFile:
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
+    def inode(self) -> int:
+        """What the file system knows it by, whatever its names."""
+        return os.fstat(self._descriptor).st_ino
+
     def close(self) -> None:
         # The number is forgotten first: the kernel gives it to the next file that is opened.
         descriptor, self._descriptor = self._descriptor, _CLOSED

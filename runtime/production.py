@@ -1,9 +1,13 @@
 """The outside world of a real node."""
 
+import asyncio
+import os
 import sys
 
-from lograft.runtime.clock import LoopClock
+from lograft.runtime.clock import Clock, LoopClock
+from lograft.runtime.files import Files
 from lograft.runtime.grpc_engine import wait_without_pool
+from lograft.runtime.machine import boot_id
 from lograft.runtime.network import PanicHandler
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.rng import system_rng
@@ -20,6 +24,10 @@ _PING_INTERVAL_MS = 10_000  # all that nodes say to each other has its own signs
 _SWITCH_INTERVAL_S = 0.00005
 
 
+FAULTS_VARIABLE = "LOGRAFT_FAULTS"
+"""For tests of whole clusters, and nothing else: the directory that says what is wrong with the machine."""
+
+
 def production_runtime(on_panic: PanicHandler) -> Runtime:
     """A node's runtime on this machine. Call on the node's loop; `on_panic` is told there of broken invariants."""
     wait_without_pool()
@@ -27,14 +35,37 @@ def production_runtime(on_panic: PanicHandler) -> Runtime:
     from lograft.runtime.grpc_network import GrpcNetwork
 
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    clock, files = _clock_and_files(os.environ.get(FAULTS_VARIABLE))
     return Runtime(
-        clock=LoopClock(),
+        clock=clock,
         rng=system_rng(),
-        files=OsFiles(),
+        files=files,
         network=GrpcNetwork(ping_interval_ms=_PING_INTERVAL_MS),
         blocking=ThreadBlocking(_BLOCKING_THREADS),
         make_worker=ThreadWorkers(on_panic),
     )
+
+
+def _clock_and_files(faults: str | None) -> tuple[Clock, Files]:
+    if not faults:
+        return LoopClock(), OsFiles()
+    from lograft.runtime.fault_settings import FaultSwitch
+    from lograft.runtime.faulty_clock import FaultyClock, run_loop_at_rate
+    from lograft.runtime.faulty_files import FaultyFiles
+
+    switch = FaultSwitch(faults)
+    run_loop_at_rate(asyncio.get_running_loop(), lambda: switch.settings.clock_rate)
+    return FaultyClock(switch), FaultyFiles(switch)
+
+
+def node_boot_id() -> str:
+    """The machine's, unless a test has it lose its memory."""
+    faults = os.environ.get(FAULTS_VARIABLE)
+    if not faults:
+        return boot_id()
+    from lograft.runtime.fault_settings import read_settings
+
+    return read_settings(faults).boot_id or boot_id()
 
 
 async def close_production_runtime(runtime: Runtime) -> None:

@@ -2,10 +2,13 @@
 
 import time
 
-__all__ = ["Stopwatch", "now_seconds"]
+__all__ = ["Stopwatch", "now_seconds", "sleep_seconds"]
 
 now_seconds = time.perf_counter
 """Since some moment in the past, as exactly as the machine can tell."""
+
+sleep_seconds = time.sleep
+"""For those who have no loop to wait on."""
 
 
 class Stopwatch:

@@ -11,6 +11,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from lograft.runtime.blocking import WorkerFactory
 from lograft.runtime.files import Buffer, File, Files, SyncFailed, parent_of
+from lograft.runtime.histogram import Histogram
+from lograft.runtime.stopwatch import now_seconds
 
 T = TypeVar("T")
 
@@ -105,6 +107,7 @@ class _Outcome:
     progress: dict[AppendFile, _Progress] = field(default_factory=dict)
     answers: list[tuple["asyncio.Future[Any]", Any, BaseException | None]] = field(default_factory=list)
     appended_bytes: int = 0
+    sync_seconds: list[float] = field(default_factory=list)
     failure: DiskFailed | None = None
 
 
@@ -155,7 +158,9 @@ class _Round:
         self._unwritten.clear()
         if self._unsynced:
             self.path = next(iter(self._unsynced)).path
+            began_seconds = now_seconds()
             self._files.sync_all([self._handles[file] for file in self._unsynced])
+            self.outcome.sync_seconds.append(now_seconds() - began_seconds)
             for file in self._unsynced:
                 progress = self.outcome.progress[file]
                 progress.synced = progress.written
@@ -217,6 +222,7 @@ class DiskWriter:
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._worker = make_worker(f"disk {directory}", self._perform, self._completed)
         self.queued_bytes = 0
+        self.sync_seconds = Histogram()  # each, of all files that were synced together
         self.failure: DiskFailed | None = None
 
     # -- files
@@ -348,6 +354,8 @@ class DiskWriter:
     def _completed(self, outcome: _Outcome) -> None:
         """What a round did, told on the loop."""
         self.queued_bytes -= outcome.appended_bytes
+        for seconds in outcome.sync_seconds:
+            self.sync_seconds.observe(seconds)
         if outcome.failure is not None and self.failure is None:
             self.failure = outcome.failure
             for file in list(self._open):

@@ -3,6 +3,7 @@
 Arrow reads wherever offsets point, so they are checked, a whole column at a time, before any memory is handed over.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -83,8 +84,11 @@ def timestamp_deltas(
 ) -> tuple[int, int, NDArray[np.int64] | None]:
     """Base timestamp, largest timestamp, and deltas from the base (None when all are zero)."""
     if isinstance(timestamps, int):
-        timestamps = np.full(max(count, 1), timestamps, np.int64)
-    elif count == 0:
+        if not MIN_TIMESTAMP <= timestamps <= MAX_TIMESTAMP:
+            raise ValueError("a timestamp is out of range")
+        base = timestamps if delete_horizon is None else delete_horizon
+        return base, timestamps, None if base == timestamps else np.full(count, timestamps - base, np.int64)
+    if count == 0:
         timestamps = np.full(1, -1, np.int64)
     if int(timestamps.min()) < MIN_TIMESTAMP or int(timestamps.max()) > MAX_TIMESTAMP:
         raise ValueError("a timestamp is out of range")
@@ -163,21 +167,26 @@ def _encode_headers(headers: Any) -> list[tuple[Section, Bytes]]:
 # -- decoding
 
 
-def decode_arrays(header: BatchHeader, payload: BytesLike) -> Any:
-    """A RecordBatch of SCHEMA over the payload's own memory, which it keeps alive; only misaligned parts are copied."""
+def decode_arrays(header: BatchHeader, payload: BytesLike, schema: Any = SCHEMA) -> Any:
+    """A RecordBatch over the payload's own memory, which it keeps alive; only misaligned parts are copied. `schema`:
+    SCHEMA, or fewer of its fields: the others are not looked at."""
     spans = parse_sections(payload, header.record_count)
     count = header.record_count
     if count == 0:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     view = memoryview(payload)
-    arrays = [
-        _decode_binary(KEY_COLUMN, view, spans, count),
-        _decode_binary(VALUE_COLUMN, view, spans, count),
-        _fixed_array(pa.int64(), _decode_offsets(header, view, spans)),
-        _fixed_array(TIMESTAMP_TYPE, _decode_timestamps(header, view, spans)),
-        _decode_headers(view, spans, count),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    arrays = [_DECODERS[name](header, view, spans) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# What makes each column of a batch that is not empty.
+_DECODERS: dict[str, Callable[[BatchHeader, memoryview, Spans], Any]] = {
+    "key": lambda header, view, spans: _decode_binary(KEY_COLUMN, view, spans, header.record_count),
+    "value": lambda header, view, spans: _decode_binary(VALUE_COLUMN, view, spans, header.record_count),
+    "offset": lambda header, view, spans: _fixed_array(pa.int64(), _decode_offsets(header, view, spans)),
+    "timestamp": lambda header, view, spans: _fixed_array(TIMESTAMP_TYPE, _decode_timestamps(header, view, spans)),
+    "headers": lambda header, view, spans: _decode_headers(view, spans, header.record_count),
+}
 
 
 def from_columns(columns: Columns) -> Any:

@@ -308,8 +308,9 @@ def decode_columns(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) ->
     return columns_layout.decode_columns(header, payload)
 
 
-def decode_arrow(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Any:
-    """One batch as a pyarrow.RecordBatch: key, value (binary), offset (int64), timestamp (milliseconds, UTC), headers.
+def decode_arrow(batch: BytesLike, *, schema: Any = None, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Any:
+    """One batch as a pyarrow.RecordBatch: key, value (binary), offset (int64), timestamp (milliseconds, UTC), headers;
+    or those of them that `schema` has.
 
     Columns that are not compressed stay in the memory of `batch`, which the result keeps alive and which must not
     change; rows are decoded one by one.
@@ -318,9 +319,10 @@ def decode_arrow(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> A
 
     header = parse_header(batch)
     payload = _open_payload(batch, header, limit_bytes)
+    schema = arrow_layout.SCHEMA if schema is None else schema
     if header.magic == MAGIC_ROWS:
-        return arrow_layout.from_columns(rows_layout.decode_rows(header, payload))
-    return arrow_layout.decode_arrays(header, payload)
+        return arrow_layout.from_columns(rows_layout.decode_rows(header, payload)).select(schema.names)
+    return arrow_layout.decode_arrays(header, payload, schema)
 
 
 def arrow_of(columns: Columns) -> Any:

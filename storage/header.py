@@ -42,7 +42,10 @@ _AFTER_CRC = struct.Struct(">hiqqqhii")
 _BEFORE_CRC = struct.Struct(">qiibI")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
+_PRODUCER = struct.Struct(">qhi")
+_CRC = struct.Struct(">I")
 _CRC_START = 21
+_PRODUCER_START = 43
 _EPOCH_START = 12
 _EPOCH_END = 16
 _SMALLEST_BATCH_LENGTH = {
@@ -170,6 +173,14 @@ def stamp(batch: BytesLike, base_offset: int, leader_epoch: int) -> bytes:
             view[_EPOCH_END:],
         )
     )
+
+
+def renumber(batch: BytesLike, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """A copy of `batch` that another producer sends; its CRC is computed anew."""
+    copy = bytearray(batch)
+    _PRODUCER.pack_into(copy, _PRODUCER_START, producer_id, producer_epoch, base_sequence)
+    _CRC.pack_into(copy, _CRC_START - _CRC.size, checksum(copy, _CRC_START, len(copy)))
+    return bytes(copy)
 
 
 def pack_header(

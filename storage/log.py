@@ -437,7 +437,8 @@ class PartitionLog:
             await self._operations.barrier()  # they may be on their way
             return
         await self._flushing.flush_sealed()
-        if self.is_exclusive and not is_closing:
+        # Meanwhile its directory may have failed, and the log been closed with it.
+        if self._is_closed or (self.is_exclusive and not is_closing):
             return
         # From here on there is no await before the end: what is noted is the log as it is now.
         active = self.segments.active

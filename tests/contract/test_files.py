@@ -1,4 +1,5 @@
-"""What every file system behind `Files` does: the machine's own and the simulated one pass the same tests."""
+"""What every file system behind `Files` does: the machine's own, with and without faults on demand, and the simulated
+one pass the same tests."""
 
 import errno
 import os
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from lograft.chaos.virtual_files import VirtualFiles
+from lograft.runtime.fault_settings import FaultSwitch
+from lograft.runtime.faulty_files import FaultyFiles
 from lograft.runtime.files import FileLocked, Files, read_whole, replace_file
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.rng import Rng
@@ -32,12 +35,18 @@ class Place:
         return read_whole(self.files, self.path(name))
 
 
-@pytest.fixture(params=["os", "virtual"])
+@pytest.fixture(params=["os", "faulty", "virtual"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "os":
         files = OsFiles()
         yield Place(files, str(tmp_path))
         files.close()
+    elif request.param == "faulty":
+        for name in ("data", "faults"):
+            (tmp_path / name).mkdir()
+        faulty = FaultyFiles(FaultSwitch(str(tmp_path / "faults")))
+        yield Place(faulty, str(tmp_path / "data"))
+        faulty.close()
     else:
         virtual = VirtualFiles(Rng(1))
         virtual.make_directory("/data")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import variables
+from support.terminals import terminal
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors
 from lograft.clients.admin_types import ConfigKind, ElectionKind, NewTopic
@@ -191,7 +192,7 @@ def test_what_the_cluster_consists_of(cluster: Cluster) -> None:
     assert quorum["leader"] in (1, 2, 3)
     assert [voter["id"] for voter in quorum["voters"]] == [1, 2, 3]
     assert "min.insync.replicas" in cluster.done("describe", "topic", "shape")
-    assert cluster.done("describe", "broker", "1").startswith("Name:")
+    assert cluster.done("describe", "broker", "1").startswith("ID:")
     assert cluster.done("get", "topics", "--no-headers").splitlines()[0].split()[0] != "NAME"
     table = cluster.done("--bootstrap", cluster.bootstrap, "-o", "wide", "get", "p", "shape").splitlines()
     assert " ".join(table[0].split()) == "TOPIC PARTITION LEADER EPOCH REPLICAS ISR ELR START WATERMARK END BYTES"
@@ -238,9 +239,45 @@ def test_all_that_an_administrator_does(cluster: Cluster) -> None:
         ]
         with pytest.raises(errors.UnknownTopic):
             admin.describe_replicas(["nonsense"])
+        with pytest.raises(errors.UnknownTopic):
+            admin.describe_load(["nonsense"])
         with pytest.raises(errors.BrokerInUse):
             admin.unregister_broker(1)
         assert admin.delete_topics(["admin", "nonsense"])[0] == "admin"
+
+
+def test_what_brokers_had_to_do_shows_in_their_load(cluster: Cluster) -> None:
+    with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
+        admin.create_topic("loaded", partitions=1, replicas=3)
+        admin.wait_for_topic("loaded")
+        before = admin.describe_load(["loaded"])
+        producer.send_many("loaded", [b"x" * 100] * 1000)
+        producer.flush()
+        with Consumer(cluster.bootstrap) as consumer:
+            consumer.assign([TopicPartition("loaded", 0)])
+            consumer.seek_to_beginning()
+            taken = 0
+            while taken < 1000:
+                taken += len(consumer.poll(timeout=10))
+        after = admin.describe_load(["loaded"])
+        totals = admin.describe_load(include_partitions=False)
+    assert [each.id for each in before] == [each.id for each in after] == [1, 2, 3]
+    assert all(not each.partitions for each in (*before, *totals))
+    for earlier, later in zip(before, after, strict=True):
+        assert later.at_ms - earlier.at_ms == later.uptime_ms - earlier.uptime_ms > 0
+        assert later.requests > earlier.requests
+        assert later.event_loop_lag_ms is not None
+        (loaded,) = later.partitions
+        assert (loaded.partition, loaded.broker) == (("loaded", 0), later.id)
+        if loaded.is_leader:
+            assert (loaded.records_in, loaded.records_out) == (1000, 1000)
+            assert loaded.bytes_out == loaded.bytes_in == later.bytes_in - earlier.bytes_in > 0
+            assert loaded.replicated_bytes_out == 2 * loaded.bytes_in
+        else:
+            assert (loaded.bytes_in, loaded.bytes_out) == (0, 0)
+    (leader,) = [each.partitions[0] for each in after if each.partitions[0].is_leader]
+    followers = [each.partitions[0] for each in after if not each.partitions[0].is_leader]
+    assert [each.replicated_bytes_in for each in followers] == [leader.bytes_in] * 2
 
 
 def test_a_killed_leader_costs_no_record_and_health_tells_of_it(cluster: Cluster) -> None:
@@ -304,6 +341,8 @@ def test_groups_at_the_command_line(cluster: Cluster) -> None:
     assert group["status"]["members"] == []
     assert sum(each["committed"] for each in group["status"]["partitions"]) == 10
     assert sum(each["lag"] for each in group["status"]["partitions"]) == 1
+    assert (group["status"].pop("verdict"), "no members" in group["status"].pop("reason")) == ("stalled", True)
+    assert sorted(each.pop("verdict") for each in group["status"]["partitions"])[-1] == "stalled"
     assert cluster.json("get", "group", "clerks") == group
     assert "LAG" in cluster.done("describe", "g/clerks")
     member = subprocess.Popen(
@@ -338,3 +377,119 @@ def test_replicas_are_verified_by_command(cluster: Cluster) -> None:
         ("Verification", 1, True)
     ]
     assert "there is no topic 'nowhere'" in cluster.refused("verify", "replicas", "nowhere")
+
+
+# -- files
+
+DECLARED = """\
+apiVersion: lograft/v1
+kind: Topic
+metadata: {name: declared}
+spec:
+  partitions: 2
+  replicas: 1
+  config: {retention.ms: 060000, cleanup.policy: [delete, compact]}
+---
+apiVersion: lograft/v1
+kind: Config
+metadata: {name: broker/1/log.level}
+spec: {value: debug}
+"""
+
+
+def test_files_are_compared_applied_and_exported(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "declared.yaml"
+    file.write_text(DECLARED)
+    differing = cluster.run("diff", "-f", str(tmp_path))
+    assert (differing.returncode, b"\n+  name: declared\n" in differing.stdout) == (1, True)
+    assert cluster.done("apply", "-f", str(file), "--dry-run").splitlines() == [
+        "topic/declared created (dry run): partitions 2, replicas 1, cleanup.policy delete,compact, "
+        "retention.ms 060000",
+        "config/broker/1/log.level configured (dry run): value not set -> debug",
+    ]
+    assert cluster.done("apply", "-f", str(file)) == "topic/declared created\nconfig/broker/1/log.level configured\n"
+    cluster.done("apply", "-f", "-", data=DECLARED.replace("value: debug", "value: null").encode())
+    assert cluster.run("diff", "-f", "-", data=cluster.done("export", "topics").encode()).returncode == 0
+
+    told = cluster.done("get", "topics", "--internal", "-o", "yaml")
+    assert {line.split()[1] for line in cluster.done("apply", "-f", "-", data=told.encode()).splitlines()} == {
+        "unchanged"
+    }
+    assert cluster.done("get", "configs") == cluster.done("get", "configs", "cluster")
+    assert cluster.done("describe", "config") == cluster.done("describe", "config", "cluster")
+    told = cluster.done("get", "configs", "cluster", "broker/1", "topic/declared", "-o", "json")
+    assert {line.split()[1] for line in cluster.done("apply", "-f", "-", data=told.encode()).splitlines()} == {
+        "unchanged"
+    }
+
+    cluster.done("consume", "declared", "--group", "mentioned", "--exit")
+    for noun in ("partitions", "brokers", "groups", "quorum", "reassignments"):
+        told = cluster.done("get", noun, "-o", "yaml")
+        assert cluster.run("diff", "-f", "-", data=told.encode()).returncode == 0
+        names = cluster.done("get", noun, "-o", "name").split()
+        assert cluster.done("apply", "-f", "-", data=told.encode()).split() == [
+            word for name in names for word in (name, "unchanged")
+        ]
+        if names:
+            assert cluster.done("get", *names, "-o", "name").split() == names
+            assert cluster.done("describe", noun, "-o", "name").split() == names
+    names = cluster.done("get", "configs", "topic/declared", "-o", "name").split()
+    assert cluster.done("get", *names, "-o", "name").split() == names
+    assert cluster.json("get", names[0])["metadata"]["name"] == names[0].removeprefix("config/")
+
+    exported = cluster.done("export", "topic/declared")
+    more = exported.replace("partitions: 2", "partitions: 3").replace("replicas: 1", "replicas: 3")
+    more = more.replace("retention.ms: 60000", "min.insync.replicas: 2")
+    assert more.count("3") == 2
+    assert cluster.done("apply", "-f", "-", data=more.encode()) == "topic/declared configured\n"
+    assert cluster.done("apply", "-f", "-", data=more.encode()) == "topic/declared unchanged\n"
+    assert cluster.json("get", "topic", "declared")["spec"] == {
+        "partitions": 3,
+        "replicas": 3,
+        "config": {"cleanup.policy": "compact,delete", "min.insync.replicas": "2"},
+    }
+    unsafe_file = exported.replace("name: declared", "name: new") + "---\n" + exported
+    unsafe = cluster.refused("apply", "-f", "-", data=unsafe_file.encode())
+    assert "Nothing was changed." in unsafe
+    assert "standard input, document 2, line 12: topic/declared has 3 partitions and cannot lose any" in unsafe
+    assert "there is no topic 'new'" in cluster.refused("get", "topic", "new")
+    assert "Give a whole number from -1 to" in cluster.done("explain", "topic.spec.config.retention.ms")
+
+
+def test_a_topic_is_edited_until_it_can_be_applied(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.done("create", "topic", "edited", "--partitions", "3", "--replicas", "1")
+    editor = tmp_path / "editor"
+    env = variables(LOGRAFT_BOOTSTRAP=cluster.bootstrap, LOGRAFT_EDITOR=str(editor), TMPDIR=str(tmp_path))
+
+    def edit(*changes: str) -> tuple[int, str]:
+        """Each time the editor is opened, it makes the next of these changes; then none."""
+        (tmp_path / "changes").write_text("".join(f"{change}\n" for change in changes))
+        editor.write_text(
+            f"""#!/bin/sh
+change=$(head -n 1 {tmp_path}/changes)
+sed -i 1d {tmp_path}/changes
+sed -i "$change" "$1"
+"""
+        )
+        editor.chmod(0o755)
+        with terminal("edit", "topic", "edited", environment=env) as opened:
+            return opened.finish(), opened.shown.decode().replace("\r\n", "\n")
+
+    def kept() -> list[Path]:
+        return list(tmp_path.glob("lograft-edit-*"))
+
+    assert edit() == (0, "edit cancelled\n")
+    assert edit("s/partitions: 3/partition: 4/", "s/partition: 4/partitions: 2/", "s/partitions: 2/partitions: 4/") == (
+        0,
+        "topic/edited edited\n",
+    )
+    assert kept() == []
+    assert cluster.json("get", "topic", "edited")["spec"]["partitions"] == 4
+
+    exit_code, shown = edit("s/partitions: 4/partitions: 1/")
+    assert (exit_code, shown.splitlines()[0]) == (1, "edit cancelled")
+    assert "has 4 partitions and cannot lose any" in shown
+    (file,) = kept()
+    assert f"what you wrote is in {file}" in shown
+    assert "# NOT APPLIED: " in file.read_text()
+    assert "no terminal" in cluster.refused("edit", "topic", "edited")

@@ -50,15 +50,24 @@ def test_another_thread_wakes_a_poll_that_waits(running: TestingCluster) -> None
         consumer.poll(timeout=0)
 
 
+# Interrupted when it waits, and not on its way there.
 WAITING = """
-import sys
-from lograft import Consumer
+import sys, threading, time, traceback
+from lograft import ARROW_SCHEMA, Consumer
+
+def tell_when_it_waits(thread_id):
+    while True:
+        stack = traceback.extract_stack(sys._current_frames()[thread_id])
+        if "waiter.acquire(" in stack[-1].line and any("loop_thread" in each.filename for each in stack):
+            print("waiting", flush=True)
+            return
+        time.sleep(0.01)
 
 with Consumer(sys.argv[1]) as consumer:
     consumer.assign([("quiet", 1)])
     for poll in (consumer.poll, consumer.poll_arrow, lambda: next(consumer)):
         try:
-            print("waiting", flush=True)
+            threading.Thread(target=tell_when_it_waits, args=[threading.get_ident()]).start()
             poll()
         except KeyboardInterrupt:
             print("interrupted", flush=True)

@@ -192,11 +192,6 @@ def test_a_directory_without_a_cluster_is_refused(dev: Dev) -> None:
     assert not dev.directory.exists()
 
 
-def heed_interrupts() -> None:
-    """What a shell starts in the background ignores them, and so does all that is started from there."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_logs_can_be_followed(dev: Dev) -> None:
     (dev.directory / "node-1").mkdir(parents=True)
     layout = {"format": "lograft-dev-1", "cluster_id": "x", "nodes": 1, "port": free_port()}
@@ -206,7 +201,7 @@ def test_logs_can_be_followed(dev: Dev) -> None:
     output.write_text("one\n")
     with subprocess.Popen(
         [sys.executable, "-m", "lograft", "dev", "logs", "1", "-f", "--data-dir", str(dev.directory)],
-        env=variables(), text=True, stdout=subprocess.PIPE, preexec_fn=heed_interrupts,
+        env=variables(), text=True, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         try:
             assert process.stdout is not None

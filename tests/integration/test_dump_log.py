@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lograft.clients.cli import CommandError
-from lograft.clients.dump_log import open_file
+from lograft.clients.cli.dump_log import open_file
+from lograft.clients.cli.main import CommandError
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
@@ -379,7 +379,7 @@ def test_a_reader_that_leaves_early_causes_no_noise(tmp_path: Path) -> None:
     [
         (["dump-lg"], "Did you mean 'dump-log'?"),
         (["dump-log"], "Missing argument 'FILE'"),
-        (["dump-log", "x", "-o", "xml"], "'xml' is not one of"),
+        (["dump-log", "x", "-o", "xml"], "'xml' is not a format: give table, json"),
         (["--nonsense"], "No such option"),
     ],
 )

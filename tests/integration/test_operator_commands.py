@@ -145,7 +145,7 @@ def voters_come_and_go(operator: Operator) -> None:
     leader = operator.cluster.active_controller()
     other, third = [number for number in (1, 2, 3) if number != leader]
     assert operator.does("quorum", "transfer", str(other)) == f"quorum led by {other}\n"
-    assert operator.does("quorum", "remove", str(leader)).startswith(f"voter/{leader} removed: ")
+    assert operator.does("quorum", "remove", str(leader), "--yes").startswith(f"voter/{leader} removed: ")
     assert [voter["id"] for voter in operator.sees("get", "quorum")["status"]["voters"]] == sorted([other, third])
     assert operator.does("quorum", "add", str(leader)) == f"voter/{leader} added: the voters are 1, 2, 3\n"
     assert operator.does("quorum", "add", str(leader)) == f"voter/{leader} unchanged: the voters are 1, 2, 3\n"
@@ -211,3 +211,47 @@ def test_a_reassignment_is_looked_at_and_cancelled_half_way(operator: Operator, 
         load.until_stored(ENOUGH)
     load.check()
     cluster.check_replicas_agree("half")
+
+
+def test_what_is_changed_is_shown_as_get_shows_it(operator: Operator, tmp_path: Path) -> None:
+    """And the other ways to have it told."""
+    operator.cluster.admin.delete_topics(
+        operator.cluster.admin.list_topics()
+    )  # they would need a broker that is drained
+    created = operator.sees("create", "topic", "shown", "--replicas", "2")
+    assert created == operator.sees("get", "topic", "shown")
+    assert operator.sees("scale", "topic", "shown", "--partitions", "2")["spec"]["partitions"] == 2
+    assert operator.sees("scale", "topic", "shown", "--partitions", "3", "--dry-run")["spec"]["partitions"] == 3
+    assert operator.sees("config", "set", "topic/shown", "retention.ms=5")["status"]["source"] == "topic"
+    both = operator.does("config", "unset", "topic/shown", "retention.ms", "segment.ms", "-o", "name")
+    assert both == "config/topic/shown/retention.ms\nconfig/topic/shown/segment.ms\n"
+    assert operator.does("wait", "topic/shown", "--for", "InSync", "-o", "name") == "topic/shown\n"
+    assert operator.sees("elect", "leaders", "--preferred", "shown") == operator.sees("get", "partitions", "shown")
+    assert operator.sees("quorum", "add", "1")["metadata"] == operator.sees("get", "quorum")["metadata"]
+    assert operator.does("quorum", "add", "1", "-o", "name") == operator.does("get", "quorum", "-o", "name")
+
+    plan = operator.does("reassign", "run", "shown", "--brokers", "1", "--replicas", "1", "--dry-run", "-o", "yaml")
+    file = tmp_path / "plan.yaml"
+    file.write_text(plan)
+    moved = operator.sees("reassign", "run", "-f", str(file), "--wait")
+    assert [each["metadata"]["name"] for each in moved["items"]] == ["shown-0", "shown-1"]
+    assert [each["status"]["replicas"] for each in moved["items"]] == [[1], [1]]
+    drained = operator.sees("drain", "broker", "3", "--dry-run")["status"]
+    assert (drained["cordoned"], drained["replicas"]) == (True, 0)
+    assert not operator.sees("get", "broker", "3")["status"]["cordoned"]
+
+    group = operator.sees("reset", "group", "readers", "--topic", "shown", "--to", "earliest", "--create", "--yes")
+    assert group == operator.sees("get", "group", "readers")
+    again = ("reset", "group", "readers", "--topic", "shown", "--to", "latest", "--yes", "-o", "name")
+    assert operator.does(*again) == "group/readers\n"
+
+    declared = operator.does("create", "topic", "declared", "--config", "segment.ms=9", "--dry-run", "-o", "yaml")
+    assert operator.cluster.admin.list_topics().count("declared") == 0
+    file.write_text(declared)
+    assert operator.sees("apply", "-f", str(file)) == operator.sees("get", "topic", "declared")
+    assert operator.does("apply", "-f", str(file), "-o", "name") == "topic/declared\n"
+    taken = lograft("create", "topic", "shown", "other", "-o", "json", LOGRAFT_BOOTSTRAP=operator.cluster.bootstrap)
+    assert (taken.returncode, json.loads(taken.stdout)["metadata"]["name"]) == (1, "other")
+    refused = lograft("delete", "topic", "shown", "--yes", "-o", "json", LOGRAFT_BOOTSTRAP=operator.cluster.bootstrap)
+    assert (refused.returncode, "makes no sense here: give name" in refused.stderr) == (2, True)
+    assert operator.does("-o", "name", "delete", "t", "shown", "other", "--yes") == "topic/shown\ntopic/other\n"

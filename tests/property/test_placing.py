@@ -82,7 +82,7 @@ def as_arrow(sent: list[Sent]) -> list[Parcel]:
         pairs = [[{"key": name, "value": content} for name, content in each.headers] for each in sent]
         columns["headers"] = pa.array(pairs, pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
     given_ones = given_columns("orders", pa.table(columns), None, None, None, Serializers(), 0)
-    return [Parcel("orders", each.columns, partitions=each.partitions) for each in given_ones.pieces(2000)]
+    return [Parcel("orders", each.columns, partitions=each.partitions) for each in given_ones.pieces(2000, 700)]
 
 
 def as_given_lists(sent: list[Sent]) -> list[Parcel]:
@@ -96,7 +96,7 @@ def as_given_lists(sent: list[Sent]) -> list[Parcel]:
         Serializers(),
         0,
     )
-    return [Parcel("orders", each.columns) for each in given_ones.pieces(2000)]
+    return [Parcel("orders", each.columns) for each in given_ones.pieces(2000, 700)]
 
 
 def records_in(batch: PendingBatch) -> list[Record]:
@@ -227,7 +227,7 @@ def test_an_interrupt_leaves_a_record_whole_or_not_there(monkeypatch: pytest.Mon
     parcel = Parcel("orders", SizedLists())
     filling = OpenParcel(parcel, 2**40)
     filling.add(b"k", b"v", 1, [("a", b"1")], 2, 18)
-    monkeypatch.setattr(filling, "_ends", Interrupting(filling._ends))
+    monkeypatch.setattr(filling, "ends", Interrupting(filling.ends))
     with pytest.raises(KeyboardInterrupt):
         filling.add(b"k", b"w", 2, [("b", b"2")], 1, 18)
     assert isinstance(parcel.columns, SizedLists)

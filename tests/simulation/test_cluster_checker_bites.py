@@ -7,13 +7,9 @@ from uuid import UUID
 
 import pytest
 from support.broken_rules import expect_noticed
-from support.cluster_chaos import FEW_IN_SYNC, POWER_CUTS, RESTLESS_LEADERS, SLOW_NETWORK
+from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 
-from lograft.broker import replica_leading
-from lograft.broker.following import Acknowledge, FollowerCore
 from lograft.broker.leading import LeaderCore
-from lograft.broker.matching import Matched
-from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.cluster_checks import check_all, check_leader, check_next
@@ -34,61 +30,6 @@ from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.storage.producer_state import ProducerState
 
 Break = Callable[[pytest.MonkeyPatch], None]
-
-
-def acknowledge_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
-    """Leader and followers alike."""
-
-    def acknowledgement(core: FollowerCore) -> Acknowledge | None:
-        state, end_offset, epoch = core.state, core._log.end_offset, core.partition.partition_epoch
-        told = (getattr(state, "told_end", None), getattr(state, "told_partition_epoch", None))
-        if not core.is_matched(getattr(state, "number", -1)) or told == (end_offset, epoch):
-            return None
-        state.told_end, state.told_partition_epoch = end_offset, epoch  # type: ignore[union-attr]
-        return Acknowledge(state.number, core.leader_epoch, epoch, end_offset)  # type: ignore[union-attr]
-
-    original_heard, original_tell = Following._heard, Leading._tell_feeds
-
-    def heard(following: Following, log_start: int, *, has_moved: bool) -> None:
-        original_heard(following, log_start, has_moved=has_moved)
-        following.became_durable()
-
-    def tell_feeds(leading: Leading) -> None:
-        original_tell(leading)
-        leading.core.durable_end = leading.core.end_offset
-
-    patch.setattr(FollowerCore, "acknowledgement", acknowledgement)
-    patch.setattr(Following, "_heard", heard)
-    patch.setattr(Leading, "_tell_feeds", tell_feeds)
-    patch.setattr(LeaderCore, "own_durable", lambda core, durable_end: core._advance())
-
-
-def keep_what_the_leader_does_not_have(patch: pytest.MonkeyPatch) -> None:
-    """A follower is taken for matched wherever its log is not longer than the leader's."""
-    original = replica_leading.match
-
-    def match(log: Any, tombstones_removed_below: int, last_epoch: int | None, end_offset: int) -> Any:
-        if end_offset <= log.end_offset:
-            return Matched()
-        return original(log, tombstones_removed_below, last_epoch, end_offset)
-
-    patch.setattr(replica_leading, "match", match)
-
-
-def truncate_by_watermark(patch: pytest.MonkeyPatch) -> None:
-    """As if all above a follower's own watermark were in doubt."""
-    original = Following.settle
-    done: dict[Following, None] = {}
-
-    async def settle(following: Following) -> None:
-        await original(following)
-        if following not in done and following._log.end_offset > following.high_watermark:
-            done[following] = None
-            async with following._operations.exclusively():
-                await following._log.truncate(following.high_watermark)
-            await original(following)
-
-    patch.setattr(Following, "settle", settle)
 
 
 def forget_producers(patch: pytest.MonkeyPatch) -> None:
@@ -120,9 +61,6 @@ async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **
 
 
 @pytest.mark.parametrize(("break_rule", "weather"), [
-    (acknowledge_before_the_disk_has_it, POWER_CUTS),
-    (keep_what_the_leader_does_not_have, RESTLESS_LEADERS),
-    (truncate_by_watermark, SLOW_NETWORK),
     (forget_producers, RESTLESS_LEADERS),
     (serve_a_watermark_that_is_not_known, SLOW_NETWORK),
     (acknowledge_at_once, RESTLESS_LEADERS),
@@ -322,6 +260,18 @@ def test_what_only_the_leader_had_to_have_may_be_gone_with_it() -> None:
     history.sends[b"b"].acks = Acks.LEADER
     final.leader_epoch = 3
     check(history, final)
+
+
+def test_an_earlier_attempt_may_be_what_is_left_of_what_only_the_leader_had() -> None:
+    history, final = good()
+    history.sends[b"b"].acks = Acks.LEADER
+    history.sends[b"b"].offset = 5
+    history.sends[b"b"].leader_epoch = 3  # what is there is of epoch 2
+    final.leader_epoch = 4
+    check(history, final)
+    history.sends[b"b"].leader_epoch = 2
+    with pytest.raises(InvariantBroken, match="nowhere else"):
+        check(history, final)
 
 
 def test_what_retention_may_delete_may_be_gone() -> None:

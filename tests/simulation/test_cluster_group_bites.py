@@ -72,18 +72,18 @@ CUT_OFF = replace(
 
 
 @pytest.mark.parametrize(
-    ("break_rule", "weather"),
+    ("break_rule", "weather", "quickest"),
     [
-        (give_what_another_holds, GROUPS),
-        (load_nothing, GROUPS),
-        (believe_in_a_session_for_ever, CUT_OFF),
-        (commit_what_is_not_read_yet, GROUPS),
+        (give_what_another_holds, GROUPS, 0),
+        (load_nothing, GROUPS, 0),
+        (believe_in_a_session_for_ever, CUT_OFF, 12),
+        (commit_what_is_not_read_yet, GROUPS, 0),
     ],
 )
 def test_a_rule_that_is_left_out_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather
+    monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather, quickest: int
 ) -> None:
-    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=12)
+    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=30, quickest=quickest)
 
 
 # -- the checks themselves

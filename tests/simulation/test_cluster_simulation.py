@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from support.cluster_chaos import (
@@ -27,7 +26,7 @@ from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.runtime.rng import system_rng
 
 REPLAYED_SEED = 4
-SECONDS = 70  # with the seeds that are kept, a minute and a half
+SECONDS = 60  # with the seeds that are kept, a minute and a half
 
 # Found by the simulator; each failed before its cause was mended.
 REGRESSIONS: list[tuple[int, str]] = [
@@ -36,6 +35,26 @@ REGRESSIONS: list[tuple[int, str]] = [
         1389173709,
         "where a log started had changed since the checker looked, and a consumer seemed to have left out records",
     ),
+    (7700114, "a topic was deleted while a member asked what is committed, and that seemed to have gone back"),
+    (
+        7700202,
+        "a compaction that was cancelled when its disk failed went on, and the node stayed for ever",
+    ),
+    (
+        7700489,
+        "an attempt that nobody had acknowledged outlived the one that the next leader had acknowledged alone, and the "
+        "checker took that for a record that had moved",
+    ),
+    (
+        8800009,
+        "retention had deleted the last record before the last member of the group was given its partition, and the "
+        "simulator waited for it",
+    ),
+    (8810302, "a disk failed while a log was being checkpointed, which was closed with it, and the whole node broke"),
+    (8830387, "the checker came across a damaged file of the groups' log, which the brokers had not yet"),
+    (2003, "a setting was said not to be changed, and was: the broker that was asked to was gone when time was up"),
+    (3000071, "the simulator wished to use a broker again that came late, and was not there yet"),
+    (103, "retention deleted what a consumer was to get next, and the next leader's log began earlier: it went back"),
     (0, "a client asked for a producer id at a broker that was not registered yet, and the node broke"),
 ]
 
@@ -50,7 +69,7 @@ def test_fresh_seeds_keep_every_promise() -> None:
         try:
             simulate_cluster(seed)
         except Exception as error:
-            error.add_note(f"make sim-cluster SEED={seed}")
+            error.add_note(f"lograft chaos simulate --seed {seed}")
             raise
         if given is not None or time.monotonic() > end:
             return
@@ -115,23 +134,3 @@ def test_a_seed_replays_exactly() -> None:
         )
         digests.append(completed.stdout.strip().splitlines()[-1])
     assert digests == [digests[0]] * 3
-
-
-def test_one_seed_prints_what_happened() -> None:
-    lines = _run_tool("--seed", str(REPLAYED_SEED))
-    assert f"seed {REPLAYED_SEED}: " in lines[-1]
-    for event in ("weather", "metadata", "recovery", "whole"):
-        assert any(f"  {event} " in line for line in lines), event
-
-
-def test_many_seeds_print_what_was_met_and_what_it_cost() -> None:
-    lines = _run_tool("--seeds", "1", "--first", str(REPLAYED_SEED))
-    assert [line.partition(":")[0] for line in lines[:5]] == ["clients", "met", "crashes", "wishes", "events"]
-    assert lines[5].startswith(f"1 runs from seed {REPLAYED_SEED}, 0 failed")
-    assert "simulated seconds a second" in lines[6]
-
-
-def _run_tool(*arguments: str) -> list[str]:
-    tool = Path(__file__).resolve().parents[2] / "tools" / "simulate_cluster.py"
-    completed = subprocess.run([sys.executable, str(tool), *arguments], capture_output=True, text=True, check=True)
-    return completed.stdout.splitlines()

@@ -10,13 +10,16 @@ from support.virtual_log import Machine, append, make_batch, virtual
 
 from lograft.chaos import cluster_run
 from lograft.chaos.cluster_disk_faults import DiskFaults
+from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory
 from lograft.chaos.cluster_losses import Loss, LostDirectories
 from lograft.chaos.cluster_marks import headers_of, mark_for
+from lograft.chaos.cluster_members import MemberRecorder
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_readers import ReadRecorder
 from lograft.chaos.cluster_run import _read_log
 from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.clients.record_run import Position
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.rng import Rng
 from lograft.storage.batch import Record
@@ -128,6 +131,8 @@ def test_where_the_page_cache_is_trusted_a_directory_that_was_away_is_lost(
 class _Stage:
     """Whose partition starts at `start`, as is seen when one looks."""
 
+    now_us = 0
+
     def __init__(self, start: int) -> None:
         self.history = ClusterHistory()
         self._start = start
@@ -141,7 +146,8 @@ class _Stage:
 class _Consumer:
     def __init__(self, *offsets: int) -> None:
         self._reader = SimpleNamespace(
-            partitions={TopicPartition("t", 0): SimpleNamespace(topic_id=TOPIC_ID.bytes, leader_epoch=1)}
+            partitions={TopicPartition("t", 0): SimpleNamespace(topic_id=TOPIC_ID.bytes, leader_epoch=1)},
+            positions=lambda: {TopicPartition("t", 0): Position(offsets[-1] + 1)},
         )
         self._offsets = offsets
 
@@ -161,3 +167,60 @@ async def test_a_start_that_moved_since_the_logs_were_looked_at_is_known_to_the_
     consumer = _Consumer(0, 1, 6)
     with pytest.raises(InvariantBroken, match="no gaps"):
         await ReadRecorder("c", consumer, stage).poll(1)
+
+
+# -- seed 7700114
+
+
+class _Committed:
+    """Of which topic 1 is read, and nothing is committed."""
+
+    def __init__(self) -> None:
+        name = TopicPartition("t", 0)
+        self._reader = SimpleNamespace(partitions={name: SimpleNamespace(topic_id=TOPIC_ID.bytes)})
+
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._reader.partitions)
+
+    async def committed(self, names: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+        return dict.fromkeys(names)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+@virtual
+async def test_a_deleted_topic_takes_its_offsets_along(is_deleted: bool) -> None:
+    topics = {} if is_deleted else {TOPIC_ID: SimpleNamespace(topic_id=TOPIC_ID)}
+    group = GroupHistory()
+    group.committed((TOPIC_ID, 0), 22)
+    image = SimpleNamespace(topics=topics, topic=lambda _: None)
+    stage: Any = SimpleNamespace(image=image, history=ClusterHistory(), group=group, now_us=0)
+    consumer: Any = _Committed()
+    member = MemberRecorder("m", consumer, stage)
+    if is_deleted:
+        await member.ask_for_commits()
+    else:
+        with pytest.raises(InvariantBroken, match="does not go back"):
+            await member.ask_for_commits()
+
+
+# -- seed 8800009
+
+
+class _At:
+    """Nothing was read, and the position is this."""
+
+    def __init__(self, offset: int) -> None:
+        name = TopicPartition("t", 0)
+        self._reader = SimpleNamespace(
+            partitions={name: SimpleNamespace(topic_id=TOPIC_ID.bytes)},
+            positions=lambda: {name: Position(offset)},
+        )
+
+
+@pytest.mark.parametrize(("offset", "is_at"), [(6, False), (7, True), (8, True)])
+def test_who_finds_the_last_records_deleted_is_at_the_end_all_the_same(offset: int, is_at: bool) -> None:
+    consumer: Any = _At(offset)
+    stage: Any = SimpleNamespace(group=GroupHistory())
+    member = MemberRecorder("m", consumer, stage)
+    assert member.is_at({(TOPIC_ID, 0): 7}) is is_at
+    assert not member.is_at({(TOPIC_ID, 1): 0})

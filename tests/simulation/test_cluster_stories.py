@@ -1,21 +1,18 @@
 """What would go wrong only at a certain moment is told as a story: it goes well, and with the rule broken that the
 story is about, the simulator notices."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 
-from lograft.broker.isr import PendingExpansion
-from lograft.broker.leading import LeaderCore, Subscription, _Follower
+from lograft.broker.leading import _Follower
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.clients.fetched_partition import FetchedPartition
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.partition import BrokerId
 
 Story = Callable[[SimulatedCluster], Awaitable[None]]
 
@@ -24,62 +21,6 @@ SEED = 6  # the moments that these stories are about come in most seeds, not in 
 
 def tell(story: Story, weather: ClusterWeather = STAGE) -> ClusterRun:
     return simulate_cluster(SEED, weather, story=story)
-
-
-# -- who was asked to be let in counts from then on
-
-
-async def a_member_is_let_in_and_falls_behind(cluster: SimulatedCluster) -> None:
-    """The leader asks for it, and hears no answer; meanwhile the other has stopped to follow."""
-    scene = Scene(cluster)
-    leader, (_, late) = scene.leader, scene.followers
-    scene.kill(late)
-    await scene.until(lambda: not scene.is_in_sync(late))
-    scene.start(late)
-    core = scene.core(leader)
-    assert core is not None
-    await scene.until(lambda: isinstance(core.isr, PendingExpansion))
-    scene.cut(leader.host, late.host)
-    scene.cut(CONTROLLER, leader.host)
-    await scene.until(lambda: scene.is_in_sync(late))
-    await scene.pass_ms(300)
-    scene.heal()
-    await scene.until_whole()
-
-
-def count_only_who_is_known_to_be_in(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PendingExpansion, "maximal", property(lambda state: state.committed))
-
-
-# -- whoever joins has all that may be committed
-
-
-async def a_member_comes_back_far_behind(cluster: SimulatedCluster) -> None:
-    scene = Scene(cluster)
-    leader, (_, late) = scene.leader, scene.followers
-    scene.kill(late)
-    await scene.until(lambda: not scene.is_in_sync(late))
-    await scene.until_more(leader, 50)
-    scene.slow(leader, late, 400)
-    scene.start(late)
-    await scene.until_more(leader, 100)
-    scene.slow(leader, late, 1)
-    await scene.until_whole()
-
-
-def let_in_whoever_is_matched(patch: pytest.MonkeyPatch) -> None:
-    def is_ready(core: LeaderCore, subscription: Subscription | None, brokers: Mapping[BrokerId, Broker]) -> bool:
-        if subscription is None or not subscription.is_matched:
-            return False
-        broker = brokers.get(subscription.subscriber.broker_id)
-        return (
-            broker is not None
-            and broker.state is BrokerState.ACTIVE
-            and broker.epoch == subscription.subscriber.broker_epoch
-            and subscription.partition_epoch >= core.partition.partition_epoch
-        )
-
-    patch.setattr(LeaderCore, "_is_ready", is_ready)
 
 
 # -- what is acknowledged counts only from the directory that the metadata name
@@ -154,8 +95,6 @@ def test_what_an_unclean_election_lost_is_not_passed_over(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("story", "break_rule"), [
-    (a_member_is_let_in_and_falls_behind, count_only_who_is_known_to_be_in),
-    (a_member_comes_back_far_behind, let_in_whoever_is_matched),
     (a_member_comes_back_with_another_disk, count_whatever_directory_it_is_in),
 ])  # fmt: skip
 def test_a_story_goes_well_only_by_its_rule(

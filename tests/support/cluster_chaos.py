@@ -174,3 +174,17 @@ GROUPS = replace(
     askers=0,
     members=4,
 )
+
+# Machines fail in the middle of a call to their disk: of what is written at once, some pages are there and some not.
+TORN_WRITES = replace(
+    RESTLESS_LEADERS,
+    duration_ms=6_000,
+    fault_every_ms=150,
+    faults=("crash_in_call", "crash_in_call", "crash_in_call", "start"),
+    partitions=1,
+    send_every_ms=40.0,
+    records_at_once=60,
+    consumers=0,
+    askers=0,
+    segment_bytes=1 << 24,
+)

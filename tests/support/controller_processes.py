@@ -18,11 +18,11 @@ from lograft.metadata.calling import call
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
 from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.methods import DESCRIBE_CLUSTER, DESCRIBE_QUORUM
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.registration import Registration
 from lograft.proto.admin_pb2 import DescribeQuorumRequest, DescribeQuorumResponse
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
+from lograft.proto.methods import DESCRIBE_CLUSTER, DESCRIBE_QUORUM
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.production import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime

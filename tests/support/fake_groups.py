@@ -4,12 +4,14 @@ groups = FakeGroups(cluster)
 groups.members            # of the one group there is
 groups.offsets            # what is committed, by (topic, partition)
 groups.move(2)            # another broker coordinates
+groups.when_found = lambda: groups.move(2)  # whoever found the coordinator asks the wrong one
 groups.refuse_next(methods.COMMIT_OFFSETS, errors_pb2.FENCED_MEMBER_EPOCH)
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -19,14 +21,13 @@ from support.model_coordinator import GROUP, INTERVAL_MS, ModelCoordinator, as_k
 from lograft.broker.group_errors import GroupError
 from lograft.broker.group_offsets import Speaker, ToCommit, decide_commit
 from lograft.broker.group_state import Member
-from lograft.clients import methods
 from lograft.clients.errors import LograftError
 from lograft.clients.group_member import Beat, GroupPartition
 from lograft.metadata.calling import unary
-from lograft.proto import errors_pb2
+from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.errors import error_detail
-from lograft.proto.errors_pb2 import ErrorCode
+from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
 from lograft.runtime.network import Handler, Status, StreamError
 
 Q = TypeVar("Q", bound=Message)
@@ -41,7 +42,9 @@ class FakeGroups:
         self.committed: dict[GroupPartition, pb.CommitOffsetsRequest.Item] = {}
         self.commits: list[pb.CommitOffsetsRequest] = []
         self.beats: list[pb.GroupHeartbeatRequest] = []
+        self.deleted: list[str] = []
         self.cluster = cluster
+        self.when_found: Callable[[], None] = lambda: None
         self._epoch = 1
         self._refusals: dict[str, list[ErrorCode]] = {}
         self._changed = asyncio.Event()
@@ -99,21 +102,48 @@ class FakeGroups:
                 served(methods.GROUP_HEARTBEAT, self._heartbeat, pb.GroupHeartbeatRequest),
                 served(methods.COMMIT_OFFSETS, self._commit, pb.CommitOffsetsRequest),
                 served(methods.FETCH_OFFSETS, self._fetch, pb.FetchOffsetsRequest),
+                # What is wrong is said of each group, not of the call.
+                served(methods.DESCRIBE_GROUPS, partial(self._describe, broker), pb.DescribeGroupsRequest, by_all=True),
+                served(methods.DELETE_GROUPS, partial(self._delete, broker), pb.DeleteGroupsRequest, by_all=True),
             ]
         )
 
     def _check_coordinator(self, broker: int) -> None:
         if broker != self.coordinator:
-            raise _refused(
-                errors_pb2.NOT_COORDINATOR,
-                leader_id=self.coordinator,
-                leader_epoch=self._epoch,
-                leader_address=self.cluster.addresses[self.coordinator],
-            )
+            raise _refused_with(self._not_coordinator())
+
+    def _not_coordinator(self) -> ErrorDetail:
+        return error_detail(
+            errors_pb2.NOT_COORDINATOR,
+            "another broker coordinates the group",
+            leader_id=self.coordinator,
+            leader_epoch=self._epoch,
+            leader_address=self.cluster.addresses[self.coordinator],
+        )
 
     async def _find(self, _: pb.FindCoordinatorRequest) -> pb.FindCoordinatorResponse:
         address = self.cluster.addresses[self.coordinator]
-        return pb.FindCoordinatorResponse(broker_id=self.coordinator, address=address, leader_epoch=self._epoch)
+        answer = pb.FindCoordinatorResponse(broker_id=self.coordinator, address=address, leader_epoch=self._epoch)
+        self.when_found()
+        return answer
+
+    async def _describe(self, broker: int, request: pb.DescribeGroupsRequest) -> pb.DescribeGroupsResponse:
+        response = pb.DescribeGroupsResponse()
+        for name in request.groups:
+            described = response.groups.add(group=name, coordinator_id=broker)
+            if broker != self.coordinator:
+                described.error.CopyFrom(self._not_coordinator())
+        return response
+
+    async def _delete(self, broker: int, request: pb.DeleteGroupsRequest) -> pb.DeleteGroupsResponse:
+        response = pb.DeleteGroupsResponse()
+        for name in request.groups:
+            result = response.results.add(group=name)
+            if broker != self.coordinator:
+                result.error.CopyFrom(self._not_coordinator())
+            else:
+                self.deleted.append(name)
+        return response
 
     async def _heartbeat(self, request: pb.GroupHeartbeatRequest) -> pb.GroupHeartbeatResponse:
         self.beats.append(request)
@@ -183,6 +213,9 @@ def _now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
 
 
-def _refused(code: ErrorCode, message: str = "so it is", **others: int | str) -> StreamError:
-    detail = error_detail(code, message, **others)  # type: ignore[arg-type]
-    return StreamError(Status.UNAVAILABLE, message, detail.SerializeToString())
+def _refused(code: ErrorCode, message: str = "so it is") -> StreamError:
+    return _refused_with(error_detail(code, message))
+
+
+def _refused_with(detail: ErrorDetail) -> StreamError:
+    return StreamError(Status.UNAVAILABLE, detail.message, detail.SerializeToString())

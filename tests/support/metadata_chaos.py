@@ -12,9 +12,9 @@ from lograft.chaos.metadata_weather import MetadataWeather
 from lograft.chaos.virtual_link import Delays
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.methods import CREATE_TOPICS
 from lograft.metadata.partition import BrokerId, Partition, TopicId
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
+from lograft.proto.methods import CREATE_TOPICS
 
 # Brokers come and go all the time; the one controller is left alone.
 RESTLESS_BROKERS = MetadataWeather(

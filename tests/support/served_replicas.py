@@ -16,6 +16,7 @@ from support.metadata_images import topic_id
 from lograft.broker.matching import reader_parts_at
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
+from lograft.broker.traffic import PartitionTraffic, Traffic
 from lograft.metadata.partition import TopicId
 from lograft.proto import errors_pb2
 from lograft.storage.admission import Admitted
@@ -98,6 +99,7 @@ class FakeReplica:
     once unless `is_held`."""
 
     def __init__(self, config: LogConfig | None = None, leader_epoch: int = 5) -> None:
+        self.traffic = PartitionTraffic()
         self.log_config = config or LogConfig()
         self.leader_epoch = leader_epoch
         self.high_watermark = 0
@@ -256,6 +258,14 @@ class FakeReplicas:
     def add(self, topic: int, number: int, config: LogConfig | None = None) -> FakeReplica:
         replica = self._replicas[topic_id(topic), number] = FakeReplica(config)
         return replica
+
+    @property
+    def traffic(self) -> Traffic:
+        """As its replicas have it by now."""
+        traffic = Traffic()
+        for key, replica in self._replicas.items():
+            traffic.of(key).add(replica.traffic)
+        return traffic
 
     def facts(self) -> Iterator[ReplicaFacts]:
         for (topic, number), replica in self._replicas.items():

@@ -23,10 +23,12 @@ _compiled = Path(tempfile.gettempdir()) / f"lograft-tests-{os.getuid()}-compiled
 
 
 def variables(**more: str) -> dict[str, str]:
-    """This process's, without what would change a node."""
+    """This process's, without what would change a node or how output is written, and without contexts."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LOGRAFT_")}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return {**kept, "PYTHONPYCACHEPREFIX": str(_compiled), **more}
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+        kept.pop(name, None)
+    # Where there can be no file, whatever a command does.
+    return {**kept, "LOGRAFT_CONFIG": f"{os.devnull}/none", "PYTHONPYCACHEPREFIX": str(_compiled), **more}
 
 
 def lograft(

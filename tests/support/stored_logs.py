@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from support.server_processes import ServerProcess
 
-from lograft.clients.dump_log import open_file
+from lograft.clients.cli.dump_log import open_file
 from lograft.storage.checkpoint import EPOCHS_FILE
 from lograft.storage.dump import Cell, Document, DumpedBatch, dump_file
 from lograft.storage.header import BatchHeader

@@ -30,9 +30,12 @@ def test_every_module_called_pure_exists() -> None:
 
 def test_every_room_is_a_package_of_the_build() -> None:
     setuptools = tomllib.loads((rules.ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    rooms = [room for room in rules.ROOMS if (rules.ROOT / room / "__init__.py").exists()]
-    assert sorted(setuptools["packages"]) == sorted(["lograft", *(f"lograft.{room}" for room in rooms)])
-    assert setuptools["package-dir"] == {"lograft": "lograft"} | {f"lograft.{room}": room for room in rooms}
+    inits = [path for room in rules.ROOMS for path in (rules.ROOT / room).glob("**/__init__.py")]
+    folders = [str(path.parent.relative_to(rules.ROOT)) for path in inits]
+    packages = {f"lograft.{folder.replace('/', '.')}": folder for folder in folders}
+    packages["pyspark_lograft"] = "spark/pyspark_lograft"  # where Spark looks
+    assert sorted(setuptools["packages"]) == sorted(["lograft", *packages])
+    assert setuptools["package-dir"] == {"lograft": "lograft"} | packages
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lograft.clients.cli import CommandError, LazyCommand, LazyGroup
+from lograft.clients.cli.main import CommandError, LazyCommand, LazyGroup
 
 
 @click.command()

@@ -1,28 +1,41 @@
 """Pages over HTTP, for probes."""
 
 import asyncio
+import os
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.free_ports import free_address
+from support.server_processes import until
 
 from lograft.runtime import machine
 from lograft.runtime.http_get import Answer, get_page
-from lograft.runtime.http_server import HttpServer, Page
+from lograft.runtime.http_server import HttpServer, Page, Pages
 from lograft.runtime.network import AddressInUse
 from lograft.runtime.ports import is_port_free
 
-PAGES = {"/ok": lambda: Page(200, "fine\n"), "/bad": lambda: Page(503, "wörse\n")}
+LONG = "x" * 16 * 1024 * 1024  # more than the kernel takes off a server's hands
+
+
+def page(status: int, text: str) -> Callable[[], Awaitable[Page]]:
+    async def make() -> Page:
+        return Page(status, text)
+
+    return make
+
+
+PAGES = {"/ok": page(200, "fine\n"), "/bad": page(503, "wörse\n")}
 
 
 @contextmanager
-def served(address: str) -> Iterator[None]:
+def served(address: str, pages: Pages = PAGES, request_seconds: float = 10) -> Iterator[None]:
     """Pages from another thread, as a node in another process would serve them."""
     loop = asyncio.new_event_loop()
-    server = HttpServer(PAGES)
+    server = HttpServer(pages, request_seconds)
     loop.run_until_complete(server.listen(address))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -99,6 +112,36 @@ def test_a_caller_that_says_nothing_does_not_hold_up_the_end() -> None:
     writer.close()
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
+
+
+def test_a_long_page_is_served_whole() -> None:
+    address = free_address()
+    with served(address, {"/long": page(200, LONG)}):
+        assert get_page(address, "/long", 10) == Answer(200, LONG)
+
+
+def test_what_is_no_unicode_does_not_keep_the_rest_of_a_page_back() -> None:
+    address = free_address()
+    with served(address, {"/odd": page(200, "/data/\udce4\n")}):
+        assert get_page(address, "/odd", 5) == Answer(200, "/data/?\n")
+
+
+def sockets() -> int:
+    """How many this process has open: those of the server and of its callers, for they are in one."""
+    links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
+    return sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link))
+
+
+def test_a_caller_that_does_not_read_its_answer_is_let_go() -> None:
+    address = free_address()
+    host, _, port = address.partition(":")
+    with served(address, {"/long": page(200, LONG)}, request_seconds=0.1), socket.socket() as caller:
+        before = sockets()
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        caller.connect((host, int(port)))
+        caller.sendall(b"GET /long HTTP/1.1\r\n\r\n")
+        assert caller.recv(8) == b"HTTP/1.1"  # and no more
+        until(lambda: sockets() == before, "the server has closed its end")
 
 
 def test_the_boot_id_is_the_kernels_and_made_up_where_that_cannot_be_told(

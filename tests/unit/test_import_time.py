@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from lograft.__main__ import SERVER_COMMANDS
-from lograft.clients.cli import COMMANDS
+from lograft.__main__ import MORE_COMMANDS
+from lograft.clients.cli.main import COMMANDS
 
 HEAVY = ("grpc", "pyarrow", "structlog", "numpy", "asyncio")
 
@@ -35,10 +35,10 @@ def test_the_version_is_told_without_heavy_imports() -> None:
 
 def test_help_names_every_command_without_importing_any() -> None:
     help_text = run("--help")
-    commands = {**COMMANDS, **SERVER_COMMANDS}
+    commands = {**COMMANDS, **MORE_COMMANDS}
     assert all(name in help_text and command.summary in help_text for name, command in commands.items())
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *SERVER_COMMANDS])
+@pytest.mark.parametrize("name", [*COMMANDS, *MORE_COMMANDS])
 def test_every_command_in_the_table_can_be_loaded(name: str) -> None:
-    assert {**COMMANDS, **SERVER_COMMANDS}[name].load().name == name
+    assert {**COMMANDS, **MORE_COMMANDS}[name].load().name == name

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from lograft.runtime.logging import bind_context, configure_logging, get_logger, set_level
+from lograft.runtime.log_levels import MODULES, normal_levels
+from lograft.runtime.logging import bind_context, configure_logging, get_logger, set_level, set_own_levels
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +115,61 @@ def test_levels_can_be_switched_for_one_module_while_running() -> None:
     set_level("lograft.test.noisy", None)
     noisy.debug("after")
     assert [line["event"] for line in lines(stream)] == ["during"]
+
+
+def test_parts_have_levels_of_their_own_until_others_are_set() -> None:
+    raft, node, broker = (logging.getLogger(name) for name in ("lograft.raft", "lograft.raft.node", "lograft.broker"))
+    set_own_levels("warning,lograft.raft=debug,lograft.raft.node=error")
+    assert [each.getEffectiveLevel() for each in (raft, node, broker)] == [
+        logging.DEBUG, logging.ERROR, logging.WARNING,
+    ]  # fmt: skip
+    set_own_levels("info")
+    assert [each.getEffectiveLevel() for each in (raft, node, broker)] == [logging.INFO] * 3
+
+
+@pytest.mark.parametrize("before", ["debug", "error"])
+def test_what_no_level_is_given_for_is_at_info_whatever_was_before(before: str) -> None:
+    set_own_levels(before)
+    set_own_levels("lograft.raft=debug")
+    assert logging.getLogger("lograft.broker").getEffectiveLevel() == logging.INFO
+    assert logging.getLogger("lograft.raft").getEffectiveLevel() == logging.DEBUG
+    set_own_levels("info")
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("Info", "info"),
+        (" lograft.raft = DEBUG , warning ", "warning,lograft.raft=debug"),
+        ("lograft=error", "error"),
+        ("lograft.broker.replica=debug", "lograft.broker.replica=debug"),
+        ("loud", None),
+        ("info,debug", None),
+        ("info,lograft=debug", None),
+        ("lograft.raft=loud", None),
+        ("lograft.raftt=debug", None),
+        ("lograft.raft.core=debug", None),
+        ("raft=debug", None),
+        ("info,", None),
+        ("", None),
+        ("=debug", None),
+    ],
+)
+def test_levels_have_one_normal_spelling(text: str, normal: str | None) -> None:
+    assert normal_levels(text) == normal
+    assert normal is None or normal_levels(normal) == normal
+
+
+def test_the_names_of_modules_that_log_are_known() -> None:
+    root = Path(__file__).resolve().parents[2]
+    rooms = ("broker", "metadata", "raft", "storage")
+    logging_modules = [
+        f"{room}.{path.stem}"
+        for room in rooms
+        for path in sorted((root / room).glob("*.py"))
+        if "get_logger(__name__)" in path.read_text()
+    ]
+    assert sorted(MODULES) == sorted(logging_modules)
 
 
 def test_an_unknown_level_names_those_there_are() -> None:

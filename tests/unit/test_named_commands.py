@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from lograft.__main__ import SERVER_COMMANDS
-from lograft.clients.cli import COMMANDS, cli
+from lograft.__main__ import MORE_COMMANDS
+from lograft.clients.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("broker", "clients", "lograft", "metadata", "raft", "runtime", "storage")
@@ -19,7 +19,7 @@ _NAMED = re.compile(r"`lograft ([a-z][^`\n]*)`")
 
 def named_commands() -> Iterator[tuple[str, str]]:
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
-    modules = [path for room in ROOMS for path in (ROOT / room).glob("*.py")]
+    modules = [path for room in ROOMS for path in (ROOT / room).glob("**/*.py")]
     for path in sorted([*documents, *modules]):
         for match in _NAMED.finditer(path.read_text()):
             yield str(path.relative_to(ROOT)), re.sub(r"\{[^}]*\}", "", match[1])
@@ -37,7 +37,7 @@ def test_it_exists(path: str, text: str) -> None:
     """`plan|run` stands for each of them."""
     words = text.split()
     for verb in words[0].split("|"):
-        lazy = {**COMMANDS, **SERVER_COMMANDS}.get(verb)
+        lazy = {**COMMANDS, **MORE_COMMANDS}.get(verb)
         assert lazy is not None, f"{path} names `lograft {text}`, and there is no {verb!r}"
         _check(lazy.load(), words[1:])
 
@@ -47,7 +47,7 @@ def _check(command: click.Command, words: list[str]) -> None:
         if not words or words[0] == "...":
             return
         for name in words[0].split("|"):
-            inner = command.commands.get(name)
+            inner = command.get_command(click.Context(command), name)
             assert inner is not None, f"`{command.name}` has no {name!r}"
             _check(inner, words[1:])
         return

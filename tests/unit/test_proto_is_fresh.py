@@ -79,3 +79,21 @@ def test_a_detail_takes_retriable_from_the_table_and_survives_the_wire() -> None
     bare = error_detail(errors_pb2.INVALID_REQUEST, "no")
     assert not bare.retriable
     assert not bare.HasField("leader_id")
+
+
+def test_the_document_has_every_error_as_the_table_does() -> None:
+    text = (ROOT / "docs" / "protocol.md").read_text()
+    rows = [
+        line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `") and line.count("|") == 6
+    ]
+    assert rows == [
+        [
+            f"`{error.name}`",
+            "yes" if error.retriable else "no",
+            "unknown" if error.outcome_unknown else "nothing was done",
+            error.grpc_status,
+            error.meaning,
+        ]
+        for error in ERRORS.values()
+        if error.name != "NONE"
+    ]

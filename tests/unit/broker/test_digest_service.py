@@ -8,9 +8,9 @@ from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch
 
 from lograft.broker.digest_service import DigestService
-from lograft.broker.log_methods import DIGEST_REPLICA
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import DIGEST_REPLICA
 from lograft.storage.batch import encode_batch, parse_header
 from lograft.storage.errors import CorruptLog
 

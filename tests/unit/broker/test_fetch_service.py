@@ -11,10 +11,10 @@ from support.served_replicas import FakeReplica, batch, values_of
 
 from lograft.broker.fetch_outbox import FetchOutbox
 from lograft.broker.fetch_service import FetchLimits, FetchService
-from lograft.broker.log_methods import FETCH
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import FETCH
 from lograft.storage.epochs import EpochCache, EpochEntry
 from lograft.storage.reader import Batches
 

@@ -12,7 +12,6 @@ from support.metadata_images import broker, image_with, partition, topic_id, wit
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica
 
-from lograft.broker import group_methods as methods
 from lograft.broker.group_coordinator import GroupCoordinator
 from lograft.broker.group_service import MAX_ITEMS, GroupService
 from lograft.broker.replica_errors import ReplicaError
@@ -22,7 +21,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.records import PartitionChanged, TopicCreated
-from lograft.proto import errors_pb2
+from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import StreamError
@@ -79,7 +78,7 @@ class GroupNode(Node):
 
     async def beat(self, **fields: Any) -> pb.GroupHeartbeatResponse:
         request = pb.GroupHeartbeatRequest(**{"group": HERE, "member_id": "a", "topics": ["orders"], **fields})
-        answer = await self.ask(methods.HEARTBEAT, request, pb.GroupHeartbeatResponse)
+        answer = await self.ask(methods.GROUP_HEARTBEAT, request, pb.GroupHeartbeatResponse)
         assert isinstance(answer, pb.GroupHeartbeatResponse)
         return answer
 
@@ -132,7 +131,7 @@ async def test_a_topic_that_cannot_be_created_yet_is_worth_another_question() ->
 async def test_who_does_not_coordinate_says_who_does() -> None:
     async with node() as one:
         for method, request in (
-            (methods.HEARTBEAT, pb.GroupHeartbeatRequest(group=ELSEWHERE, member_id="a")),
+            (methods.GROUP_HEARTBEAT, pb.GroupHeartbeatRequest(group=ELSEWHERE, member_id="a")),
             (methods.COMMIT_OFFSETS, pb.CommitOffsetsRequest(group=ELSEWHERE)),
             (methods.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=ELSEWHERE)),
             (methods.DELETE_OFFSETS, pb.DeleteOffsetsRequest(group=ELSEWHERE)),
@@ -177,7 +176,7 @@ async def test_groups_of_a_partition_that_is_lost_meanwhile_are_not_listed() -> 
         await one.beat()
         replica.is_held = True
         joining = asyncio.ensure_future(
-            one.refused(methods.HEARTBEAT, pb.GroupHeartbeatRequest(group=HERE, member_id="b"))
+            one.refused(methods.GROUP_HEARTBEAT, pb.GroupHeartbeatRequest(group=HERE, member_id="b"))
         )
         await asyncio.sleep(1)
         listing = asyncio.ensure_future(one.ask(methods.LIST_GROUPS, pb.ListGroupsRequest(), pb.ListGroupsResponse))
@@ -251,7 +250,7 @@ async def test_a_bad_name_or_id_is_refused_with_its_cause() -> None:
                 "16 bytes",
             ),
         ):
-            error = await one.refused(methods.HEARTBEAT, request)
+            error = await one.refused(methods.GROUP_HEARTBEAT, request)
             assert message in error.message
             assert not error.retriable
         error = await one.refused(methods.FIND_COORDINATOR, pb.FindCoordinatorRequest())

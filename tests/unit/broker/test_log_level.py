@@ -20,7 +20,10 @@ def test_what_is_set_for_the_broker_is_in_force_at_once_and_the_file_again_when_
         (change("1", "debug"), []),
         (change("1", "warning"), ["warning"]),
         (change("1", "info"), ["info"]),
-        (change("1", None), ["warning"]),
+        (change("1", "lograft.raft=debug"), ["warning,lograft.raft=debug"]),
+        (change("1", "error,lograft.raft.node=info"), ["error,lograft.raft.node=info"]),
+        (change("1", "from a later version"), ["warning"]),
+        (change("1", None), []),
     ]
     for index, (record, expected) in enumerate(steps, start=1):
         images.append(with_records(images[-1], record))

@@ -16,7 +16,6 @@ from support.raft_nodes import virtual
 
 from lograft.broker.broker_part import _clean_epoch
 from lograft.broker.config_values import Role
-from lograft.broker.log_methods import APPEND
 from lograft.broker.node import Machine, Node, NodeRefused
 from lograft.broker.node_config import NodeConfig
 from lograft.chaos.memory_store import MemoryDisk
@@ -27,7 +26,6 @@ from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWor
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.calling import call
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.methods import CREATE_TOPICS, DESCRIBE_CLUSTER, REPLACE_VOTER
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.settings import CLUSTER
 from lograft.proto.admin_pb2 import (
@@ -39,6 +37,7 @@ from lograft.proto.admin_pb2 import (
 )
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.log_pb2 import AppendRequest, AppendResponse, NewRecord
+from lograft.proto.methods import APPEND, CREATE_TOPICS, DESCRIBE_CLUSTER, REPLACE_VOTER
 from lograft.raft.ports import Store
 from lograft.runtime.files import read_whole
 from lograft.runtime.network import ConnectFailed
@@ -128,6 +127,10 @@ class Host:
     def is_ready(self) -> bool:
         self.fail_if_it_failed()
         return self.node is not None and self.node.why_not_ready() is None
+
+    async def metrics(self) -> list[str]:
+        assert self.node is not None
+        return (await self.node.metrics()).splitlines()
 
     @property
     def epoch(self) -> int:
@@ -239,6 +242,11 @@ async def test_controllers_and_brokers_can_be_nodes_of_their_own() -> None:
     with pytest.raises(ConnectFailed):
         await world.health("n5:9093")
     assert not world.hosts[0].files.exists("/more")
+    controller, broker = [await host.metrics() for host in world.hosts]
+    assert {"lograft_controller_active 1", 'lograft_brokers{state="active"} 1', "lograft_node_ready 1"} <= {*controller}
+    assert {"lograft_broker_active 1", "lograft_partitions 0", "lograft_node_ready 1"} <= {*broker}
+    assert not [line for line in controller if "broker_active" in line]
+    assert not [line for line in broker if "lograft_raft" in line]
     for host in reversed(world.hosts):
         await host.stop()
 
@@ -257,13 +265,16 @@ async def test_a_broker_that_was_fenced_serves_again_once_it_is_not() -> None:
         for number in CONTROLLERS:
             world.network.break_connections("n4", f"n{number}")
             world.network.cut("n4", f"n{number}")
+        assert "lograft_broker_active 1" in await fourth.metrics()
         await asyncio.sleep(10)
         states = {broker.id: broker.state for broker in (await world.describe("n1:9092")).brokers}
         assert states[4] == BrokerState.FENCED.value
+        assert "lograft_broker_active 0" in await fourth.metrics(), "nobody could tell it, but it hears nothing"
         world.network.heal_all()
         for _ in range(2):
             seen.append(HealthCheckResponse.FromString(await watch.receive() or b"").status)
         assert seen == [READY, HealthCheckResponse.NOT_SERVING, READY]
+        assert "lograft_broker_active 1" in await fourth.metrics()
         await connection.close()
 
 
@@ -277,6 +288,7 @@ async def test_a_node_that_waits_for_others_says_so_and_serves_nobody() -> None:
     await world.until(lambda: "waiting for controllers 2@n2:9093 (refused), 3@" in (node.why_not_ready() or ""))
     assert await world.health("n1:9092") != READY
     assert await world.health("n1:9093") != READY
+    assert {"lograft_node_ready 0", "lograft_controller_active 0", "lograft_broker_active 0"} <= {*await host.metrics()}
     started = asyncio.get_running_loop().time()
     await host.stop()
     assert asyncio.get_running_loop().time() - started < 1, "there is nothing to wait for"
@@ -571,6 +583,8 @@ async def test_a_broker_does_without_a_directory_that_failed_as_long_as_it_has_a
         assert fourth.node is not None
         assert fourth.node.broker is not None
         assert len(fourth.node.broker.membership.image.brokers[BrokerId(4)].directories) == 1
+        told = {'lograft_disk_failed{directory="/data"} 1', 'lograft_disk_failed{directory="/more"} 0'}
+        assert told <= {*await fourth.metrics()}, "the disk is not mended by starting again"
         await fourth.stop()
         fail_disk(fourth, "/more")
         await refused(fourth, "/more could not be synced")

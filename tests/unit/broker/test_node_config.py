@@ -84,6 +84,7 @@ def test_every_key_can_be_given_as_text() -> None:
         "controller_listen": "0.0.0.0:9093",
         "rack": "a",
         "http": "0.0.0.0:9644",
+        "metrics_topics": "100",
         "log_level": "INFO",
     }
     assert texts.keys() == KEYS.keys()

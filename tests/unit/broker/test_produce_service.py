@@ -9,11 +9,11 @@ from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
 from lograft.broker import admitting
-from lograft.broker.log_methods import PRODUCE
 from lograft.broker.produce_service import ProduceLimits, ProduceService
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import PRODUCE
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.batch import decode_columns, encode_batch, parse_header
 from lograft.storage.compression import Compression

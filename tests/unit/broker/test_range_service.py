@@ -7,16 +7,16 @@ from support.log_services import ORDERS, Node, Talk, detail_in, settle
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch, values_of
 
-from lograft.broker.log_methods import READ_RANGE
 from lograft.broker.range_service import RangeService
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.proto.methods import READ_RANGE
 
 
 async def reading(node: Node, **request: Any) -> Talk[pb.ReadRangeResponse]:
-    stream = (await node.serve(RangeService(node.logs).handlers())).open(READ_RANGE)
+    stream = (await node.serve(RangeService(node.runtime.clock, node.logs).handlers())).open(READ_RANGE)
     await stream.send(pb.ReadRangeRequest(**{"topic_id": ORDERS, **request}).SerializeToString())
     await stream.half_close()
     return Talk(stream, pb.ReadRangeResponse)

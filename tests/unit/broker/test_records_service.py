@@ -8,13 +8,13 @@ from support.log_services import ORDERS, Node, refused, settle
 from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
-from lograft.broker.log_methods import APPEND, READ
 from lograft.broker.records_service import RecordsService
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
 from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import APPEND, READ
 from lograft.storage.batch import decode_records, encode_batch
 from lograft.storage.compression import Compression
 from lograft.storage.config import LogConfig

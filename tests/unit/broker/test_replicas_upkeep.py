@@ -7,6 +7,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
+from lograft.broker import upkeep
 from lograft.broker.alarms import Alarms
 from lograft.broker.replica import Replica
 from lograft.broker.replica_ports import Acks
@@ -14,6 +15,7 @@ from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.partition import BrokerId, TopicId
+from lograft.runtime.writer import DiskFailed
 from lograft.storage.errors import CorruptLog
 from lograft.storage.log import PartitionLog
 from lograft.storage.retention import apply_retention
@@ -249,3 +251,20 @@ async def test_alarms_ring_in_the_order_of_their_times(delays: list[int]) -> Non
     task.cancel()
     assert [delay_ms for delay_ms, _ in rung] == sorted(delays)
     assert all(0 <= at_ms - delay_ms <= 2 for delay_ms, at_ms in rung)
+
+
+@virtual
+async def test_upkeep_ends_when_cancelled_though_a_disk_fails_at_that_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def failing_when_cancelled(*_: object, **__: object) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            raise DiskFailed("/data", OSError("no space")) from None
+
+    monkeypatch.setattr(upkeep, "apply_retention", failing_when_cancelled)
+    brokers, _, _ = await led(Metadata())
+    await begun.wait()
+    await asyncio.wait_for(brokers[ONE].stop(), 60)

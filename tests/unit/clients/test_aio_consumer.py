@@ -14,9 +14,9 @@ import lograft
 from lograft.clients import errors, fetch_line
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.consumer_options import ConsumerKeywords
-from lograft.clients.methods import FETCH
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto.log_pb2 import FetchResponse
+from lograft.proto.methods import FETCH
 from lograft.storage.batch import Compression, Record, encode_batch, parse_header, stamp
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

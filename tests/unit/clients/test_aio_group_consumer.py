@@ -10,12 +10,12 @@ from support.fake_groups import FakeGroups
 from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
-from lograft.clients import errors, methods
+from lograft.clients import errors
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.consumer_options import ConsumerKeywords
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
-from lograft.proto import errors_pb2
+from lograft.proto import errors_pb2, methods
 from lograft.storage.batch import encode_batch
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -243,6 +243,21 @@ async def test_a_poll_that_waits_is_no_reason_to_leave() -> None:
         await consumer.subscribe(["orders"])
         assert await consumer.poll(200.0) == []
         assert list(groups.members) == [consumer.member_id]
+
+
+@virtual
+@pytest.mark.parametrize("is_in_doubt", [True, False])
+async def test_a_commit_that_may_have_been_taken_before_the_partitions_were_lost_says_so(is_in_doubt: bool) -> None:
+    async with group((1,)) as (cluster, groups):
+        store(cluster, "orders", 0, b"a")
+        async with consumer_of(cluster) as consumer:
+            await consumer.subscribe(["orders"])
+            await poll_until(consumer, have=1)
+            groups.refuse_next(methods.COMMIT_OFFSETS, errors_pb2.TIMED_OUT if is_in_doubt else errors_pb2.LOADING)
+            groups.put_out(consumer.member_id)
+            with pytest.raises(errors.CommitFailed) as failed:
+                await consumer.commit()
+            assert failed.value.outcome_unknown is is_in_doubt
 
 
 @virtual

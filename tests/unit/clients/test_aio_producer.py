@@ -17,10 +17,10 @@ from lograft.chaos.virtual_stream import VirtualCallStream
 from lograft.clients import errors, produce_line
 from lograft.clients.aio_producer import Producer
 from lograft.clients.delivery import Delivery
-from lograft.clients.methods import PRODUCE
 from lograft.clients.producer_options import ProducerKeywords
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import PRODUCE
 from lograft.storage.batch import Compression
 
 

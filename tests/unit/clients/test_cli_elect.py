@@ -10,7 +10,7 @@ from support.raft_nodes import virtual
 
 from lograft.clients.admin_types import Election, ElectionKind
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli_elect import elect_patiently, needs_election
+from lograft.clients.cli.elect import elect_patiently, needs_election
 from lograft.clients.errors import EligibleLeaderNotAvailable, LograftError, UnknownPartition
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.clock import LoopClock

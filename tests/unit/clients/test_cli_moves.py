@@ -10,9 +10,9 @@ from support.raft_nodes import virtual
 
 from lograft.clients.admin_types import ClusterDescription, Reassignment, ReplicaDescription
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli import CommandError
-from lograft.clients.cli_moves import Look, begin, hindrances, plan, wait_for
-from lograft.clients.cli_options import Settings
+from lograft.clients.cli.main import CommandError
+from lograft.clients.cli.moves import Look, begin, hindrances, plan, wait_for
+from lograft.clients.cli.options import Settings
 from lograft.clients.errors import InvalidReassignment, LograftError, UnknownTopic
 from lograft.clients.reassignment_plan import CannotPlan, Move
 from lograft.clients.topic_partition import TopicPartition
@@ -69,7 +69,7 @@ async def test_each_is_told_when_it_is_through(capsys: pytest.CaptureFixture[str
         cluster([1, 2], [1, 3], [1, 2], moving=[0, 2]),
         cluster([1, 3], [1, 3], [1, 3]),
     ]
-    await wait_for(scripted(*looks), PATIENT, MOVES)
+    await wait_for(scripted(*looks), PATIENT, MOVES, print)
     assert capsys.readouterr().out == (
         "partition/t-1 reassigned\npartition/t-0 reassigned\npartition/t-2 reassigned\n"
     )  # fmt: skip
@@ -78,7 +78,7 @@ async def test_each_is_told_when_it_is_through(capsys: pytest.CaptureFixture[str
 @virtual
 async def test_what_somebody_cancelled_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CommandError, match=r"t-1 \(1,2\); somebody cancelled it"):
-        await wait_for(scripted(cluster([1, 3], [1, 2], [1, 3])), PATIENT, MOVES)
+        await wait_for(scripted(cluster([1, 3], [1, 2], [1, 3])), PATIENT, MOVES, print)
     assert capsys.readouterr().out == "partition/t-0 reassigned\npartition/t-2 reassigned\n"
 
 
@@ -92,7 +92,7 @@ async def test_what_is_deleted_meanwhile_is_told_and_not_waited_for(capsys: pyte
         cluster([1, 3], [1, 3]),
     ]
     with pytest.raises(CommandError, match=r"not where the plan says: s-0 \(deleted\), t-2 \(deleted\)"):
-        await wait_for(scripted(*looks), PATIENT, [*MOVES, *others])
+        await wait_for(scripted(*looks), PATIENT, [*MOVES, *others], print)
     assert capsys.readouterr().out == "partition/t-0 reassigned\npartition/t-1 reassigned\n"
 
 
@@ -102,31 +102,30 @@ async def test_it_is_waited_for_ever_and_told_what_for_unless_a_time_is_said(
 ) -> None:
     stuck = cluster([1, 3], [1, 2], [1, 2], moving=[1, 2], fenced=[3])
     through = cluster([1, 3], [1, 3], [1, 3])
-    await wait_for(scripted(*[stuck] * 200, through), PATIENT, MOVES)
+    await wait_for(scripted(*[stuck] * 200, through), PATIENT, MOVES, print)
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 19
     assert set(told) == {
         "1 of 3 partitions are through; waiting for broker 3, which is fenced",
     }
     with pytest.raises(CommandError, match="not all is through within 7s: 1 of 3 partitions are through"):
-        await wait_for(scripted(stuck), Settings("b:1", 7000), MOVES)
+        await wait_for(scripted(stuck), Settings("b:1", 7000), MOVES, print)
 
 
 @virtual
 async def test_what_is_refused_does_not_keep_the_others_from_it(capsys: pytest.CaptureFixture[str]) -> None:
     admin = ScriptedAdmin(cluster())
     admin.refused = {("t", 0): InvalidReassignment("because"), ("t", 2): InvalidReassignment("so it is")}
-    with pytest.raises(InvalidReassignment, match="because"):
-        await begin(cast(Admin, admin), MOVES, dry_run=False)
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("partition/t-1 reassignment begun: 1,2 -> 1,3\n", "Error: so it is\n")
+    failures = await begin(cast(Admin, admin), MOVES, print, dry_run=False)
+    assert [failure.message for failure in failures] == ["because", "so it is"]
+    assert capsys.readouterr().out == "partition/t-1 reassignment begun: 1,2 -> 1,3\n"
     assert admin.asked == [({("t", number): (1, 3) for number in range(3)}, False)]
 
 
 @virtual
 async def test_a_dry_run_asks_whether_it_could_be(capsys: pytest.CaptureFixture[str]) -> None:
     admin = ScriptedAdmin(cluster())
-    await begin(cast(Admin, admin), MOVES[:1], dry_run=True)
+    await begin(cast(Admin, admin), MOVES[:1], print, dry_run=True)
     assert capsys.readouterr().out == "partition/t-0 would be reassigned: 1,2 -> 1,3\n"
     assert [validate_only for _, validate_only in admin.asked] == [True]
 

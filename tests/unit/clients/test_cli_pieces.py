@@ -11,25 +11,28 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lograft.clients import cli_options
 from lograft.clients.admin_types import (
     BrokerDescription,
     BrokerState,
     ClusterDescription,
+    ConfigEntry,
+    ConfigKind,
     PartitionDescription,
     QuorumDescription,
     QuorumMember,
     ReplicaDescription,
     TopicDescription,
 )
-from lograft.clients.cli import cli
-from lograft.clients.cli_health import partition_problems, quorum_problems
-from lograft.clients.cli_nouns import Noun, parse_nouns
-from lograft.clients.cli_options import Settings
-from lograft.clients.cli_output import write_resources
-from lograft.clients.cli_produce import key_of, lines
-from lograft.clients.cli_records import make_writer
-from lograft.clients.cli_resources import (
+from lograft.clients.cli import options as cli_options
+from lograft.clients.cli.config_resources import Owner, entry_resource, parse_setting
+from lograft.clients.cli.dump_json import bytes_as_json
+from lograft.clients.cli.health import partition_problems, quorum_problems
+from lograft.clients.cli.main import cli
+from lograft.clients.cli.nouns import Noun, parse_nouns
+from lograft.clients.cli.options import Settings
+from lograft.clients.cli.output import write_resources
+from lograft.clients.cli.records import make_writer
+from lograft.clients.cli.resources import (
     BROKER_COLUMNS,
     PARTITION_COLUMNS,
     TOPIC_COLUMNS,
@@ -38,8 +41,9 @@ from lograft.clients.cli_resources import (
     quorum_resource,
     topic_resource,
 )
-from lograft.clients.cli_times import BadTime, Earliest, Latest, Moment, iso_time, parse_duration, parse_moment
-from lograft.clients.cli_verify import verdict
+from lograft.clients.cli.verify import verdict
+from lograft.clients.errors import TimedOut
+from lograft.clients.times import BadTime, Earliest, Latest, Moment, iso_time, parse_duration, parse_moment
 from lograft.storage.batch import Record
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01
@@ -131,6 +135,37 @@ def test_what_is_no_noun_is_refused(words: Sequence[str], complaint: str) -> Non
         parse_nouns(words, list(Noun))
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["topics", "a", "topic/b", "t/c"], ["a", "b", "c"]),
+        (["brokers", "b/1"], ["1"]),
+        (["topics", "broker/1"], ["broker/1"]),
+        (["groups", "group/a"], ["group/a"]),
+        (["configs", "topic/a"], ["topic/a"]),
+    ],
+)
+def test_a_name_may_have_its_noun_before_it_once_more_where_no_name_is_so(
+    words: Sequence[str], names: list[str]
+) -> None:
+    assert parse_nouns(words, list(Noun))[1] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "owner", "keys"),
+    [
+        ("cluster", "cluster", []),
+        ("cluster/num.partitions", "cluster", ["num.partitions"]),
+        ("topic/orders", "topic/orders", []),
+        ("t/orders/retention.ms", "topic/orders", ["retention.ms"]),
+        ("broker/1/log.level", "broker/1", ["log.level"]),
+    ],
+)
+def test_a_setting_is_named_as_its_name_is_shown(text: str, owner: str, keys: list[str]) -> None:
+    found, found_keys = parse_setting(text)
+    assert (str(found), found_keys) == (owner, keys)
+
+
 def test_a_noun_that_a_verb_cannot_do_is_refused() -> None:
     with pytest.raises(click.UsageError, match="'quorum'"):
         parse_nouns(["quorum"], [Noun.TOPIC])
@@ -172,6 +207,26 @@ def test_documents_are_resources_or_lists_of_them() -> None:
     assert one == yaml.safe_load(show("yaml", is_one=True))
     assert one["spec"] == {"partitions": 1, "replicas": 3, "config": {"retention.ms": "1000"}}
     assert one["metadata"]["name"] == "orders"
+
+
+@pytest.mark.parametrize(
+    ("partition", "replicas"),
+    [
+        (PARTITION, 3),
+        (replace(PARTITION, replicas=(1, 2, 3, 4), adding=(4,)), 4),
+        (replace(PARTITION, removing=(3,)), 2),
+        (replace(PARTITION, replicas=(1, 2, 3, 4), adding=(4,), removing=(2,)), 3),
+    ],
+)
+def test_a_topics_spec_has_the_replicas_that_were_asked_for(partition: PartitionDescription, replicas: int) -> None:
+    assert topic_resource(replace(TOPIC, partitions=(partition,)))["spec"]["replicas"] == replicas
+
+
+def test_a_setting_says_what_is_set_and_what_is_in_force() -> None:
+    entry = ConfigEntry("min.insync.replicas", "2", "topic", "2", "How many.", "integer", setting="3")
+    told = entry_resource(Owner(ConfigKind.TOPIC, "orders"), entry)
+    assert (told["metadata"]["name"], told["spec"]) == ("topic/orders/min.insync.replicas", {"value": "3"})
+    assert (told["status"]["value"], told["status"]["source"]) == ("2", "topic")
 
 
 def test_a_partition_says_all_that_is_promised_and_null_for_what_cannot_be_had() -> None:
@@ -242,6 +297,16 @@ def test_partitions_that_are_not_whole_are_named(partition: PartitionDescription
     assert problem in found
 
 
+def test_what_many_partitions_of_a_topic_have_is_said_once() -> None:
+    missing = [replace(PARTITION, number=number, isr=(1, 2)) for number in range(4)]
+    partitions = (*missing, replace(PARTITION, number=4, leader=None, isr=(1, 3)), replace(PARTITION, number=5))
+    found = partition_problems(replace(CLUSTER, topics=(replace(TOPIC, partitions=partitions),)))
+    assert found == [
+        "4 of 6 partitions of topic orders are under-replicated; not in sync: 3 (active)",
+        "partition orders-4 has no leader; not in sync: 2 (active)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("quorum", "committed", "problem"),
     [
@@ -287,29 +352,41 @@ class Pipe(io.TextIOWrapper):
         (r"%t/%p@%o %k=%v %T %h %%\n", b"orders/2@7 k=v\xff 2026-01-01T00:00:00.000Z a=1,b= %\n"),
         (r"%o\t%k", b"7\tk"),
         (r"a\\n", b"a\\n"),
+        (r"%{v:hex} %{v:base64} %{v:json}\x41", b'76ff dv8= {"base64": "dv8="}A'),
+        (r"%{k} %{k:json} %{T:ms}", b'k "k" %d' % NOW_MS),
+        ("%{h:json}", b'[{"key": "a", "value": "1"}, {"key": "b", "value": null}]'),
         ("\udcff%k", b"\xffk"),
     ],
 )
 def test_records_are_written_as_the_format_says_bytes_as_they_are(form: str | None, expected: bytes) -> None:
     out = Pipe()
-    make_writer(out, form, is_json=False).write(RECORD)
+    make_writer(out, form, is_json=False).write([RECORD])
     assert out.content() == expected
 
 
 def test_nulls_are_written_as_nothing() -> None:
     out = Pipe()
-    make_writer(out, "%k|%v", is_json=False).write(RECORD._replace(key=None, value=None))
+    make_writer(out, "%k|%v", is_json=False).write([RECORD._replace(key=None, value=None)])
     assert out.content() == b"|"
 
 
-def test_a_format_that_means_nothing_is_refused() -> None:
-    with pytest.raises(click.UsageError, match="%x"):
-        make_writer(io.StringIO(), "%x", is_json=False)
+def test_values_alone_are_written_fast_and_nulls_all_the_same_as_nothing() -> None:
+    out = Pipe()
+    writer = make_writer(out, None, is_json=False)
+    for values in ([], [b"a", b"", b"b"], [b"c", None]):
+        writer.write([RECORD._replace(value=value) for value in values])
+    assert out.content() == b"a\n\nb\nc\n\n"
+
+
+@pytest.mark.parametrize("form", ["%x", "%{x}", "%{v:octal}", "%{v", "%"])
+def test_a_format_that_means_nothing_is_refused(form: str) -> None:
+    with pytest.raises(click.UsageError, match=form):
+        make_writer(io.StringIO(), form, is_json=False)
 
 
 def test_records_as_json_are_an_object_a_line() -> None:
     out = Pipe()
-    make_writer(out, None, is_json=True).write(RECORD)
+    make_writer(out, None, is_json=True).write([RECORD])
     assert json.loads(out.content()) == {
         "topic": "orders",
         "partition": 2,
@@ -321,42 +398,31 @@ def test_records_as_json_are_an_object_a_line() -> None:
     }
 
 
-def test_a_terminal_is_spared_what_would_do_something_to_it() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+@pytest.mark.parametrize("content", [None, b"", b"a", b'"\\', b"\x7f", "ä\u2028".encode(), b"\xff", b"\t\r\n", b"\0"])
+def test_json_is_what_its_library_makes_of_it(content: bytes | None) -> None:
+    out = Pipe()
+    make_writer(out, None, is_json=True).write([RECORD._replace(key=content, value=content)])
+    fields = json.loads(out.content())
+    assert fields["key"] == fields["value"] == bytes_as_json(content)
 
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_json_on_a_terminal_does_nothing_to_it_and_is_the_same() -> None:
     out = Terminal()
-    make_writer(out, None, is_json=False).write(RECORD._replace(value=b"\x1b[31mred\xff\tok"))
+    make_writer(out, None, is_json=True).write([RECORD._replace(topic="a\x7f\x9b\U000e0001b", value=b"\xc3\xa4")])
+    assert out.getvalue().rstrip("\n").isprintable()
+    assert "ä" in out.getvalue()
+    assert json.loads(out.getvalue())["topic"] == "a\x7f\x9b\U000e0001b"
+
+
+def test_a_terminal_is_spared_what_would_do_something_to_it() -> None:
+    out = Terminal()
+    make_writer(out, None, is_json=False).write([RECORD._replace(value=b"\x1b[31mred\xff\tok")])
     assert out.getvalue() == "\\x1b[31mred\\xff\tok\n"
-
-
-# -- lines and keys
-
-
-def test_a_line_is_a_record_whatever_ends_it() -> None:
-    assert list(lines(io.BytesIO(b"a\r\nb\n\nc"))) == [b"a", b"b", b"", b"c"]
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (b'{"id": "x"}', b"x"),
-        (b'{"id": 5}', b"5"),
-        (b'{"id": [1, 2]}', b"[1,2]"),
-        (b'{"id": "\\ud800"}', b"\xed\xa0\x80"),
-        (b'{"id": null}', None),
-        (b"{}", None),
-    ],
-)
-def test_keys_out_of_json(line: bytes, expected: bytes | None) -> None:
-    assert key_of(line, "id", 1) == expected
-
-
-@pytest.mark.parametrize("line", [b"not json", b"[1]", b"5"])
-def test_a_line_without_fields_is_named(line: bytes) -> None:
-    with pytest.raises(click.ClickException, match="line 7"):
-        key_of(line, "id", 7)
 
 
 # -- usage
@@ -374,11 +440,11 @@ def test_a_line_without_fields_is_named(line: bytes) -> None:
         (["create", "topic"], "no name"),
         (["create", "quorum"], "'quorum'"),
         (["create", "topic", "a", "--config", "x"], "KEY=VALUE"),
-        (["describe", "topic"], "which?"),
         (["get", "broker", "one"], "give a number"),
         (["describe", "b/x"], "give a number"),
-        (["get", "quorum", "mine"], "only one quorum"),
-        (["describe", "quorum", "mine"], "only one quorum"),
+        (["get", "quorum", "mine", "yours"], "only one quorum"),
+        (["describe", "quorum", "mine", "yours"], "only one quorum"),
+        (["wait", "quorum/mine", "--for", "Leader"], "only one quorum"),
         (["create", "topic", "a", "--partitions", "99999999999"], "99999999999"),
         (["create", "topic", "a", "--replicas", "99999999999"], "99999999999"),
         (["delete", "broker", "99999999999", "--yes"], "not the id of a broker"),
@@ -393,6 +459,17 @@ def test_a_line_without_fields_is_named(line: bytes) -> None:
         (["consume", "t", "-o", "yaml"], "json"),
         (["consume", "t", "-o", "json", "-f", "%v"], "exclude"),
         (["consume", "t", "-f", "%x"], "%x"),
+        (["consume", "t", "--tail", "5", "--from", "-10m"], "--from and --tail exclude"),
+        (["consume", "t", "u", "--offsets", "0:1-2"], "of one topic"),
+        (["consume", "t", "--offsets", "0:1-2", "--offsets", "0:5"], "one range"),
+        (["consume", "t", "--from", "-10m", "--to", "-20m"], "--to is before --from"),
+        (["consume", "t", "--group", "g", "--tail", "5"], "goes on where the group is"),
+        (["produce", "t", "--key-separator", ""], "--key-separator is empty"),
+        (["produce", "t", "--key-separator", ":", "--tombstone"], "exclude"),
+        (["produce", "t", "--input", "json", "--key-field", "id"], "a record says it itself"),
+        (["produce", "t", "--rate", "0"], "1000/s"),
+        (["produce", "t", "--rate", "fast"], "1000/s"),
+        (["produce", "t", "--file", "/nowhere"], "/nowhere"),
         (["reassign", "plan", "--brokers", "1,x"], "give a number"),
         (["reassign", "plan", "--replicas", "0"], "--replicas"),
         (["reassign", "run", "orders", "-f", "-"], "a file says all"),
@@ -411,7 +488,6 @@ def test_a_line_without_fields_is_named(line: bytes) -> None:
         (["config", "set", "orders", "a=1"], "give topic/NAME, broker/ID or cluster"),
         (["config", "set", "broker/x", "a=1"], "give a number"),
         (["config", "unset", "topic/orders", "a=1"], "name the key alone"),
-        (["get", "configs"], "whose?"),
         (["get", "configs", "orders"], "give topic/NAME"),
         (["describe", "config", "topic/"], "give topic/NAME"),
         (["elect", "leaders"], "--preferred or --unclean"),
@@ -444,6 +520,39 @@ def test_a_name_that_is_no_text_is_refused(arguments: list[str]) -> None:
     result = CliRunner().invoke(cli, [*arguments, "\udcff", "--bootstrap", "127.0.0.1:1", "--timeout", "200ms"])
     assert result.exit_code == 1
     assert result.stderr.startswith(r"Error: the topic is '\udcff': give its name")
+
+
+@pytest.mark.parametrize(
+    ("verb", "is_in_doubt"),
+    [("get", False), ("describe", False), ("health", False), ("consume", False), ("create", True), ("reset", True)],
+)
+def test_only_of_what_changes_something_it_is_said_that_it_may_have_been_done(verb: str, is_in_doubt: bool) -> None:
+    root = click.Context(cli, info_name="lograft")
+    with click.Context(click.Command(verb), parent=root, info_name=verb):
+        told = cli_options.explain(TimedOut("nobody answers"), Settings("b", 1))
+    assert ("may have been done" in told.remedy) is is_in_doubt
+    assert ("`lograft health` tells" in told.remedy) is not is_in_doubt
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--debug", "get", "topics"],
+        ["get", "topics", "--debug"],
+        ["config", "set", "cluster", "a=1", "--debug"],
+        ["diff", "--debug", "-f", "-"],
+    ],
+)
+def test_a_traceback_is_shown_to_whoever_asks_for_it(arguments: list[str]) -> None:
+    text = "apiVersion: lograft/v1\nkind: Topic\nmetadata: {name: a}\n"
+    nowhere = ["--bootstrap", "127.0.0.1:1", "--timeout", "100ms"]
+    result = CliRunner().invoke(cli, [*nowhere, *arguments], input=text)
+    assert result.exit_code == (2 if "diff" in arguments else 1)
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "NoBrokerAvailable" in result.stderr
+    assert "\nRemedy: start a cluster" in result.stderr
+    plain = CliRunner().invoke(cli, [*nowhere, *(each for each in arguments if each != "--debug")], input=text)
+    assert plain.stderr.count("\n") == 2
 
 
 def test_a_bad_address_is_told_with_a_remedy() -> None:

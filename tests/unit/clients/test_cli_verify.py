@@ -8,7 +8,7 @@ from support.raft_nodes import virtual
 
 from lograft.clients.admin_types import PartitionVerification
 from lograft.clients.aio_admin import Admin
-from lograft.clients.cli_verify import verify_each
+from lograft.clients.cli.verify import verify_each
 from lograft.clients.errors import LograftError, NoBrokerAvailable, TimedOut, UnknownPartition, UnknownTopic
 from lograft.clients.topic_partition import TopicPartition
 

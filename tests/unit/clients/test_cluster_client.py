@@ -12,8 +12,8 @@ from support.raft_nodes import virtual
 from lograft.clients import errors
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.cluster_view import Leader
-from lograft.clients.methods import INIT_PRODUCER
 from lograft.proto.log_pb2 import InitProducerRequest, InitProducerResponse
+from lograft.proto.methods import INIT_PRODUCER
 
 
 @asynccontextmanager
@@ -166,6 +166,25 @@ async def test_a_cluster_that_nobody_ever_saw_is_not_looked_for_longer_than_told
         with pytest.raises(errors.NoBrokerAvailable, match="5000 ms"):
             async with client.within(5000, "nothing was learnt"):
                 await client.topic("bills")
+
+
+@virtual
+async def test_what_a_broker_was_asked_to_do_that_is_gone_by_now_may_have_been_done() -> None:
+    """Seed 2003 of the simulator: a setting was said not to be changed, and was."""
+    cluster = await started(1, count=1)
+    async with following(cluster, times=ClusterTimes(attempt_ms=1000)) as client:
+        await client.topic("orders")
+        asking = asyncio.ensure_future(_ask_for_an_id(client))
+        await asyncio.sleep(0)
+        cluster.kill(1)  # before the answer comes
+        with pytest.raises(errors.TimedOut) as caught:
+            await asking
+        assert caught.value.outcome_unknown
+
+
+async def _ask_for_an_id(client: ClusterClient) -> None:
+    async with client.within(5000, "no id was to be had"):
+        await client.call_any(INIT_PRODUCER, InitProducerRequest(), InitProducerResponse, repeatable=True)
 
 
 @virtual

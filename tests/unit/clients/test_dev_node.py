@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lograft.clients.cli import CommandError
+from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster
 from lograft.clients.dev_layout import Layout
 from lograft.clients.dev_node import DevNode, NodeStatus, locked

@@ -35,9 +35,9 @@ def groups() -> Iterator[FakeGroups]:
         assert made.cluster.runtime is not None
         await close_client_runtime(made.cluster.runtime)
 
-    made = loop.run(start())
+    made = loop.run(start)
     yield made
-    loop.run(stop())
+    loop.run(stop)
 
 
 class Listener(RebalanceListener):
@@ -133,7 +133,7 @@ def test_an_interrupted_caller_ends_what_it_waits_for() -> None:
 
     try:
         with pytest.raises(KeyboardInterrupt):
-            call_backs.run(ask())
+            call_backs.run(ask)
         assert ended.wait(30)
     finally:
         loop.stop()

@@ -8,10 +8,9 @@ import pytest
 import yaml
 
 from lograft.clients.admin_types import Reassignment, ReplicaDescription
-from lograft.clients.cli_options import Settings
-from lograft.clients.cli_output import write_resources
-from lograft.clients.reassignment_plan import Move
-from lograft.clients.reassignment_resources import (
+from lograft.clients.cli.options import Settings
+from lograft.clients.cli.output import write_resources
+from lograft.clients.cli.reassignment_resources import (
     MOVE_COLUMNS,
     PROGRESS_COLUMNS,
     BadPlan,
@@ -20,6 +19,7 @@ from lograft.clients.reassignment_resources import (
     read_plan,
     summary_of,
 )
+from lograft.clients.reassignment_plan import Move
 from lograft.clients.topic_partition import TopicPartition
 
 NAME = TopicPartition("orders", 0)

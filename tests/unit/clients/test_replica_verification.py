@@ -165,7 +165,7 @@ def test_a_difference_counts_if_nothing_changed_meanwhile_and_that_is_not_waited
     async def differ(*_: object, **__: object) -> PartitionVerification:
         return PartitionVerification(ORDERS, (1, 2), 0, 10, 3, "differs")
 
-    monkeypatch.setattr("lograft.clients.aio_admin_cluster.verify_copies", differ)
+    monkeypatch.setattr("lograft.clients.replica_verification.verify_copies", differ)
     admin = Unsteady(changes)
     found = asyncio.run(admin.verify_partition("orders", 0))
     assert found.problem is not None

@@ -246,3 +246,11 @@ async def test_metrics_count_what_was_sent_and_what_became_of_it() -> None:
             await (await producer.send("orders", b"v"))
         metrics = producer.metrics()
         assert (metrics.records_failed, metrics.batch_retries, metrics.records_sent) == (1, 1, 402)
+
+
+@virtual
+async def test_many_records_fill_their_batches() -> None:
+    async with producing() as (_, producer):
+        # 503 records of 1 KiB go into a batch. A MiB, which is handed on at a time, has room for twice that, and two.
+        await (await producer.send_many("orders", pa.array([bytes(1024)] * 503 * 8)))
+        assert producer.metrics().batches_sent == 8

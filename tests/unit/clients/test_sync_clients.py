@@ -1,10 +1,17 @@
 """The clients for ordinary functions: many threads, one loop, and nothing that waits for ever."""
 
+import asyncio
+import gc
+import itertools
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import pytest
 from support.fake_log_service import FakeCluster
@@ -12,6 +19,7 @@ from support.free_ports import free_address
 
 import lograft
 from lograft import Consumer, Producer, TopicPartition, errors
+from lograft.runtime import loop_thread
 from lograft.runtime.client_runtime import client_runtime, close_client_runtime
 from lograft.runtime.handover import Handover
 from lograft.runtime.loop_thread import LoopLost, LoopThread, shared_loop
@@ -36,9 +44,9 @@ def cluster() -> Iterator[FakeCluster]:
         assert cluster.runtime is not None
         await close_client_runtime(cluster.runtime)
 
-    made = loop.run(start())
+    made = loop.run(start)
     yield made
-    loop.run(stop(made))
+    loop.run(stop, made)
 
 
 def test_the_example_of_the_documents(cluster: FakeCluster) -> None:
@@ -370,13 +378,90 @@ def test_a_loop_runs_coroutines_and_passes_on_what_they_raise() -> None:
         assert threading.current_thread().name == "test"
         return 42
 
-    assert loop.run(answer()) == 42
+    assert loop.run(answer) == 42
     with pytest.raises(KeyError):
-        loop.run(fail())
+        loop.run(fail)
     loop.stop()
     assert not loop.is_alive
     with pytest.raises(LoopLost, match="ending"):
-        loop.run(answer())
+        loop.run(answer)
+
+
+def test_ctrl_c_at_any_line_leaves_no_coroutine_that_nobody_awaits() -> None:
+    loop = LoopThread("test")
+    awaited: list[int] = []
+
+    async def answer(number: int) -> int:
+        awaited.append(number)
+        return number
+
+    interrupted = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unraisable: list[object] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "unraisablehook", unraisable.append)
+            for line in itertools.count(1):
+                try:
+                    with _interrupted_at(line):
+                        assert loop.run(answer, line) == line
+                except KeyboardInterrupt:
+                    interrupted += 1
+                    gc.collect()
+                else:
+                    break
+    assert not unraisable
+    assert interrupted > 5
+    assert awaited[-1] == loop.run(answer, line) == line
+    loop.stop()
+
+
+@contextmanager
+def _interrupted_at(line: int) -> Iterator[None]:
+    """Ctrl+C, at that line of those that the loop's module does in this thread."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal left
+        if frame.f_code.co_filename != loop_thread.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(former)
+
+
+def test_what_is_begun_goes_on_by_itself_until_somebody_cancels_it() -> None:
+    loop = LoopThread("test")
+    ended = threading.Event()
+
+    async def echo(number: int) -> int:
+        return number
+
+    async def for_ever(begun: threading.Event) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    assert loop.begin(echo, 42).result(60) == 42
+    begun = threading.Event()
+    future = loop.begin(for_ever, begun)
+    assert begun.wait(60)
+    assert not ended.is_set()
+    assert future.cancel()
+    assert ended.wait(60)
+    loop.stop()
 
 
 def test_a_callback_that_would_wait_for_its_own_thread_is_refused() -> None:
@@ -388,14 +473,14 @@ def test_a_callback_that_would_wait_for_its_own_thread_is_refused() -> None:
 
     def call() -> None:
         try:
-            loop.run(answer())
+            loop.run(answer)
         except RuntimeError as error:
             failures.append(error)
 
     async def settle() -> None:
         call()
 
-    loop.run(settle())
+    loop.run(settle)
     assert "callback" in str(failures[0])
     loop.stop()
 
@@ -421,7 +506,7 @@ def test_what_is_announced_is_taken_once_for_all_that_came_meanwhile() -> None:
     with handover.lock:
         left.append(3)
         handover.announce()
-    loop.run(nothing())
+    loop.run(nothing)
     assert taken == [[0, 1, 2], [3]]
     loop.stop()
 
@@ -453,7 +538,7 @@ def test_a_callback_on_the_loop_does_not_wait_for_room_that_only_it_could_make()
         with handover.lock:
             return handover.wait_for_room(lambda: False, 3600)
 
-    assert loop.run(wait()) is False
+    assert loop.run(wait) is False
     loop.stop()
 
 
@@ -468,7 +553,7 @@ def test_last_wishes_are_granted_before_the_loop_stops() -> None:
     async def answer() -> int:
         return 42
 
-    loop.before_stop(lambda: granted.append(loop.run(answer())))
+    loop.before_stop(lambda: granted.append(loop.run(answer)))
     taken_back = lambda: granted.append(0)  # noqa: E731
     loop.before_stop(taken_back)
     loop.take_back(taken_back)

@@ -19,7 +19,7 @@ from support.metadata_quorum import MetadataCluster
 from support.raft_nodes import make_runtime, virtual
 
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata import admin_service, methods
+from lograft.metadata import admin_service
 from lograft.metadata.active_controller import Committed
 from lograft.metadata.admin_items import MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_REQUEST, Submitter
 from lograft.metadata.admin_service import AdminService
@@ -32,7 +32,7 @@ from lograft.metadata.partition import BrokerId, LeaderEpoch
 from lograft.metadata.records import BrokerRegistered, ConfigResource, Operation, ResourceKind
 from lograft.metadata.stream_errors import read_detail
 from lograft.proto import admin_pb2 as pb
-from lograft.proto import errors_pb2
+from lograft.proto import errors_pb2, methods
 from lograft.runtime.network import Connection, StreamError
 from lograft.runtime.rng import Rng
 
@@ -309,6 +309,9 @@ async def test_configurations_are_altered_and_described() -> None:
     results = (await world.ask(pb.AlterConfigsRequest(items=items))).results
     assert errors(results) == [None, None, None]
     assert results[0].resource == resource(name="orders", number=1)
+    assert [[(change.key, change.value) for change in result.changes] for result in results] == [
+        [("retention.ms", "60000")], [("segment.ms", "70000")], [("log.level", "debug")],
+    ]  # fmt: skip
     described = await world.ask(
         pb.DescribeConfigsRequest(
             items=[
@@ -325,10 +328,12 @@ async def test_configurations_are_altered_and_described() -> None:
         ("segment.ms", "70000", pb.ConfigValue.CLUSTER),
     ]
     assert topic.values[0].default_value == "604800000"
-    assert all(value.description and value.kind for value in topic.values)
+    assert all(value.description and value.kind and value.accepts for value in topic.values)
+    assert [value.setting for value in topic.values if value.HasField("setting")] == ["60000"]
     assert [(value.key, value.value, value.source) for value in node.values] == [
         ("log.level", "debug", pb.ConfigValue.BROKER),
         ("placement.enable", "true", pb.ConfigValue.DEFAULT),
+        ("slow.request.ms", "1000", pb.ConfigValue.DEFAULT),
     ]
     values = {value.key: value for value in other.values}
     assert list(values) == sorted(values)

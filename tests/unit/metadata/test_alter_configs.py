@@ -69,13 +69,14 @@ def refusal(image: ClusterImage, resource: ConfigResource, changes: Mapping[str,
         (CLUSTER, "auto.create.topics.enable", "TRUE", "true"),
         (CLUSTER, "replica.lag.time.max.ms", "500", "500"),
         (BROKER_1, "log.level", "Debug", "debug"),
+        (BROKER_1, "log.level", "lograft.raft=debug, INFO", "info,lograft.raft=debug"),
     ],
 )
 def test_a_value_is_set_in_its_normal_spelling(resource: ConfigResource, key: str, value: str, stored: str) -> None:
     image = small_image()
     decision = alter_configs(image, resource, {key: value})
     assert decision.records == (ConfigChanged(resource, key, stored),)
-    assert decision.answer.changed == (key,)
+    assert decision.answer.changed == {key: stored}
     assert image.config_of(resource) == {}, "a decision changes nothing itself"
     assert apply(image, decision).config_of(resource) == {key: stored}
 
@@ -97,7 +98,7 @@ def test_what_is_so_already_is_not_recorded_again() -> None:
     image = small_image(topic={"retention.ms": "5", "flush.mode": "os"})
     decision = alter_configs(image, ORDERS, {"retention.ms": "05", "flush.mode": "OS", "segment.ms": None})
     assert decision.records == ()
-    assert decision.answer.changed == ()
+    assert decision.answer.changed == {}
 
 
 def test_a_default_can_be_set_so_that_it_outlives_a_change_of_the_clusters() -> None:
@@ -123,6 +124,8 @@ def test_no_changes_are_no_error() -> None:
         (CLUSTER, {"replica.lag.time.max.ms": "0"}),
         (CLUSTER, {"log.level": "info"}),
         (BROKER_1, {"log.level": "loud"}),
+        (BROKER_1, {"log.level": "info,lograft.rafft=debug"}),
+        (BROKER_1, {"slow.request.ms": "-1"}),
         (BROKER_1, {"retention.ms": "5"}),
     ],
 )

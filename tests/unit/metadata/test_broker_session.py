@@ -14,7 +14,6 @@ from lograft.metadata.broker_session import BrokerSession, ReplicaEnd, SessionPo
 from lograft.metadata.calling import unary
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.methods import HEARTBEAT, REGISTER
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from lograft.metadata.registration import Registration
 from lograft.metadata.stream_errors import to_stream_error
@@ -28,6 +27,7 @@ from lograft.proto.controller_pb2 import (
 from lograft.proto.errors import error_detail
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
 from lograft.proto.metadata_pb2 import BrokerState as State
+from lograft.proto.methods import BROKER_HEARTBEAT, REGISTER
 from lograft.runtime.network import Handler, Stream
 
 CLUSTER = "cluster"
@@ -62,7 +62,9 @@ class Controller:
         self.controller_id = controller_id
 
     async def serve(self) -> "Controller":
-        await self._world.serve(self.controller_id, {HEARTBEAT: self._heartbeat, REGISTER: lambda s: self.register(s)})
+        await self._world.serve(
+            self.controller_id, {BROKER_HEARTBEAT: self._heartbeat, REGISTER: lambda s: self.register(s)}
+        )
         return self
 
     @property
@@ -334,7 +336,7 @@ async def test_a_controller_of_another_cluster_is_asked_seldom_and_ends_nothing(
         raise to_stream_error(ControllerError(errors_pb2.WRONG_CLUSTER, "check cluster_id"))
 
     await here.active.serve()
-    await here.world.serve(2, {HEARTBEAT: refuse, REGISTER: here.controllers[2].register})
+    await here.world.serve(2, {BROKER_HEARTBEAT: refuse, REGISTER: here.controllers[2].register})
     running = asyncio.ensure_future(here.session.run())
     await asyncio.sleep(30)
     assert 2 <= attempts <= 10
@@ -352,7 +354,7 @@ async def test_answers_that_cannot_be_read_end_nothing() -> None:
         await asyncio.Event().wait()
 
     await here.active.serve()
-    await here.world.serve(2, {HEARTBEAT: babble, REGISTER: here.controllers[2].register})
+    await here.world.serve(2, {BROKER_HEARTBEAT: babble, REGISTER: here.controllers[2].register})
     running = asyncio.ensure_future(here.session.run())
     await asyncio.sleep(30)
     assert not running.done()

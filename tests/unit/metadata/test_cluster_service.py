@@ -17,7 +17,6 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import encode_snapshot
 from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.record_codec import encode_operation
 from lograft.metadata.records import (
@@ -37,6 +36,7 @@ from lograft.metadata.records import (
 from lograft.metadata.stream_errors import to_controller_error
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
+from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.raft.errors import ReadLost
 from lograft.runtime.network import Connection, Stream, StreamError
 from lograft.runtime.rng import Rng

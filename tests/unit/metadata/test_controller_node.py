@@ -18,15 +18,6 @@ from lograft.metadata.broker import BrokerState
 from lograft.metadata.calling import call
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.methods import (
-    ALLOCATE_PRODUCER_IDS,
-    CREATE_TOPICS,
-    DESCRIBE_CLUSTER,
-    FOLLOW,
-    HEARTBEAT,
-    READ_INDEX,
-    WATCH_CLUSTER,
-)
 from lograft.metadata.stream_errors import to_controller_error
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
@@ -39,6 +30,15 @@ from lograft.proto.controller_pb2 import (
     FollowRequest,
     MetadataIndexRequest,
     MetadataIndexResponse,
+)
+from lograft.proto.methods import (
+    ALLOCATE_PRODUCER_IDS,
+    BROKER_HEARTBEAT,
+    CREATE_TOPICS,
+    DESCRIBE_CLUSTER,
+    FOLLOW,
+    READ_INDEX,
+    WATCH_CLUSTER,
 )
 from lograft.raft.bootstrapping import Bootstrapping
 from lograft.raft.snapshotting import SnapshotPolicy
@@ -106,7 +106,7 @@ async def test_while_it_waits_it_answers_all_who_ask_and_promises_nothing() -> N
     await cluster[1].start()
     await asyncio.sleep(1)
     connection = await cluster.connect(cluster[1].address)
-    stream = connection.open(HEARTBEAT)
+    stream = connection.open(BROKER_HEARTBEAT)
     heartbeat = BrokerHeartbeatRequest(cluster_id=CLUSTER_ID, broker_id=1, broker_epoch=1)
     await stream.send(heartbeat.SerializeToString())
     data = await stream.receive()

@@ -15,15 +15,6 @@ from support.raft_nodes import virtual
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.calling import call
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.methods import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITIONS,
-    CREATE_TOPICS,
-    HEARTBEAT,
-    READ_INDEX,
-    REGISTER,
-    REPORT_FAILURES,
-)
 from lograft.metadata.partition import Partition
 from lograft.metadata.stream_errors import read_detail
 from lograft.proto import errors_pb2
@@ -40,6 +31,15 @@ from lograft.proto.controller_pb2 import (
     RegisterResponse,
     ReportFailuresRequest,
     ReportFailuresResponse,
+)
+from lograft.proto.methods import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITIONS,
+    BROKER_HEARTBEAT,
+    CREATE_TOPICS,
+    READ_INDEX,
+    REGISTER,
+    REPORT_FAILURES,
 )
 from lograft.runtime.network import Status, Stream, StreamError
 
@@ -91,7 +91,7 @@ class Beating:
 
 async def beating(cluster: ControllerNodes, broker_id: int, epoch: int) -> Beating:
     connection = await cluster.connect((await cluster.active()).address)
-    return Beating(broker_id, epoch, connection.open(HEARTBEAT))
+    return Beating(broker_id, epoch, connection.open(BROKER_HEARTBEAT))
 
 
 async def orders(cluster: ControllerNodes, partitions: int = 1) -> None:

@@ -44,6 +44,8 @@ def test_a_value_says_all_that_is_known_of_its_key() -> None:
         description=TOPIC_CONFIG["retention.ms"].description,
         kind="integer",
         accepts="a whole number from -1 to 9223372036854775807 (-1 keeps for ever)",
+        is_of_topics=True,
+        setting="5",
     )
 
 
@@ -72,6 +74,14 @@ def test_the_cluster_has_the_keys_of_topics_and_its_own() -> None:
         "7", ConfigSource.CLUSTER,
     )  # fmt: skip
     assert value(image, CLUSTER, "num.partitions").source is ConfigSource.DEFAULT
+    assert [each.key for each in found if each.is_of_topics] == sorted(TOPIC_CONFIG)
+    assert {each.key: each.setting for each in found if each.setting is not None} == {"retention.ms": "7"}
+
+
+def test_what_is_set_is_told_even_where_less_is_in_force() -> None:
+    found = value(image_of(partition(1, 2), topic={"min.insync.replicas": "3"}), ORDERS, "min.insync.replicas")
+    assert (found.value, found.setting) == ("2", "3")
+    assert value(image_of(cluster={"retention.ms": "7"}), ORDERS, "retention.ms").setting is None
 
 
 def test_a_broker_has_its_own_keys_alone() -> None:
@@ -80,6 +90,7 @@ def test_a_broker_has_its_own_keys_alone() -> None:
     assert [(each.key, each.value, each.source) for each in describe(image, BROKER_1)] == [
         ("log.level", "debug", ConfigSource.BROKER),
         ("placement.enable", "true", ConfigSource.DEFAULT),
+        ("slow.request.ms", "1000", ConfigSource.DEFAULT),
     ]
     assert value(image, ConfigResource(ResourceKind.BROKER, "2"), "log.level").value == "info"
 

@@ -11,7 +11,6 @@ from lograft.metadata.follower import MetadataFollower
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import encode_snapshot, split
 from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.methods import FOLLOW
 from lograft.metadata.publishing import Publishing
 from lograft.metadata.record_codec import encode_operation, encode_records
 from lograft.metadata.records import Operation, ProducerIdsAllocated, Record
@@ -24,6 +23,7 @@ from lograft.proto.controller_pb2 import (
     MetadataSnapshotPart,
 )
 from lograft.proto.metadata_pb2 import MetadataRecord
+from lograft.proto.methods import FOLLOW
 from lograft.runtime.network import Stream
 from lograft.runtime.rng import Rng
 

@@ -7,15 +7,14 @@ from google.protobuf.message import Message
 from support.fake_controllers import FakeControllers, fail, never_answer, until
 from support.raft_nodes import virtual
 
-from lograft.metadata import methods
 from lograft.metadata.calling import call, exchange, unary
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.forwarding import FORWARDED, Forwarding, timeout_of
-from lograft.metadata.methods import CREATE_TOPICS, DELETE_TOPICS
 from lograft.metadata.stream_errors import to_controller_error
 from lograft.proto import admin_pb2 as pb
-from lograft.proto import cluster_pb2, controller_pb2, errors_pb2
+from lograft.proto import cluster_pb2, controller_pb2, errors_pb2, groups_pb2, log_pb2, methods
+from lograft.proto.methods import CREATE_TOPICS, DELETE_TOPICS
 from lograft.runtime.network import Connection, Handler, Status, Stream, StreamError
 
 CREATE = pb.CreateTopicsRequest(topics=[pb.NewTopic(name="orders"), pb.NewTopic(name="bills", topic_id=b"x" * 16)])
@@ -227,9 +226,9 @@ def test_every_method_of_the_admin_service_is_forwarded() -> None:
     }
 
 
-def test_every_method_of_the_controllers_is_in_the_list() -> None:
+def test_every_method_is_in_the_list() -> None:
     listed = {value for value in vars(methods).values() if isinstance(value, str)}
-    services = [pb, controller_pb2, cluster_pb2]
+    services = [pb, controller_pb2, cluster_pb2, groups_pb2, log_pb2]
     served = {
         f"/{service.full_name}/{method.name}"
         for file in services

@@ -18,7 +18,6 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.heartbeat_service import HeartbeatService
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import records_of
-from lograft.metadata.methods import HEARTBEAT
 from lograft.metadata.partition import BrokerEpoch
 from lograft.metadata.reported_ends import ReportedEnds
 from lograft.metadata.sessions import Sessions
@@ -26,6 +25,7 @@ from lograft.metadata.stream_errors import to_controller_error
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_UNSPECIFIED
+from lograft.proto.methods import BROKER_HEARTBEAT
 from lograft.runtime.network import Connection, Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 
@@ -43,7 +43,7 @@ class Line:
         self.connection = connection
         self._broker_id = broker_id
         self._epoch = epoch
-        self.stream: Stream = connection.open(HEARTBEAT)
+        self.stream: Stream = connection.open(BROKER_HEARTBEAT)
 
     async def send(self, wanted: int = RUN, **others: Any) -> None:
         fields: dict[str, Any] = {
@@ -132,7 +132,7 @@ async def controller(image: ClusterImage, *, active: bool = True) -> AsyncIterat
             office.node.lead()
         here = Controller(office)
         await asyncio.sleep(60)  # so that nobody is alive only because this controller has just begun
-        server = await here.runtime.network.serve("c1:9093", {HEARTBEAT: here.service.serve}, here.panics.append)
+        server = await here.runtime.network.serve("c1:9093", {BROKER_HEARTBEAT: here.service.serve}, here.panics.append)
         yield here
         await server.stop()
         assert not here.panics, here.panics

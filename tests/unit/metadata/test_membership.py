@@ -17,7 +17,6 @@ from lograft.metadata.broker_session import ReplicaEnd, Wanted
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.methods import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CLUSTER, ELECT_LEADERS, WATCH_CLUSTER
 from lograft.metadata.partition import LeaderEpoch, Partition
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import (
@@ -34,6 +33,7 @@ from lograft.proto.admin_pb2 import (
     TopicReference,
 )
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
+from lograft.proto.methods import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CLUSTER, ELECT_LEADERS, WATCH_CLUSTER
 from lograft.runtime.network import Status, StreamError
 from lograft.runtime.rng import Rng
 

@@ -16,13 +16,13 @@ from lograft.metadata.follower import MetadataFollower
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import SnapshotBuilder
 from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.methods import FOLLOW
 from lograft.metadata.publishing import Publishing, PublishingLimits
 from lograft.metadata.record_codec import decode_records, encode_operation
 from lograft.metadata.records import Operation, TopicCreated
 from lograft.metadata.stream_errors import read_detail
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse
+from lograft.proto.methods import FOLLOW
 from lograft.runtime.network import Connection, Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 

@@ -407,3 +407,23 @@ async def test_a_log_cannot_be_opened_on_a_disk_that_failed() -> None:
         with pytest.raises(DiskFailed):
             await machine.open(LogConfig(), directory)
     assert machine.open_files() == before
+
+
+@virtual
+async def test_a_log_whose_disk_fails_and_is_closed_while_it_is_checkpointed_is_left_alone() -> None:
+    config = LogConfig(flush_mode=FlushMode.OS, segment_bytes=2 * len(make_batch(2)))
+    log = await Machine().open(config)
+    for _ in range(5):
+        append(log, 2)
+    checkpointing = asyncio.ensure_future(log.checkpoint())
+    await asyncio.sleep(0)  # it waits for the segments that are full
+    assert not checkpointing.done()
+    log.on_disk_failed(DiskFailed(DIRECTORY, OSError(errno.EIO, "as the test wants it")))
+    await log.close()
+    assert await settled(checkpointing) in (None, DiskFailed)
+
+
+async def settled(task: "asyncio.Future[None]") -> type[BaseException] | None:
+    """With which error, if any."""
+    (error,) = await asyncio.gather(task, return_exceptions=True)
+    return None if error is None else type(error)

@@ -1,0 +1,1 @@
+"""lograft beside its peers: one harness, the same workloads, taken in turns. `make bench-compare`."""

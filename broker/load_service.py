@@ -1,0 +1,93 @@
+"""`lograft.v1.Log/DescribeLoad`: what this broker has had to do since it started."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from lograft.broker.call_stats import ServerStats
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_ports import ServedReplicas
+from lograft.broker.traffic import PartitionTraffic, Traffic
+from lograft.metadata.calling import unary
+from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import BrokerId
+from lograft.metadata.request_checks import check_item_count
+from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import DESCRIBE_LOAD
+from lograft.runtime.clock import Clock
+from lograft.runtime.loop_lag import LoopLag
+from lograft.runtime.network import Handler
+
+_AT_ONCE = 500
+
+
+class CountedReplicas(ServedReplicas, Protocol):
+    @property
+    def traffic(self) -> Traffic: ...
+
+
+class LoadService:
+    """Of a process that begins now."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        broker_id: BrokerId,
+        image: Callable[[], ClusterImage],
+        replicas: CountedReplicas,
+        stats: ServerStats,
+        lag: LoopLag | None,
+    ) -> None:
+        self._clock = clock
+        self._broker_id = broker_id
+        self._image = image
+        self._replicas = replicas
+        self._stats = stats
+        self._lag = lag
+        self._began_ms = clock.monotonic_ms()
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {DESCRIBE_LOAD: unary(self._describe, pb.DescribeLoadRequest)}
+
+    async def _describe(self, request: pb.DescribeLoadRequest) -> pb.DescribeLoadResponse:
+        check_item_count(len(request.topics), "topics")
+        now_ms, total = self._clock.monotonic_ms(), self._replicas.traffic.total()
+        return pb.DescribeLoadResponse(
+            broker_id=self._broker_id,
+            uptime_ms=now_ms - self._began_ms,
+            at_ms=now_ms,
+            requests=self._stats.requests,
+            errors=self._stats.errors,
+            event_loop_lag_ms=self._lag.worst_seconds * 1000 if self._lag is not None else None,
+            open_streams=self._stats.open,
+            partitions=() if request.omit_partitions else await self._partitions(frozenset(request.topics)),
+            **_counts(total),
+        )
+
+    async def _partitions(self, names: Collection[str]) -> list[pb.DescribeLoadResponse.Partition]:
+        topics, found = self._image().topics, list[pb.DescribeLoadResponse.Partition]()
+        for number, (key, traffic) in enumerate(list(self._replicas.traffic.partitions()), start=1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # there may be thousands, and others want their turn
+            topic = topics.get(key[0])
+            if topic is not None and (not names or topic.name in names):
+                message = pb.DescribeLoadResponse.Partition(
+                    topic=topic.name,
+                    topic_id=key[0].bytes,
+                    partition=key[1],
+                    is_leader=self._leads(key),
+                    **_counts(traffic),
+                )
+                found.append(message)
+        return found
+
+    def _leads(self, key: PartitionKey) -> bool:
+        try:
+            return self._replicas.get(*key).is_leader
+        except ReplicaError:
+            return False  # it is not here any more
+
+
+def _counts(traffic: PartitionTraffic) -> dict[str, int]:
+    return {name: getattr(traffic, name) for name in PartitionTraffic.__slots__}

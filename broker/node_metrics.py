@@ -1,0 +1,32 @@
+"""What `/metrics` tells of any node: its process, and what its servers were asked."""
+
+from lograft.broker import metric_families as families
+from lograft.broker.call_stats import ServerStats
+from lograft.runtime.exposition import Exposition
+from lograft.runtime.process_stats import ProcessStats
+
+
+def add_process(page: Exposition, process: ProcessStats) -> None:
+    page.add(families.CPU, process.cpu_seconds)
+    page.add(families.MAX_FILES, process.max_files)
+    page.add(families.STARTED, process.started_seconds)
+    if process.resident_bytes is not None:
+        page.add(families.RESIDENT, process.resident_bytes)
+    if process.open_files is not None:
+        page.add(families.OPEN_FILES, process.open_files)
+
+
+def add_server(page: Exposition, server: str, stats: ServerStats) -> None:
+    """`server`: broker or controller. Methods that nobody has asked for are left out."""
+    for each in stats:
+        if not each.requests and not each.open:
+            continue
+        method = each.method
+        page.add(families.REQUESTS, each.requests, server, method)
+        page.add(families.OPEN_STREAMS, each.open, server, method)
+        for code, count in each.errors.items():
+            page.add(families.REQUEST_ERRORS, count, server, method, code)
+        if each.seconds.count:
+            page.add_histogram(families.REQUEST_SECONDS, each.seconds, server, method)
+    for method, count in stats.slow.counts.items():
+        page.add(families.SLOW_REQUESTS, count, server, method)

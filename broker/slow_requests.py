@@ -1,0 +1,75 @@
+"""Requests that took too long: one event each, and a count. What they waited for by design does not count.
+
+`slow.request.ms` of the node's broker says what is too long, from the moment that it does.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from lograft.metadata.cluster_config import SLOW_REQUEST, broker_default_of
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.machine import MachineListener
+from lograft.metadata.partition import BrokerId
+from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.runtime.clock import Clock
+from lograft.runtime.logging import get_logger
+
+log = get_logger(__name__)
+
+
+class CallTimer:
+    """Of one call: how long it has waited by design."""
+
+    __slots__ = ("waited_seconds",)
+
+    def __init__(self) -> None:
+        self.waited_seconds = 0.0
+
+
+_timer: ContextVar[CallTimer | None] = ContextVar("lograft_call_timer", default=None)
+
+
+def begin_timing() -> CallTimer:
+    """Of the call that the current task serves."""
+    timer = CallTimer()
+    _timer.set(timer)
+    return timer
+
+
+@contextmanager
+def waiting(clock: Clock) -> Iterator[None]:
+    """The call waits by design: it was asked to, until there is news."""
+    timer, began_seconds = _timer.get(), clock.monotonic_seconds()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.waited_seconds += clock.monotonic_seconds() - began_seconds
+
+
+class SlowRequests:
+    """Of one server. `counts`: by method."""
+
+    def __init__(self) -> None:
+        self.threshold_seconds = int(broker_default_of(SLOW_REQUEST)) / 1000
+        self.counts: dict[str, int] = {}
+
+    def note(self, method: str, seconds: float, **fields: Any) -> None:
+        """It took `threshold_seconds` or longer. `fields` tell which request it was."""
+        self.counts[method] = self.counts.get(method, 0) + 1
+        log.warning("slow_request", method=method, elapsed_ms=round(seconds * 1000), **fields)
+
+
+class SlowRequestSetting(MachineListener):
+    """Has what is set for the broker in force."""
+
+    def __init__(self, broker_id: BrokerId, image: Callable[[], ClusterImage], slow: SlowRequests) -> None:
+        self._resource = ConfigResource(ResourceKind.BROKER, str(broker_id))
+        self._image = image
+        self._slow = slow
+
+    def advanced(self, index: int) -> None:
+        value = self._image().config_of(self._resource).get(SLOW_REQUEST, broker_default_of(SLOW_REQUEST))
+        self._slow.threshold_seconds = int(value) / 1000

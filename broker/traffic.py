@@ -1,0 +1,113 @@
+"""What went in and out of each partition here, counted since the process began. Pure.
+
+A count never goes back while its topic exists, though the replica may close, move away and come back: who looks twice
+can make a rate of it.
+"""
+
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain
+
+from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.partition import TopicId
+
+
+class PartitionTraffic:
+    """Batches as they are stored, compressed or not. `replicated`: between brokers. Records that go out are counted by
+    offsets: in a compacted log those of superseded ones count, too."""
+
+    __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out", "replicated_bytes_in", "replicated_bytes_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.records_in = 0
+        self.bytes_out = 0
+        self.records_out = 0
+        self.replicated_bytes_in = 0
+        self.replicated_bytes_out = 0
+
+    def took_in(self, size_bytes: int, records: int) -> None:
+        """A batch of a client's, or of the broker's own."""
+        self.bytes_in += size_bytes
+        self.records_in += records
+
+    def gave_out(self, size_bytes: int, records: int) -> None:
+        """To a client who reads."""
+        self.bytes_out += size_bytes
+        self.records_out += records
+
+    def add(self, other: "PartitionTraffic") -> None:
+        # One by one: ten thousand of them are added up while nothing else can go on.
+        self.bytes_in += other.bytes_in
+        self.records_in += other.records_in
+        self.bytes_out += other.bytes_out
+        self.records_out += other.records_out
+        self.replicated_bytes_in += other.replicated_bytes_in
+        self.replicated_bytes_out += other.replicated_bytes_out
+
+    def __bool__(self) -> bool:
+        """Has there been any?"""
+        return bool(self.records_in or self.bytes_out or self.replicated_bytes_in or self.replicated_bytes_out)
+
+
+class Traffic:
+    """Of all partitions of a broker. So many topics are told apart: those that came first, as long as they exist, for a
+    sum must not lose or gain a whole topic at once."""
+
+    def __init__(self, told_apart: int = 100) -> None:
+        self._topics: dict[TopicId, dict[int, PartitionTraffic]] = {}
+        self._told_apart: dict[TopicId, None] = {}
+        self._most_told_apart = told_apart
+        self._former = PartitionTraffic()  # of topics that are gone
+        self._former_others = PartitionTraffic()  # of those of them that were not told apart
+
+    def of(self, key: PartitionKey) -> PartitionTraffic:
+        topic_id, number = key
+        if topic_id not in self._topics:
+            self._topics[topic_id] = {}
+            if len(self._told_apart) < self._most_told_apart:
+                self._told_apart[topic_id] = None
+        partitions = self._topics[topic_id]
+        if number not in partitions:
+            partitions[number] = PartitionTraffic()
+        return partitions[number]
+
+    def partitions(self) -> Iterator[tuple[PartitionKey, PartitionTraffic]]:
+        """Those with any traffic."""
+        for topic_id, partitions in self._topics.items():
+            for number, traffic in partitions.items():
+                if traffic:
+                    yield (topic_id, number), traffic
+
+    def is_told_apart(self, topic_id: TopicId) -> bool:
+        return topic_id in self._told_apart
+
+    def topics(self) -> Iterator[tuple[TopicId, PartitionTraffic]]:
+        """Each of those that are told apart, as a whole."""
+        for topic_id in self._told_apart:
+            yield topic_id, _sum(self._topics[topic_id].values())
+
+    def others(self) -> PartitionTraffic:
+        """All that are not told apart, also those of them that are gone."""
+        others = (each.values() for topic_id, each in self._topics.items() if topic_id not in self._told_apart)
+        return _sum(chain([self._former_others], *others))
+
+    def total(self) -> PartitionTraffic:
+        """Topics that are gone included: it never goes back."""
+        return _sum(chain([self._former], *(partitions.values() for partitions in self._topics.values())))
+
+    def forget_all_but(self, topics: Container[TopicId]) -> None:
+        """The others do not exist any more."""
+        for topic_id in [one for one in self._topics if one not in topics]:
+            gone = _sum(self._topics.pop(topic_id).values())
+            self._former.add(gone)
+            if topic_id in self._told_apart:
+                del self._told_apart[topic_id]
+            else:
+                self._former_others.add(gone)
+
+
+def _sum(each: Iterable[PartitionTraffic]) -> PartitionTraffic:
+    total = PartitionTraffic()
+    for traffic in each:
+        total.add(traffic)
+    return total

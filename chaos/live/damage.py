@@ -1,0 +1,112 @@
+"""Files of a node that is down, spoilt: a bit is flipped, a file is cut short or is gone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from lograft.runtime.rng import Rng
+from lograft.storage.batch import iterate_batches
+from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
+from lograft.storage.errors import InvalidBatch
+from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, PartitionName
+
+_DERIVED = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, PRODUCERS_SUFFIX)
+
+
+class Damage(Enum):
+    FLIPPED = "a bit flipped"
+    CUT = "cut short"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Spoilable:
+    """A file, the first `size_bytes` of which may be spoilt, in these ways."""
+
+    path: Path
+    size_bytes: int
+    ways: tuple[Damage, ...]
+
+
+def damage_files(data: Path, rng: Rng, *, is_careful: bool) -> str | None:
+    """One file of one partition; what was done to which, or None if there is nothing to spoil.
+
+    What lies above a log's recovery point cannot be told from a write that a crash has torn, and is cut like one. That
+    is no loss while others have it. Where they may be away, `is_careful` leaves that part alone.
+    """
+    found = [each for each in _spoilable(data, is_careful) if each.size_bytes]
+    if not found:
+        return None
+    # There are many partitions of some topics, and many files of some kinds: each gets its share.
+    for share in (_topic_of, _kind_of):
+        chosen_share = rng.choice(sorted({share(each) for each in found}))
+        found = [each for each in found if share(each) == chosen_share]
+    chosen = rng.choice(found)
+    way = rng.choice(chosen.ways)
+    where = f"{chosen.path.parent.name.partition('.')[0]}/{chosen.path.name}"
+    match way:
+        case Damage.GONE:
+            chosen.path.unlink()
+            return f"{where} {way.value}"
+        case Damage.CUT:
+            size = rng.randrange(chosen.size_bytes)
+            with chosen.path.open("r+b") as file:
+                file.truncate(size)
+            return f"{where} {way.value} to {size} bytes"
+        case Damage.FLIPPED:
+            byte, bit = rng.randrange(chosen.size_bytes), rng.randrange(8)
+            with chosen.path.open("r+b") as file:
+                file.seek(byte)
+                old = file.read(1)[0]
+                file.seek(byte)
+                file.write(bytes([old ^ (1 << bit)]))
+            return f"{where} {way.value}: bit {bit} of byte {byte}"
+
+
+def _topic_of(file: Spoilable) -> str:
+    return file.path.parent.name.rpartition("-")[0]
+
+
+def _kind_of(file: Spoilable) -> str:
+    return file.path.suffix or file.path.name
+
+
+def _spoilable(data: Path, is_careful: bool) -> Iterator[Spoilable]:
+    for directory in sorted(data.iterdir()):
+        if directory.is_dir() and PartitionName.parse(directory.name) is not None:
+            yield from _of_partition(directory, is_careful)
+
+
+def _of_partition(directory: Path, is_careful: bool) -> Iterator[Spoilable]:
+    checkpoint = directory / CHECKPOINT_FILE
+    recovery_point = _recovery_point(checkpoint)
+    for path in sorted(directory.iterdir()):
+        if path.name in (CHECKPOINT_FILE, EPOCHS_FILE):
+            yield Spoilable(path, path.stat().st_size, (Damage.FLIPPED, Damage.CUT))
+        elif path.suffix in _DERIVED:
+            yield Spoilable(path, path.stat().st_size, tuple(Damage))
+        elif path.suffix == LOG_SUFFIX:
+            content = path.read_bytes()
+            size_bytes = _vouched_for_bytes(content, recovery_point) if is_careful else len(content)
+            yield Spoilable(path, size_bytes, (Damage.FLIPPED, Damage.CUT))
+
+
+def _recovery_point(path: Path) -> int:
+    try:
+        return Checkpoint.decode(path.read_bytes()).recovery_point
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _vouched_for_bytes(content: bytes, recovery_point: int) -> int:
+    """How much of a segment lies below the recovery point."""
+    size_bytes = 0
+    try:
+        for position, header in iterate_batches(memoryview(content)):
+            if header.next_offset > recovery_point:
+                break
+            size_bytes = position + header.total_bytes
+    except InvalidBatch:
+        pass  # the last write was torn
+    return size_bytes

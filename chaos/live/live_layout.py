@@ -1,0 +1,40 @@
+"""A live cluster on paper: a local one, whose nodes are reached through relays. Pure."""
+
+from dataclasses import dataclass
+
+from lograft.clients.dev_layout import HOST, Layout
+
+PORTS = 50
+"""A layout has thirty; the relays' follow."""
+
+_CLIENT_RELAYS = 30
+_CONTROLLER_RELAYS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLayout:
+    """`own`: where nodes really are."""
+
+    own: Layout
+
+    @property
+    def numbers(self) -> range:
+        return self.own.numbers
+
+    @property
+    def bootstrap(self) -> str:
+        """For clients."""
+        return ",".join(map(self.client_relay, self.numbers))
+
+    def client_relay(self, number: int) -> str:
+        return f"{HOST}:{self.own.port + _CLIENT_RELAYS + number - 1}"
+
+    def controller_relay(self, number: int) -> str:
+        return f"{HOST}:{self.own.port + _CONTROLLER_RELAYS + number - 1}"
+
+    def node_config(self, number: int, data_directory: str) -> dict[str, object]:
+        """As a user would write it: all that others are told of a node is where its relays are."""
+        return self.own.node_config(number, data_directory) | {
+            "advertised": self.client_relay(number),
+            "controllers": [f"{one}@{self.controller_relay(one)}" for one in self.numbers],
+        }

@@ -1,0 +1,48 @@
+"""A campaign: many seeds, in as many sittings as it takes; a file keeps what was run, and with which verdict."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from lograft.chaos.simulate.outcome import Outcome, from_json, to_json
+from lograft.clients.cli.main import CommandError
+
+
+class Campaign:
+    """Seeds `first`, `first + 1` and so on. Each outcome is a line, written as soon as it is known."""
+
+    def __init__(self, path: Path, first: int) -> None:
+        """`first`: if the file says nothing else."""
+        self.outcomes: dict[int, Outcome] = {}
+        self._path = path
+        self.first = self._read(first)
+
+    def _read(self, first: int) -> int:
+        if not self._path.exists():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(json.dumps({"campaign": first}) + "\n")
+            return first
+        text = self._path.read_text()
+        whole, _, torn = text.rpartition("\n")
+        if torn:  # whoever wrote it was ended in the middle of a line
+            self._path.write_text(f"{whole}\n" if whole else "")
+        lines = whole.splitlines()
+        try:
+            first = int(json.loads(lines[0])["campaign"])
+            for line in lines[1:]:
+                outcome = from_json(json.loads(line))
+                self.outcomes[outcome.seed] = outcome
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise CommandError(
+                f"{self._path} is not the file of a campaign: {error}", "give --campaign another file, which is made"
+            ) from None
+        return first
+
+    def left(self, seeds: int) -> Iterator[int]:
+        """Of so many in all, those that were not run yet."""
+        return (seed for seed in range(self.first, self.first + seeds) if seed not in self.outcomes)
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.seed] = outcome
+        with self._path.open("a") as file:
+            file.write(json.dumps(to_json(outcome), separators=(",", ":")) + "\n")

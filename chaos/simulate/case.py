@@ -1,0 +1,48 @@
+"""A simulated run that can be asked for: a seed, and what of it takes place. Pure."""
+
+from dataclasses import dataclass
+
+from lograft.chaos.cluster_selection import EVERYTHING, Selection
+
+COMMAND = "lograft chaos simulate"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    seed: int
+    selection: Selection = EVERYTHING
+
+    @property
+    def command(self) -> str:
+        """That runs it again, exactly."""
+        return " ".join([COMMAND, f"--seed {self.seed}", *_options(self.selection)])
+
+
+def _options(selection: Selection) -> list[str]:
+    found = []
+    if selection.duration_ms is not None:
+        found.append(f"--duration {selection.duration_ms}ms")
+    if selection.only_faults is not None:
+        found.append(f"--only-faults {numbers_text(selection.only_faults)}")
+    if selection.without_faults:
+        found.append(f"--without-faults {numbers_text(selection.without_faults)}")
+    if selection.without_clients:
+        found.append(f"--without-clients {','.join(selection.without_clients)}")
+    return found
+
+
+NO_NUMBERS = "none"
+
+
+def numbers_text(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers)) or NO_NUMBERS
+
+
+def read_numbers(text: str) -> tuple[int, ...]:
+    """`3,7,9`, or `none`. Raises `ValueError`."""
+    if text == NO_NUMBERS:
+        return ()
+    numbers = [int(each) for each in text.split(",")]
+    if min(numbers) < 0:
+        raise ValueError(text)
+    return tuple(sorted(set(numbers)))

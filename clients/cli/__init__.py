@@ -1,0 +1,1 @@
+"""The command line: what people at a terminal, and scripts, use."""

@@ -1,0 +1,63 @@
+"""How far something is: a line on a terminal that is written over again and again, and gone in the end."""
+
+import os
+from typing import TextIO
+
+from lograft.clients.metrics import Rate
+from lograft.runtime.stopwatch import now_seconds
+
+_SHOW_EVERY_SECONDS = 0.5
+_BAR_CELLS = 20
+_DEFAULT_COLUMNS = 80
+
+
+def progress_line(count: int, per_second: float, share: float | None, elapsed_seconds: float, columns: int) -> str:
+    """At most so long. `share`: of the whole, from 0 to 1; None: nobody knows how much that is."""
+    figures = f"{count:,} records, {per_second:,.0f} a second"
+    if share is None:
+        return figures[:columns]
+    share = min(max(share, 0.0), 1.0)
+    filled = int(_BAR_CELLS * share)
+    bar = "#" * filled + "." * (_BAR_CELLS - filled)
+    left = f", {elapsed_seconds * (1 - share) / share:,.0f} s left" if share else ""
+    return f"[{bar}] {share:4.0%}  {figures}{left}"[:columns]
+
+
+class Progress:
+    """Shown at most twice a second, and not at all by what is done sooner."""
+
+    def __init__(self, out: TextIO, *, is_shown: bool) -> None:
+        self._out = out
+        self._is_shown = is_shown
+        self._began_seconds = self._shown_seconds = now_seconds()
+        self._counted = 0
+        self._rate = Rate(0)
+        self._has_line = False
+
+    def tick(self, count: int, share: float | None = None) -> None:
+        """So many records are through, and this much of the whole."""
+        if not self._is_shown:
+            return
+        now = now_seconds()
+        if now - self._shown_seconds < _SHOW_EVERY_SECONDS:
+            return
+        elapsed = now - self._began_seconds
+        self._rate.add(count - self._counted, 1000 * elapsed)
+        self._counted, self._shown_seconds = count, now
+        line = progress_line(count, self._rate.per_second(1000 * elapsed), share, elapsed, self._columns() - 1)
+        self._out.write(f"\r{line}\033[K")
+        self._out.flush()
+        self._has_line = True
+
+    def clear(self) -> None:
+        """The line is gone, and what is written next stands in its place."""
+        if self._has_line:
+            self._out.write("\r\033[K")
+            self._out.flush()
+            self._has_line = False
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._out.fileno()).columns or _DEFAULT_COLUMNS
+        except OSError:
+            return _DEFAULT_COLUMNS

@@ -1,0 +1,124 @@
+"""Batches of a log as record batches with the columns that Spark's Kafka source has, without a step per record."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lograft.clients.errors import CorruptBatch, InvalidArgument
+from lograft.clients.range_reader import OffsetRange, RangePart
+from lograft.storage.arrow import SCHEMA
+from lograft.storage.batch import BatchHeader, Compression, decode_arrow, iterate_batches
+from lograft.storage.errors import InvalidBatch
+from lograft.storage.header import check_crc
+
+TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
+HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS_TYPE = pa.list_(pa.field("element", HEADER_TYPE))
+
+# Spark takes batches one by one: small ones are joined, up to about this.
+GOOD_ROWS = 2048
+GOOD_BYTES = 1024 * 1024
+_SMALLEST_REPEAT = 4096
+
+
+def row_batches(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) -> Iterator[Any]:
+    """Record batches of `schema`, whose columns are some of those below, in the order of the log."""
+    makers = [_maker(wanted, field) for field in schema]
+    needed = pa.schema([field for field in SCHEMA if field.name in schema.names or field.name == "offset"])
+    waiting: list[Any] = []
+    rows = size_bytes = 0
+    for header, opened in _opened(wanted, parts, needed):
+        made = pa.RecordBatch.from_arrays([make(header, opened) for make in makers], schema=schema)
+        waiting.append(made)
+        rows += made.num_rows
+        # Adding up a batch's columns takes long, and is of use only where they were smaller on their way.
+        size_bytes += header.total_bytes if header.compression is Compression.NONE else made.nbytes
+        if rows >= GOOD_ROWS or size_bytes >= GOOD_BYTES:
+            yield _joined(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _opened(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) -> Iterator[tuple[BatchHeader, Any]]:
+    """Each batch's records that are in its part of the range. Control batches are not for users."""
+    for part in parts:
+        view = memoryview(part.batches)
+        try:
+            for at, header in iterate_batches(view):
+                if header.is_control or header.next_offset <= part.start or header.base_offset >= part.next_offset:
+                    continue
+                check_crc(view, at, header)
+                records = _inside(part, header, decode_arrow(view[at : at + header.total_bytes], schema=schema))
+                if records.num_rows:
+                    yield header, records
+        except InvalidBatch as error:
+            raise CorruptBatch(
+                f"{wanted.name} cannot be read between {part.start} and {part.next_offset}: {error}; leave these "
+                "offsets out with startingOffsets and endingOffsets"
+            ) from error
+
+
+def _inside(part: RangePart, header: BatchHeader, records: Any) -> Any:
+    if header.base_offset >= part.start and header.next_offset <= part.next_offset:
+        return records
+    offsets = records.column("offset").to_numpy()
+    first, end = offsets.searchsorted([part.start, part.next_offset])
+    return records.slice(int(first), int(end - first))
+
+
+def _joined(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches)
+
+
+# -- columns
+
+_Maker = Callable[[BatchHeader, Any], Any]
+
+
+def _maker(wanted: OffsetRange, field: Any) -> _Maker:
+    """What makes one column of a batch."""
+    match field.name:
+        case "key" | "value" | "offset":
+            return lambda _header, records: records.column(field.name)
+        case "topic":
+            return lambda _header, records: _repeated(wanted.topic, pa.string(), records.num_rows)
+        case "partition":
+            return lambda _header, records: _repeated(wanted.partition, pa.int32(), records.num_rows)
+        case "timestamp":
+            return lambda _header, records: _microseconds(records.column("timestamp"))
+        case "timestampType":
+            return lambda header, records: _repeated(int(header.is_append_time), pa.int32(), records.num_rows)
+        case "headers":
+            return lambda _header, records: _headers(records.column("headers"))
+    raise InvalidArgument(f"there is no column {field.name!r}")
+
+
+def _microseconds(milliseconds: Any) -> Any:
+    """As a cast, in a quarter of its time."""
+    numbers = np.frombuffer(milliseconds.buffers()[1], np.int64, len(milliseconds), 8 * milliseconds.offset) * 1000
+    return pa.Array.from_buffers(TIMESTAMP_TYPE, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _repeated(value: str | int, of_type: Any, count: int) -> Any:
+    """A share of one long array that is made once, since all batches of a range have the same there."""
+    return _long(value, of_type, max(_SMALLEST_REPEAT, 1 << (count - 1).bit_length())).slice(0, count)
+
+
+@lru_cache(maxsize=64)
+def _long(value: str | int, of_type: Any, count: int) -> Any:
+    return pa.repeat(pa.scalar(value, of_type), count)
+
+
+def _headers(headers: Any) -> Any:
+    """Null where there are none, as Spark's Kafka source has it."""
+    are_none = pc.equal(pc.list_value_length(headers), 0)
+    if pc.all(are_none).as_py():
+        return pa.nulls(len(headers), HEADERS_TYPE)
+    return pc.if_else(are_none, pa.scalar(None, HEADERS_TYPE), headers.cast(HEADERS_TYPE))

@@ -1,0 +1,76 @@
+"""The data source that Spark finds as `lograft`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from lograft.clients.errors import InvalidArgument
+from lograft.clients.spark.batch_reading import BatchReader
+from lograft.clients.spark.direct_writing import DirectWriter
+from lograft.clients.spark.options import batch_options, stream_options
+from lograft.clients.spark.row_schema import check_schema, full_schema
+from lograft.clients.spark.staged_writing import StagedWriter
+from lograft.clients.spark.write_options import WriteOptions, write_options
+from lograft.clients.spark.written_rows import check_write_schema
+
+
+@contextmanager
+def needing(version: str, what: str) -> Iterator[None]:
+    """Around an import of what Spark has since `version`."""
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidArgument(f"{what} needs pyspark {version} or newer ({error})") from None
+
+
+class LograftSource(DataSource):
+    """`spark.read.format("lograft")` and its brothers."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "lograft"
+
+    def schema(self) -> StructType:
+        headers = {name.lower(): value for name, value in self.options.items()}.get("includeheaders", "false")
+        return full_schema(include_headers=headers.strip().lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        check_schema(schema)
+        options = batch_options(self.options)
+        if not options.pushes_down:
+            return BatchReader(schema, options)
+        with needing("4.1", "option pushDown"):
+            from lograft.clients.spark.push_down_reading import PushDownReader
+        return PushDownReader(schema, options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_schema(schema)
+        with needing("4.2", "a streaming read"):
+            from lograft.clients.spark.stream_reading import StreamReader
+        return StreamReader(schema, *stream_options(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = write_options(self.options, is_streaming=False)
+        _check_write(schema, options, overwrite)
+        return StagedWriter(options) if options.is_exactly_once else DirectWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        options = write_options(self.options, is_streaming=True)
+        _check_write(schema, options, overwrite)
+        with needing("4.1", "a streaming write"):
+            from lograft.clients.spark.stream_writing import StreamWriter
+        return StreamWriter(options)
+
+
+def _check_write(schema: StructType, options: WriteOptions, overwrite: bool) -> None:
+    if overwrite:
+        raise InvalidArgument("a log is added to, not overwritten: use mode append, or delete the topic first")
+    check_write_schema(schema, options.topic)

@@ -1,0 +1,36 @@
+"""Spark counts the records of an offset range. A process of its own: Java says much, and takes its time to end.
+
+python examples/demo/spark_count.py localhost:9092 orders '{"orders": {"0": 0}}' '{"orders": {"0": 100}}'
+"""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+
+def count(bootstrap: str, topic: str, starting_offsets: str, ending_offsets: str) -> int:
+    spark = (
+        SparkSession.builder.appName("lograft demo")
+        .master("local[2]")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # it does not live long
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    return (
+        spark.read.format("lograft")
+        .option("lograft.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", starting_offsets)
+        .option("endingOffsets", ending_offsets)
+        .load()
+        .count()
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    print(count(*sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""What a process takes of its machine."""
+
+import contextlib
+import os
+import resource
+import time
+from dataclasses import dataclass
+
+_STARTED_SECONDS = time.time()  # as good as when the process did: what starts it imports this
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStats:
+    """What the kernel does not tell is None."""
+
+    cpu_seconds: float
+    resident_bytes: int | None
+    open_files: int | None
+    max_files: int
+    started_seconds: float
+
+
+def process_stats() -> ProcessStats:
+    """Of this process, now."""
+    return ProcessStats(
+        cpu_seconds=time.process_time(),
+        resident_bytes=_resident_bytes(),
+        open_files=_open_files(),
+        max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        started_seconds=_STARTED_SECONDS,
+    )
+
+
+def _resident_bytes() -> int | None:
+    with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+    return None
+
+
+def _open_files() -> int | None:
+    with contextlib.suppress(OSError):
+        return len(os.listdir("/proc/self/fd"))
+    return None

@@ -1,0 +1,207 @@
+"""What `deploy/` says is what nodes take: files fit their schemas, and clusters start from them as they stand, but for
+where hosts, ports and directories are on this machine."""
+
+import configparser
+import contextlib
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from support.free_ports import free_port
+from support.server_processes import until, variables
+
+from lograft import Admin
+from lograft.broker.node_config import Sources, parse_file, read_config
+from lograft.broker.server_command import EXIT_PANIC, EXIT_REFUSED
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
+RESOURCES = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "lograft.yaml").read_text()))
+STATEFUL_SET = next(resource for resource in RESOURCES if resource["kind"] == "StatefulSet")
+SHUTDOWN_SECONDS = 30  # how long a node may take to hand over what it leads
+
+
+def test_compose_file_is_valid() -> None:
+    schema = json.loads(files("check_jsonschema").joinpath("builtin_schemas/vendor/compose-spec.json").read_text())
+    jsonschema.validate(COMPOSE, schema)
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource["kind"])
+def test_kubernetes_resources_are_valid(resource: dict[str, Any]) -> None:
+    kubernetes_validate.validate(resource, "1.31", strict=True)
+
+
+def test_nodes_in_kubernetes_can_find_each_other_before_they_are_ready() -> None:
+    """The first start needs all of them."""
+    spec = STATEFUL_SET["spec"]
+    (headless,) = [one for one in RESOURCES if one["kind"] == "Service" and one["spec"].get("clusterIP") == "None"]
+    assert spec["podManagementPolicy"] == "Parallel"
+    assert headless["spec"]["publishNotReadyAddresses"] is True
+    assert headless["metadata"]["name"] == spec["serviceName"]
+    (budget,) = [one for one in RESOURCES if one["kind"] == "PodDisruptionBudget"]
+    assert budget["spec"]["maxUnavailable"] == 1
+    for selects in (headless["spec"]["selector"], budget["spec"]["selector"]["matchLabels"]):
+        assert selects.items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_nodes_are_given_time_to_stop() -> None:
+    unit = systemd_unit()["Service"]
+    times = [
+        int(COMPOSE["services"]["node1"]["stop_grace_period"].removesuffix("s")),
+        STATEFUL_SET["spec"]["template"]["spec"]["terminationGracePeriodSeconds"],
+        int(unit["TimeoutStopSec"]),
+    ]
+    assert min(times) > SHUTDOWN_SECONDS
+
+
+# -- environments
+
+
+def environment_of_image() -> dict[str, str]:
+    text = (DEPLOY / "docker" / "Dockerfile").read_text().replace("\\\n", " ")
+    (line,) = re.findall(r"^ENV (.*)$", text, re.MULTILINE)
+    return dict(assignment.split("=", 1) for assignment in line.split())
+
+
+def compose_environments() -> dict[str, dict[str, str]]:
+    """By host."""
+    services = {name: service for name, service in COMPOSE["services"].items() if name.startswith("node")}
+    return {service["hostname"]: environment_of_image() | service["environment"] for service in services.values()}
+
+
+def kubernetes_environments() -> dict[str, dict[str, str]]:
+    name, spec = STATEFUL_SET["metadata"]["name"], STATEFUL_SET["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    found = {}
+    for index in range(spec["replicas"]):
+        fields = {
+            "metadata.name": f"{name}-{index}",
+            "metadata.namespace": "space",
+            "metadata.labels['apps.kubernetes.io/pod-index']": str(index),
+        }
+        environment = environment_of_image()
+        for variable in container["env"]:
+            text = variable.get("value") or fields[variable["valueFrom"]["fieldRef"]["fieldPath"]]
+            # As Kubernetes does: of the variables before this one.
+            environment[variable["name"]] = re.sub(r"\$\((\w+)\)", lambda known: environment[known[1]], text)  # noqa: B023
+        found[f"{name}-{index}.{spec['serviceName']}.space.svc"] = environment
+    return found
+
+
+class Machine:
+    """Stands for the hosts: each `host:port` is a port of this machine."""
+
+    def __init__(self, directory: Path, environments: dict[str, dict[str, str]]) -> None:
+        self._directory = directory
+        self._environments = environments
+        ports = sorted({int(port) for environment in environments.values() for port in _ports(environment)})
+        first = free_port(len(environments) * len(ports))
+        self._places = {
+            (host, port): f"127.0.0.1:{first + number * len(ports) + ports.index(port)}"
+            for number, host in enumerate(environments)
+            for port in ports
+        }
+
+    def here(self, host: str, text: str) -> str:
+        """What a node on that host is told, as it has to be told here."""
+        text = re.sub(r"([\w.-]+):(\d+)", lambda found: self._place(host, found[1], int(found[2])), text)
+        return text.replace("/var/lib/lograft", str(self._directory / host))
+
+    def _place(self, own: str, host: str, port: int) -> str:
+        return self._places[own if host in ("0.0.0.0", "127.0.0.1") else host, port]
+
+    @contextlib.contextmanager
+    def running(self, command: list[str]) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
+        with contextlib.ExitStack() as stack:
+            processes = {}
+            for host, environment in self._environments.items():
+                (self._directory / host).mkdir()
+                output = stack.enter_context((self._directory / host / "output").open("wb"))
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "lograft", *command], stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                    env=variables(**{name: self.here(host, text) for name, text in environment.items()}),
+                )  # fmt: skip
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+                processes[host] = process
+            yield processes
+
+    def bootstrap(self) -> str:
+        return ",".join(
+            self.here(host, environment["LOGRAFT_ADVERTISED"]) for host, environment in self._environments.items()
+        )
+
+
+def _ports(environment: dict[str, str]) -> list[str]:
+    return re.findall(r":(\d+)\b", " ".join(environment.values()))
+
+
+@pytest.mark.parametrize(
+    "environments", [compose_environments(), kubernetes_environments()], ids=["docker", "kubernetes"]
+)
+def test_a_cluster_starts_serves_and_stops(tmp_path: Path, environments: dict[str, dict[str, str]]) -> None:
+    machine = Machine(tmp_path, environments)
+    (_, *_, program) = COMPOSE["services"]["node1"]["healthcheck"]["test"]
+    command = json.loads(re.findall(r"^CMD (.*)$", (DEPLOY / "docker" / "Dockerfile").read_text(), re.MULTILINE)[0])
+    (container,) = STATEFUL_SET["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == command
+    with machine.running(command) as processes:
+
+        def is_ready(host: str) -> bool:
+            checked = [sys.executable, "-c", machine.here(host, program)]
+            return not subprocess.run(checked, check=False, capture_output=True).returncode
+
+        for host in processes:
+            until(lambda host=host: is_ready(host), f"{host} is ready: {(tmp_path / host / 'output').read_text()}")
+        with Admin(machine.bootstrap()) as admin:
+            admin.create_topic("orders", replicas=3)
+            admin.wait_for_topic("orders")
+        for process in processes.values():
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(SHUTDOWN_SECONDS + 10) for process in processes.values()] == [0, 0, 0]
+
+
+# -- systemd
+
+
+def systemd_unit() -> configparser.ConfigParser:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[method-assign,assignment]
+    unit.read(DEPLOY / "systemd" / "lograft.service")
+    return unit
+
+
+def test_the_unit_starts_again_what_can_be_started_again() -> None:
+    service = systemd_unit()["Service"]
+    kept_down = list(map(int, service["RestartPreventExitStatus"].split()))
+    assert service["Restart"] == "on-failure"
+    assert EXIT_REFUSED in kept_down
+    assert EXIT_PANIC not in kept_down
+
+
+def test_the_units_configuration_is_accepted() -> None:
+    *_, flag, path = systemd_unit()["Service"]["ExecStart"].split()
+    assert (flag, Path(path).name) == ("--config", "node.toml")
+    text = (DEPLOY / "systemd" / "node.toml").read_text()
+    config = read_config(Sources(file=parse_file("node.toml", text)))
+    assert config.data_dirs[0].startswith("/var/lib/" + systemd_unit()["Service"]["StateDirectory"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "lograft.service"
+    text = (DEPLOY / "systemd" / "lograft.service").read_text()
+    unit.write_text(text.replace("/opt/lograft/bin/lograft", sys.executable))
+    checked = subprocess.run(["systemd-analyze", "verify", str(unit)], check=False, capture_output=True, text=True)
+    assert not [line for line in checked.stderr.splitlines() if "lograft" in line], checked.stderr

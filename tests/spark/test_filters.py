@@ -1,0 +1,131 @@
+"""Filters that are pushed into the ranges: the same rows, from fewer offsets."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from support.spark_topics import Row, SparkTopics, partition_sizes
+
+HOUR_MS = 3_600_000
+START_MS = 1_767_225_600_000  # 2026-01-01T00:00Z
+PUSHES = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shuffled(topics: SparkTopics) -> list[Row]:
+    """An hour apart, but for every third record, which is of ten hours before."""
+    topics.create("shuffled", partitions=3)
+    for partition in range(3):
+        for start in range(0, 60, 20):
+            records = [
+                (None, b"%d" % n, START_MS + HOUR_MS * (n - 10 * (n % 3 == 2))) for n in range(start, start + 20)
+            ]
+            topics.store("shuffled", records, partition=partition)
+    return topics.records("shuffled")
+
+
+def places(frame: DataFrame) -> set[tuple[int, int]]:
+    return {(row.partition, row.offset) for row in frame.select("partition", "offset").collect()}
+
+
+def places_without(topics: SparkTopics, conditions: Sequence[Column]) -> list[set[tuple[int, int]]]:
+    """For each condition, what passes of all there is: in one query, which pushes nothing."""
+    passes = [condition.alias(f"passes{number}") for number, condition in enumerate(conditions)]
+    rows = topics.load("shuffled").select("partition", "offset", *passes).collect()
+    return [
+        {(row.partition, row.offset) for row in rows if row[f"passes{number}"]} for number in range(len(conditions))
+    ]
+
+
+CONDITIONS = [
+    "partition = 1",
+    "partition IN (0, 2) AND offset BETWEEN 10 AND 19",
+    "offset > 57 OR partition = 0",
+    "topic = 'another'",
+    "timestamp >= TIMESTAMP '2026-01-02T00:00:00Z'",
+    "timestamp > TIMESTAMP '2026-01-03T10:00:00Z' AND partition = 2",
+    "timestamp = TIMESTAMP '2026-01-02T05:00:00Z'",
+    "timestamp > TIMESTAMP '2026-02-01T05:00:00Z'",
+    "timestamp BETWEEN TIMESTAMP '2026-01-02T00:00:00Z' AND TIMESTAMP '2026-01-02T06:00:00Z'",
+    "NOT (partition = 1) AND offset >= 50",
+    "value = CAST('7' AS BINARY)",
+]
+
+
+def test_rows_are_the_same_with_and_without(topics: SparkTopics) -> None:
+    expected = places_without(topics, [F.expr(condition) for condition in CONDITIONS])
+    assert len(set(map(len, expected))) > 5, "they are not all alike"
+    for condition, passing in zip(CONDITIONS, expected, strict=True):
+        assert places(topics.load("shuffled", pushDown=True).where(condition)) == passing, condition
+
+
+def test_less_is_read(topics: SparkTopics) -> None:
+    def ranges(condition: str, **options: object) -> list[int]:
+        return partition_sizes(topics.load("shuffled", **options).where(condition).select("offset", "partition"))
+
+    assert ranges("partition = 1 AND offset >= 40", pushDown=True) == [20]
+    assert ranges("partition = 1 AND offset >= 40") == [0, 20, 0]
+    late = "timestamp >= TIMESTAMP '2026-01-03T10:00:00Z'"
+    assert ranges(late, pushDown=True, maxRecordsPerPartition=10) == [1, 1, 1]
+    assert sorted(ranges(late, maxRecordsPerPartition=10)) == [0] * 15 + [1, 1, 1]
+    nothing = topics.load("shuffled", pushDown=True).where("topic = 'another'")
+    assert nothing.count() == 0
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/Los_Angeles"])
+def test_times_are_meant_in_the_sessions_zone(
+    topics: SparkTopics, spark: SparkSession, shuffled: list[Row], zone: str
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        conditions = [
+            F.col("timestamp") >= "2026-01-02 00:00:00",
+            F.col("timestamp") >= F.lit(datetime(2026, 1, 2, 0, 0)),  # naive: of the machine
+            F.col("timestamp") >= F.lit(datetime(2026, 1, 2, 0, 0, tzinfo=UTC)),
+            F.expr("timestamp >= TIMESTAMP_NTZ '2026-01-02 00:00:00'"),
+        ]
+        expected = places_without(topics, conditions)
+        assert expected[0] == expected[3] != expected[2]
+        for condition, passing in zip(conditions, expected, strict=True):
+            assert 0 < len(passing) < len(shuffled)
+            assert places(topics.load("shuffled", pushDown=True).where(condition)) == passing
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+def test_a_frame_with_push_down_is_for_one_query(topics: SparkTopics) -> None:
+    """Spark keeps the plan of a `load()`, and with it the filter of the first action. Load anew for each query."""
+    frame = topics.load("shuffled", pushDown=True)
+    assert frame.where("partition = 1").count() == 60
+    assert frame.count() == 60, "if it is 180, Spark has mended it: say so in the documents"
+    assert topics.load("shuffled", pushDown=True).count() == 180
+
+
+def test_a_frame_with_push_down_is_used_once_in_that_query(topics: SparkTopics) -> None:
+    """As above: the second use has the filter of the first. Load anew for each use."""
+    frame = topics.load("shuffled", pushDown=True)
+    both = frame.where("partition = 1").union(frame.where("partition = 2"))
+    assert both.count() == 60, "if it is 120, Spark has mended it: say so in the documents"
+    other = topics.load("shuffled", pushDown=True)
+    assert frame.where("partition = 1").union(other.where("partition = 2")).count() == 120
+
+
+def test_without_push_down_a_frame_is_for_any_number_of_queries(topics: SparkTopics) -> None:
+    frame = topics.load("shuffled")
+    assert frame.where("partition = 1").count() == 60
+    assert frame.count() == 180
+    assert frame.where("partition = 2 AND offset < 5").count() == 5
+
+
+def test_if_spark_does_not_push_filters_its_error_names_the_setting(topics: SparkTopics, spark: SparkSession) -> None:
+    spark.conf.set(PUSHES, "false")
+    try:
+        assert topics.load("shuffled").where("partition = 1").count() == 60
+        with pytest.raises(AnalysisException, match=r"spark.sql.python.filterPushdown.enabled"):
+            topics.load("shuffled", pushDown=True).where("partition = 1").count()
+    finally:
+        spark.conf.set(PUSHES, "true")

@@ -1,0 +1,99 @@
+"""What is needed for `format("lograft")`, and what one is told if it is not there. Each is a program of its own."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from support.spark_topics import SparkTopics
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
+    "spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+options = {"lograft.bootstrap.servers": sys.argv[1], "subscribe": "found"}
+print("COUNTED", spark.read.format("lograft").options(**options).load().count())
+"""
+
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a JVM that does not live long
+Done = subprocess.CompletedProcess[str]
+
+
+def start(directory: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+    """From another working directory, with nothing but what is installed."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))
+    }
+    return subprocess.Popen(
+        [sys.executable, *arguments], cwd=directory, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**inherited, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": QUICK, **environment},
+    )  # fmt: skip
+
+
+def finish(process: "subprocess.Popen[str]") -> Done:
+    try:
+        output, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return Done(process.args, process.returncode, output, errors)
+
+
+@pytest.fixture(scope="module")
+def programs(topics: SparkTopics, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
+    """What came of the program with the right Python in workers and with another, both at once: each takes a while."""
+    topics.create("found")
+    topics.numbers("found", 0, 10)
+    directory = tmp_path_factory.mktemp("elsewhere")
+    other = directory / "other-python"  # it has pyspark and Arrow, but reads no .pth file: lograft is not there
+    site = sysconfig.get_path("purelib")
+    other.write_text(f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n')
+    other.chmod(0o755)
+    pythons = {"right": sys.executable, "other": str(other)}
+    started = {
+        name: start(directory, "-c", PROGRAM, topics.bootstrap, PYSPARK_PYTHON=python)
+        for name, python in pythons.items()
+    }
+    return {name: finish(process) for name, process in started.items()}
+
+
+def test_the_format_is_found_from_anywhere(programs: dict[str, Done]) -> None:
+    assert "COUNTED 10" in programs["right"].stdout, programs["right"].stderr
+
+
+def test_workers_with_a_python_that_lacks_lograft_do_not_find_the_format(programs: dict[str, Done]) -> None:
+    """Spark looks for formats with the workers' Python, and says only that there is none: set PYSPARK_PYTHON."""
+    done = programs["other"]
+    assert done.returncode == 1
+    assert "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: lograft" in done.stderr, done.stderr
+
+
+def without_java(directory: Path) -> dict[str, str]:
+    """A PATH with what Spark's scripts need, but no Java."""
+    tools = directory / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "dirname", "env", "ps", "uname", "cat"):
+        for folder in ("/bin", "/usr/bin"):
+            if Path(folder, name).exists() and not (tools / name).exists():
+                (tools / name).symlink_to(Path(folder, name))
+    return {"PATH": str(tools), "JAVA_HOME": ""}
+
+
+def test_without_java_pyspark_says_so(topics: SparkTopics, tmp_path: Path) -> None:
+    done = finish(start(tmp_path, "-c", PROGRAM, topics.bootstrap, **without_java(tmp_path)))
+    assert done.returncode == 1
+    assert "JAVA_HOME is not set" in done.stderr, done.stderr
+
+
+def test_without_java_the_tests_of_spark_say_what_to_do(tmp_path: Path) -> None:
+    here = Path(__file__)
+    test = f"{here}::test_the_format_is_found_from_anywhere"
+    done = finish(
+        start(here.parents[2], "-m", "pytest", "-q", "-p", "no:cacheprovider", test, **without_java(tmp_path))
+    )
+    assert "Spark needs Java 17 or later, and there is none: install one, or set JAVA_HOME" in done.stdout + done.stderr
+    assert done.returncode == 3

@@ -1,0 +1,75 @@
+"""Files that are spoilt: one at a time, and carefully where that is asked for."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from lograft.chaos.live.damage import damage_files
+from lograft.runtime.rng import Rng
+from lograft.storage.batch import encode_batch
+from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
+from lograft.storage.header import stamp
+from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PartitionName, numbered
+
+RECOVERY_POINT = 3
+
+
+def batch(offset: int) -> bytes:
+    return stamp(encode_batch([b"v%d" % offset], timestamps=0), offset, 0)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A partition with six batches, three of them below the recovery point; and what is no partition."""
+    partition = tmp_path / str(PartitionName("orders", 0, UUID(int=1)))
+    partition.mkdir()
+    (partition / numbered(0, LOG_SUFFIX)).write_bytes(b"".join(batch(offset) for offset in range(6)))
+    (partition / numbered(0, INDEX_SUFFIX)).write_bytes(b"index" * 5)
+    (partition / CHECKPOINT_FILE).write_bytes(Checkpoint(recovery_point=RECOVERY_POINT).encode())
+    (partition / EPOCHS_FILE).write_bytes(b"epochs" * 5)
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "data.mdb").write_bytes(b"metadata")
+    (tmp_path / "lock").write_bytes(b"")
+    return tmp_path
+
+
+def contents(data: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("is_careful", [True, False])
+def test_one_file_of_a_partition_is_not_what_it_was(data: Path, seed: int, is_careful: bool) -> None:
+    before = contents(data)
+    vouched_for_bytes = sum(len(batch(offset)) for offset in range(RECOVERY_POINT))
+    what = damage_files(data, Rng(seed), is_careful=is_careful)
+    assert what is not None
+    after = contents(data)
+    (name,) = [name for name in before if before[name] != after.get(name)]
+    assert what.startswith(f"orders-0/{name} ")
+    assert name not in ("data.mdb", "lock")
+    if name.endswith(LOG_SUFFIX):
+        assert name in after
+        if is_careful:
+            kept = vouched_for_bytes
+            assert after[name][:kept] != before[name][:kept]
+
+
+def test_all_kinds_are_met(tmp_path: Path, data: Path) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    met = set()
+    for seed in range(60):
+        what = damage_files(data, Rng(seed), is_careful=False)
+        assert what is not None
+        name, _, way = what.partition("/")[2].partition(" ")
+        met.add((name, way.split(" ")[0]))
+        for path, content in before.items():
+            path.write_bytes(content)
+    log, index = numbered(0, LOG_SUFFIX), numbered(0, INDEX_SUFFIX)
+    assert {(log, "a"), (log, "cut"), (index, "gone"), (CHECKPOINT_FILE, "a"), (EPOCHS_FILE, "cut")} <= met
+    assert (log, "gone") not in met
+
+
+def test_where_there_is_nothing_nothing_is_spoilt(tmp_path: Path) -> None:
+    assert damage_files(tmp_path, Rng(1), is_careful=False) is None

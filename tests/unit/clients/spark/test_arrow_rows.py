@@ -1,0 +1,211 @@
+"""Batches become rows: the same that `decode_records` gives, in what Spark takes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from lograft.clients.errors import CorruptBatch
+from lograft.clients.range_reader import OffsetRange, RangePart
+from lograft.clients.spark import arrow_rows
+from lograft.clients.spark.arrow_rows import row_batches
+from lograft.clients.spark.row_schema import COLUMNS, arrow_schema, full_schema
+from lograft.storage.batch import (
+    MAGIC_COLUMNS,
+    MAGIC_ROWS,
+    Compression,
+    decode_records,
+    encode_batch,
+    parse_header,
+)
+
+untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ALL = full_schema(include_headers=True)
+
+nullable = st.none() | st.binary(max_size=40)
+times = st.integers(-1, 2**41)
+pairs = st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), nullable), max_size=3)
+records = st.lists(st.tuples(nullable, nullable, times, pairs, st.integers(1, 9)), max_size=12)
+
+
+@st.composite
+def stored_batch(draw: st.DrawFn, base_offset: int) -> bytes:
+    """As compaction may have left it: with gaps between records, behind the last, or with no records at all."""
+    drawn = draw(records)
+    deltas, position = [], -1
+    for *_, step in drawn:
+        position += step
+        deltas.append(position)
+    is_sparse = draw(st.booleans())
+    last = (position if is_sparse else len(drawn) - 1) if drawn else 0
+    return encode_batch(
+        [row[0] for row in drawn],
+        keys=draw(st.none() | st.just([row[1] for row in drawn])),
+        timestamps=draw(times | st.just([row[2] for row in drawn])),
+        headers=draw(st.none() | st.just([row[3] for row in drawn])),
+        offset_deltas=deltas if is_sparse else None,
+        last_offset_delta=last + draw(st.integers(0, 4)),
+        magic=draw(st.sampled_from([MAGIC_ROWS, MAGIC_COLUMNS])),
+        compression=draw(st.sampled_from(list(Compression))),
+        base_offset=base_offset,
+        control=draw(st.integers(0, 9)) == 0,
+        append_time=draw(st.booleans()),
+    )
+
+
+@st.composite
+def stored(draw: st.DrawFn) -> list[bytes]:
+    log: list[bytes] = []
+    end = draw(st.integers(0, 2**40))
+    for _ in range(draw(st.integers(0, 6))):
+        log.append(draw(stored_batch(end + draw(st.integers(0, 3)))))
+        end = parse_header(log[-1]).next_offset
+    return log
+
+
+def given_out(log: Sequence[bytes], wanted: OffsetRange, batches_a_part: int) -> Iterator[RangePart]:
+    """As a broker does it: whole batches, of which the first and the last may reach beyond the range."""
+    position = wanted.start
+    inside = [each for each in log if parse_header(each).next_offset > wanted.start]
+    inside = [each for each in inside if parse_header(each).base_offset < wanted.end]
+    for at in range(0, len(inside), batches_a_part):
+        some = inside[at : at + batches_a_part]
+        is_last = at + batches_a_part >= len(inside)
+        following = wanted.end if is_last else parse_header(some[-1]).next_offset
+        yield RangePart(b"".join(some), position, following)
+        position = following
+
+
+def expected(log: Sequence[bytes], wanted: OffsetRange) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": record.key,
+            "value": record.value,
+            "topic": "orders",
+            "partition": 3,
+            "offset": record.offset,
+            "timestamp": record.timestamp * 1000,
+            "timestampType": int(parse_header(batch).is_append_time),
+            "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+        }
+        for batch in log
+        if not parse_header(batch).is_control
+        for record in decode_records(batch)
+        if wanted.start <= record.offset < wanted.end
+    ]
+
+
+def as_rows(batches: Sequence[Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for batch in batches:
+        columns = {
+            name: (column.cast(pa.int64()) if name == "timestamp" else column).to_pylist()
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        rows += [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return rows
+
+
+@untimed
+@given(stored(), st.data())
+def test_rows_are_the_records_of_the_range(log: list[bytes], data: st.DataObject) -> None:
+    first = parse_header(log[0]).base_offset if log else 0
+    end = parse_header(log[-1]).next_offset if log else 9
+    edges = sorted(data.draw(st.tuples(st.integers(first, end), st.integers(first, end))))
+    wanted = OffsetRange("orders", b"id", 3, *edges)
+    names = data.draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, unique=True))
+    schema = StructType([ALL[name] for name in names])
+    parts = given_out(log, wanted, data.draw(st.integers(1, 3)))
+    batches = list(row_batches(wanted, parts, arrow_schema(schema)))
+    for batch in batches:
+        assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC")), "else Spark refuses it"
+        assert batch.num_rows
+        batch.validate(full=True)
+    assert as_rows(batches) == [{name: row[name] for name in names} for row in expected(log, wanted)]
+
+
+def test_a_part_gives_what_it_is_about_whatever_its_batches_have_besides() -> None:
+    """Two brokers need not cut their logs at the same offsets."""
+    one = encode_batch([b"%d" % n for n in range(10)], timestamps=0)
+    other = encode_batch([b"%d" % n for n in range(5, 20)], timestamps=0, base_offset=5)
+    parts = [RangePart(one, 2, 8), RangePart(other, 8, 15)]
+    found = row_batches(OffsetRange("orders", b"id", 0, 2, 15), parts, arrow_schema(ALL))
+    assert [row["offset"] for row in as_rows(list(found))] == list(range(2, 15))
+
+
+@pytest.mark.parametrize("include_headers", [True, False])
+def test_the_schema_is_that_of_sparks_kafka_source(include_headers: bool) -> None:
+    schema = full_schema(include_headers=include_headers)
+    described = (
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+    )
+    if include_headers:
+        described += ", headers array<struct<key:string,value:binary>>"
+    assert ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema) == described
+    assert all(field.nullable for field in schema)
+    assert arrow_schema(schema).equals(to_arrow_schema(schema, timezone="UTC"))
+
+
+def test_the_arrow_schema_follows_what_the_user_says_of_nulls() -> None:
+    schema = StructType([StructField(name, kind, name == "value") for name, (kind, _) in COLUMNS.items()])
+    assert arrow_schema(schema).equals(to_arrow_schema(schema, timezone="UTC"))
+
+
+# -- how they are put together
+
+
+def read(log: Sequence[bytes], end: int, *names: str) -> list[Any]:
+    wanted = OffsetRange("orders", b"id", 0, 0, end)
+    schema = StructType([ALL[name] for name in names or list(COLUMNS)])
+    return list(row_batches(wanted, [RangePart(b"".join(log), 0, end)], arrow_schema(schema)))
+
+
+def test_small_batches_are_joined() -> None:
+    log = [encode_batch([b"v"], timestamps=0, base_offset=at) for at in range(2 * arrow_rows.GOOD_ROWS + 1)]
+    assert [each.num_rows for each in read(log, len(log), "offset", "value")] == [arrow_rows.GOOD_ROWS] * 2 + [1]
+
+
+def test_large_ones_are_not() -> None:
+    log = [encode_batch([bytes(arrow_rows.GOOD_BYTES)], timestamps=0, base_offset=at) for at in range(3)]
+    assert [each.num_rows for each in read(log, 3)] == [1, 1, 1]
+
+
+def test_what_was_compressed_counts_as_large_as_it_is() -> None:
+    log = [
+        encode_batch([bytes(arrow_rows.GOOD_BYTES)], timestamps=0, base_offset=at, compression=Compression.ZSTD)
+        for at in range(20)
+    ]
+    assert sum(map(len, log)) < arrow_rows.GOOD_BYTES
+    assert [each.num_rows for each in read(log, 20)] == [1] * 20
+    assert [each.num_rows for each in read(log, 20, "offset")] == [20], "what is not asked for is not held"
+
+
+def test_headers_are_null_where_there_are_none() -> None:
+    log = [
+        encode_batch([b"a", b"b"], timestamps=0, headers=[[], [("h", None)]]),
+        encode_batch([b"c"], timestamps=0, base_offset=2),
+    ]
+    assert [row["headers"] for row in as_rows(read(log, 3))] == [None, [{"key": "h", "value": None}], None]
+
+
+# -- damage
+
+
+@pytest.mark.parametrize("at", [30, 70, -1])
+def test_a_damaged_batch_is_an_error_that_says_where(at: int) -> None:
+    log = [encode_batch([b"some value"] * 5, timestamps=0, base_offset=base) for base in (0, 5, 10)]
+    damaged = bytearray(log[1])
+    damaged[at] ^= 0x55
+    with pytest.raises(CorruptBatch, match=r"orders-0 cannot be read between 0 and 15: .*startingOffsets"):
+        read([log[0], bytes(damaged), log[2]], 15)
+
+
+def test_a_batch_that_is_cut_short_is_an_error() -> None:
+    batch = encode_batch([b"some value"] * 5, timestamps=0)
+    with pytest.raises(CorruptBatch, match="orders-0 cannot be read between 0 and 5"):
+        read([batch[:-1]], 5)

@@ -1,0 +1,180 @@
+"""Clusters by name: the file that holds them, and which of all that is said counts."""
+
+import os
+import stat
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from lograft.clients.cli.context_file import contexts_path, load_contexts, save_contexts
+from lograft.clients.cli.contexts import BadContexts, Contexts, read_contexts, write_contexts
+from lograft.clients.cli.main import CommandError, cli
+from lograft.clients.cli.options import Settings, cluster_command
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("LOGRAFT_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("LOGRAFT_CONFIG", str(tmp_path / "made" / "config.yaml"))
+    return tmp_path / "made" / "config.yaml"
+
+
+def lograft(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_a_contexts_life(path: Path) -> None:
+    assert lograft("context", "set", "dev", "--bootstrap", "localhost").stdout == "context/dev created\n"
+    assert lograft("context", "current").exit_code == 1
+    assert lograft("context", "set", "prod", "--bootstrap", "a:1,b:2", "--use").stdout == "context/prod created\n"
+    assert lograft("context", "current").stdout == "prod\n"
+    assert lograft("context", "use", "dev").stdout == "context/dev is current\n"
+    assert lograft("context", "set", "prod", "--bootstrap", "a:1,b:2").stdout == "context/prod unchanged\n"
+    assert lograft("context", "set", "prod", "--bootstrap", "a:1").stdout == "context/prod changed\n"
+    table = "CURRENT   NAME   BOOTSTRAP\n*         dev    localhost:9092\n          prod   a:1\n"
+    assert lograft("context", "list").stdout == lograft("get", "contexts").stdout == table
+    assert lograft("context", "show", "-o", "jsonpath={.spec.bootstrap}").stdout == "localhost:9092"
+    assert lograft("get", "context/prod", "-o", "name").stdout == "context/prod\n"
+    assert lograft("context", "delete", "dev").stdout == "context/dev deleted\n"
+    refused = lograft("context", "use", "dev")
+    assert (refused.exit_code, "there is no context 'dev'" in refused.stderr) == (1, True)
+    assert "there are: prod" in refused.stderr
+    assert path.read_text() == "current: null\ncontexts:\n  prod:\n    bootstrap: a:1\n"
+
+
+def test_the_file_is_its_owners_alone_and_replaced_whole(path: Path) -> None:
+    save_contexts(Contexts().with_context("a", "h:1"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.stat().st_ino
+    save_contexts(Contexts().with_context("b", "h:1"))
+    assert path.stat().st_ino != before
+    assert os.listdir(path.parent) == ["config.yaml"]
+
+
+def test_a_link_to_the_file_stays_one(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "elsewhere.yaml")
+    save_contexts(Contexts().with_context("a", "h:1"))
+    assert path.is_symlink()
+    assert load_contexts().bootstraps == {"a": "h:1"}
+
+
+def test_what_is_no_ordinary_file_is_not_replaced(path: Path) -> None:
+    """As root, `LOGRAFT_CONFIG=/dev/null lograft context set ...` made a file of the device."""
+    path.parent.mkdir()
+    os.mkfifo(path)
+    with pytest.raises(CommandError, match="it is no ordinary file"):
+        save_contexts(Contexts().with_context("a", "h:1"))
+    assert path.is_fifo()
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LOGRAFT_CONFIG", str(tmp_path / "file" / "config.yaml"))
+    for arguments in (["context", "list"], ["context", "set", "a", "--bootstrap", "h:1"]):
+        refused = lograft(*arguments)
+        assert refused.exit_code == 1
+        assert refused.stderr.startswith(f"Error: the file of contexts, {tmp_path}/file/config.yaml, cannot be ")
+        assert "Remedy: see that it can be, or have LOGRAFT_CONFIG name another" in refused.stderr
+    with pytest.raises(CommandError, match="cannot be written: "):
+        save_contexts(Contexts())
+
+
+def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOGRAFT_CONFIG")
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "")
+    assert contexts_path() == Path("/home/me/.config/lograft/config.yaml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/settings")
+    assert contexts_path() == Path("/settings/lograft/config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "no YAML"),
+        ("- a", "should be a mapping"),
+        ("contexts: []", "contexts is .* should be a mapping"),
+        ("contexts: {a: h:1}", "context 'a' is .* should be a mapping"),
+        ("contexts: {a: {bootstrap: 5}}", "bootstrap of context 'a' is 5"),
+        ("contexts: {a: {bootstrap: 'h:x'}}", "'h:x' is not an address"),
+        ("contexts: {a: {}}", "bootstrap of context 'a' is None"),
+        ("contexts: {a: {bootstrap: h, tls: yes}}", "'tls', which means nothing: it can have bootstrap"),
+        ("contexts: {'a b': {bootstrap: h}}", "'a b' is not the name of a context"),
+        ("contexts: {5: {bootstrap: h}}", "5 is not the name"),
+        ("current: a", "current is 'a', and there is no such context"),
+        ("current: [a]", "no such context"),
+        ("curent: a", "'curent', which means nothing"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_with_its_name_and_a_remedy(
+    text: str, complaint: str, path: Path
+) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(BadContexts, match=complaint):
+        read_contexts(text)
+    refused = lograft("get", "topics")
+    assert refused.exit_code == 1
+    assert str(path) in refused.stderr
+    assert "Remedy: mend it, or move it away" in refused.stderr
+
+
+def test_a_file_that_is_no_text_is_refused(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(CommandError, match="cannot be read"):
+        load_contexts()
+
+
+def test_what_is_written_is_read_back() -> None:
+    contexts = Contexts().with_context("b", "h:1, [::1]:2").with_context("a", "x").using("a")
+    assert read_contexts(write_contexts(contexts)) == contexts
+    assert read_contexts("") == read_contexts("contexts:\n") == Contexts()
+
+
+# -- what counts
+
+
+@click.command()
+@cluster_command
+def where(settings: Settings) -> None:
+    click.echo(f"{settings.bootstrap} {settings.context}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "variable", "current", "expected"),
+    [
+        ("", "", "", False, "localhost:9092 None"),
+        ("", "", "", True, "dev:9092 dev"),
+        ("--context prod", "", "", True, "prod:9092 prod"),
+        ("", "--context prod", "", True, "prod:9092 prod"),
+        ("--context dev", "--context prod", "", True, "prod:9092 prod"),
+        ("", "", "v:1", True, "v:1 None"),
+        ("--context prod", "", "v:1", True, "v:1 None"),
+        ("--bootstrap f:1 --context prod", "", "v:1", True, "f:1 None"),
+        ("--bootstrap f:1", "--bootstrap g:1", "v:1", True, "g:1 None"),
+    ],
+)
+def test_which_cluster_is_meant(
+    before: str, after: str, variable: str, current: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cli.commands, "where", where)  # type: ignore[attr-defined]
+    contexts = Contexts().with_context("dev", "dev").with_context("prod", "prod")
+    save_contexts(contexts.using("dev") if current else contexts)
+    if variable:
+        monkeypatch.setenv("LOGRAFT_BOOTSTRAP", variable)
+    result = lograft(*before.split(), "where", *after.split())
+    assert (result.exit_code, result.stdout) == (0, expected + "\n"), result.stderr
+    is_overruled = "--context" in before + after and variable and "--bootstrap" not in before + after
+    assert ("counts more than --context" in result.stderr) == bool(is_overruled)
+
+
+def test_a_context_that_is_not_there_is_refused() -> None:
+    refused = lograft("get", "topics", "--context", "nope")
+    assert refused.exit_code == 1
+    assert "there are: none so far" in refused.stderr

@@ -1,0 +1,271 @@
+"""What is told of topics, brokers, groups and the quorum; and whether a group is said to keep up."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from lograft.clients.admin_types import (
+    BrokerDescription,
+    BrokerLoad,
+    BrokerState,
+    ClusterDescription,
+    PartitionDescription,
+    QuorumDescription,
+    QuorumMember,
+    ReplicaDescription,
+    TopicDescription,
+)
+from lograft.clients.cli.amounts import count_text, size_text, span_text
+from lograft.clients.cli.group_resources import group_resource, judged_resource
+from lograft.clients.cli.group_verdict import (
+    STALLED_AFTER_MS,
+    GroupLook,
+    PartitionLook,
+    Verdict,
+    judge,
+    judge_partition,
+    needs_another_look,
+    sum_up,
+)
+from lograft.clients.cli.load_resources import load_status
+from lograft.clients.cli.options import Settings
+from lograft.clients.cli.output import Resource
+from lograft.clients.cli.resources import (
+    broker_resource,
+    hosted_status,
+    partition_resource,
+    quorum_resource,
+    topic_resource,
+)
+from lograft.clients.cli.stories import story_lines
+from lograft.clients.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
+from lograft.clients.topic_partition import TopicPartition
+
+# -- verdicts
+
+HERE = TopicPartition("orders", 0)
+LAGGING = PartitionLook(committed=50, start=None, end=100, committed_at_ms=9000, seen_at_ms=10_000, has_reader=True)
+
+
+def aged(look: PartitionLook, age_ms: int) -> PartitionLook:
+    return replace(look, seen_at_ms=look.committed_at_ms + age_ms)
+
+
+def later(committed: int, end: int, *, committed_after_ms: int = 2000, seen_after_ms: int = 2000) -> PartitionLook:
+    """Another look, after a commit."""
+    return replace(
+        LAGGING,
+        committed=committed,
+        end=end,
+        committed_at_ms=LAGGING.committed_at_ms + committed_after_ms,
+        seen_at_ms=LAGGING.seen_at_ms + seen_after_ms,
+    )
+
+
+STABLE = GroupState.STABLE
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "state", "expected", "why"),
+    [
+        (LAGGING, later(100, 100), STABLE, Verdict.KEEPING_UP, "everything was read"),
+        (LAGGING, later(80, 110), STABLE, Verdict.KEEPING_UP, "30 records to read"),
+        # A commit every few seconds: what came in since is not lag yet.
+        (LAGGING, later(105, 160), STABLE, Verdict.KEEPING_UP, "55 records"),
+        (
+            LAGGING,
+            later(60, 140),
+            STABLE,
+            Verdict.FALLING_BEHIND,
+            "80 records to read; about 20/s come in, and 5/s",
+        ),
+        # Less is left than at the first look, just before a commit; but from commit to commit 100 came in, and 60 went.
+        (
+            replace(LAGGING, end=1000),
+            later(110, 1020, committed_after_ms=5000, seen_after_ms=1000),
+            STABLE,
+            Verdict.FALLING_BEHIND,
+            "910 records to read; about 20/s come in, and 12/s are read",
+        ),
+        # More is left than at the first look, just after a commit; but as many were read as came in.
+        (
+            replace(LAGGING, end=1000),
+            later(150, 1110, committed_after_ms=5000, seen_after_ms=5500),
+            STABLE,
+            Verdict.KEEPING_UP,
+            "960 records to read, and it is being read",
+        ),
+        # A clock was set.
+        (LAGGING, later(60, 140, committed_after_ms=-1), STABLE, Verdict.KEEPING_UP, "80 records to read"),
+        (LAGGING, LAGGING, STABLE, Verdict.UNKNOWN, "committed 1s ago, and not since"),
+        (LAGGING, aged(LAGGING, STALLED_AFTER_MS), STABLE, Verdict.STALLED, "nothing was committed for 30s"),
+        (LAGGING, aged(LAGGING, STALLED_AFTER_MS - 1), STABLE, Verdict.UNKNOWN, "29s ago"),
+        (LAGGING, replace(LAGGING, has_reader=False), STABLE, Verdict.STALLED, "nobody reads it"),
+        (LAGGING, replace(LAGGING, has_reader=False), GroupState.EMPTY, Verdict.STALLED, "nobody reads it"),
+        (LAGGING, replace(LAGGING, has_reader=False), GroupState.RECONCILING, Verdict.UNKNOWN, "another member"),
+        (LAGGING, replace(LAGGING, end=None), STABLE, Verdict.UNKNOWN, "could not be found out"),
+        (LAGGING, replace(LAGGING, committed=None), STABLE, Verdict.UNKNOWN, "nothing was committed"),
+        (LAGGING, replace(LAGGING, committed=None, start=100), STABLE, Verdict.KEEPING_UP, "nothing to read"),
+        (LAGGING, replace(LAGGING, committed=120), STABLE, Verdict.KEEPING_UP, "everything was read"),
+    ],
+)
+def test_what_is_said_of_a_partition(
+    first: PartitionLook, last: PartitionLook, state: GroupState, expected: Verdict, why: str
+) -> None:
+    found = judge_partition(first, last, state)
+    assert found.verdict is expected
+    assert why in found.reason
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (LAGGING, True),
+        (replace(LAGGING, committed=60), False),
+        (replace(LAGGING, committed=100), False),
+        (replace(LAGGING, has_reader=False), False),
+        (replace(LAGGING, end=None), False),
+    ],
+)
+def test_only_what_may_yet_move_is_looked_at_again(last: PartitionLook, expected: bool) -> None:
+    assert needs_another_look(GroupLook(STABLE, {HERE: LAGGING}), GroupLook(STABLE, {HERE: last})) == expected
+    assert needs_another_look(GroupLook(STABLE, {}), GroupLook(STABLE, {HERE: last})) == bool(
+        last.has_reader and last.lag
+    )
+
+
+def test_the_worst_partition_speaks_for_the_group() -> None:
+    names = [TopicPartition("orders", number) for number in range(6)]
+    first = GroupLook(STABLE, dict.fromkeys(names, LAGGING))
+    stalled = aged(LAGGING, STALLED_AFTER_MS)
+    moving, slow = later(100, 100), later(60, 140)
+    last = GroupLook(STABLE, dict(zip(names, [moving, slow, stalled, stalled, stalled, stalled], strict=True)))
+    whole = sum_up(judge(first, last), STABLE)
+    assert whole.verdict is Verdict.STALLED
+    assert whole.reason.startswith("orders-2: 50 records to read")
+    assert whole.reason.endswith("; and 1 more")
+    fine = GroupLook(STABLE, {names[0]: moving})
+    assert sum_up(judge(first, fine), STABLE).verdict is Verdict.KEEPING_UP
+    assert sum_up({}, GroupState.EMPTY).verdict is Verdict.UNKNOWN
+    alone = sum_up(
+        judge(fine, GroupLook(GroupState.EMPTY, {names[0]: replace(LAGGING, has_reader=False)})), GroupState.EMPTY
+    )
+    assert alone.reason == "it has no members; orders-0: 50 records to read, and nobody reads it"
+
+
+# -- amounts
+
+
+def test_amounts_are_told_as_people_say_them() -> None:
+    sizes = [0, 999, 1000, 15_000, 999_499, 999_500, 1_234_567_890, 10**18]
+    assert list(map(size_text, sizes)) == ["0 B", "999 B", "1 KB", "15 KB", "999 KB", "1 MB", "1.23 GB", "1e+03 PB"]
+    assert size_text(None) is None
+    spans = [5, 999, 1000, 1999, 2000, 119_000, 120_000, 7_200_000, 200_000_000]
+    assert list(map(span_text, spans)) == ["5ms", "999ms", "1s", "1s", "2s", "119s", "2m", "2h", "2d"]
+    assert (count_text(1, "record"), count_text(2, "record"), count_text(0, "entry", "entries")) == (
+        "1 record", "2 records", "0 entries",
+    )  # fmt: skip
+
+
+# -- stories
+
+PARTITION = PartitionDescription("orders", 0, 1, 3, (1, 2, 3), (1, 2, 3), (), (), (), None)
+OFFLINE = replace(PARTITION, number=1, leader=None, isr=(), elr=(2,))
+TOPIC = TopicDescription(UUID(int=5), "orders", False, (PARTITION, OFFLINE), {})
+BROKER = BrokerDescription(1, "b1:1", None, BrokerState.FENCED, 7, (UUID(int=7), UUID(int=8)))
+REPLICA = ReplicaDescription(PARTITION.name, 1, True, 3, 5, 12, 10, 4096, UUID(int=7))
+CONFIG = [
+    {"key": "flush.ms", "value": "9", "source": "default"},
+    {"key": "min.insync.replicas", "value": "2", "source": "topic"},
+]
+
+
+def told(each: Resource, *, is_coloured: bool = False) -> str:
+    return "".join(story_lines(each, Settings("b", 1), is_coloured=is_coloured))
+
+
+def test_a_topics_story() -> None:
+    topic = topic_resource(TOPIC)
+    rows = [partition_resource(PARTITION, REPLICA), partition_resource(OFFLINE)]
+    topic["status"] |= {
+        "partitions": [{"partition": row["metadata"]["partition"]} | row["status"] for row in rows],
+        "groups": None,
+        "config": CONFIG,
+    }
+    text = told(topic)
+    assert "Partitions:  2, 1 under-replicated and 1 without a leader\n" in text
+    assert "Replicas:    3, of which 2 have to be in sync for writes\n" in text
+    assert "Size:        -\n" in text
+    assert "          0        1       3   1,2,3      1,2,3   -         5          10    12   4.1 KB\n" in text
+    assert "          1        -       3   1,2,3      -       2         -           -     -        -\n" in text
+    assert "ADDING" not in text
+    assert "Consumer groups: could not be found out in time\n" in text
+    assert text.index("min.insync.replicas") < text.index("flush.ms")
+    assert "\x1b[31m2, 1 under-replicated" in told(topic, is_coloured=True)
+
+
+def test_a_brokers_story() -> None:
+    cluster = ClusterDescription("c", 1, (BROKER,), (TOPIC,))
+    broker = broker_resource(BROKER, cluster)
+    broker["status"] |= {
+        "partitions": [hosted_status(PARTITION, 1, REPLICA), hosted_status(OFFLINE, 1, None)],
+        "config": [],
+        "load": None,
+    }
+    text = told(broker)
+    assert "State:       fenced\n" in text
+    assert "Partitions:  leads 1, hosts 2, 1 of them not in sync\n" in text
+    assert f"  {UUID(int=7)}          -      -\n" in text
+    assert "  orders       1       2   1                -\n" in text
+    broker["status"]["partitions"] = [hosted_status(PARTITION, 1, REPLICA)]
+    assert f"  {UUID(int=7)}          1   4.1 KB\n" in told(broker)
+    assert f"  {UUID(int=8)}          0      0 B\n" in told(broker)
+    assert "\x1b[31mfenced\x1b[0m" in told(broker, is_coloured=True)
+
+
+def test_what_a_broker_has_to_do_is_what_it_did_between_two_looks() -> None:
+    first = BrokerLoad(1, 5000, 100, 10, 1, 1000, 10, 0, 0, 0, 0, 1.25, 3, ())
+    last = replace(first, uptime_ms=7000, at_ms=2100, requests=30, bytes_in=5_001_000, records_in=60, errors=2)
+    load = load_status(first, last)
+    assert load is not None
+    assert (load["requestsPerSecond"], load["bytesInPerSecond"], load["recordsInPerSecond"]) == (10, 2_500_000, 25)
+    broker = broker_resource(BROKER, ClusterDescription("c", 1, (BROKER,), ()))
+    broker["status"] |= {"partitions": [], "config": [], "load": load}
+    text = told(broker)
+    assert "In:          2.5 MB/s, 25 records/s\n" in text
+    assert "Requests:    10/s, 0.5 errors/s\n" in text
+    assert "Loop lag:    1.25 ms\n" in text
+    assert load_status(first, None) is load_status(None, last) is load_status(first, first) is None
+    assert load_status(first, replace(last, uptime_ms=1999)) is None  # started anew: counted from 0
+
+
+def test_a_groups_story() -> None:
+    member = MemberDescription("m-1", None, "client", None, 4, ("orders",), (HERE,), (HERE,), ())
+    described = GroupDescription("billing", STABLE, 4, 4, "uniform", (member,), 2)
+    group = group_resource(described, {HERE: GroupOffset(50, 100, "", None, 0)})
+    stalled = aged(LAGGING, 60_000)
+    judged = judged_resource(
+        group, judge(GroupLook(STABLE, {HERE: LAGGING}), GroupLook(STABLE, {HERE: stalled})), STABLE
+    )
+    text = told(judged)
+    assert "Verdict:      stalled: orders-0: 50 records to read, and nothing was committed for 60s\n" in text
+    assert "Lag:          50 records\n" in text
+    assert "  orders           0          50   100    50   stalled   m-1\n" in text
+    assert "  m-1      client   orders   orders-0\n" in text
+    assert judged["status"]["verdict"] == judged["status"]["partitions"][0]["verdict"] == "stalled"
+
+
+def test_a_quorums_story() -> None:
+    members = (
+        QuorumMember(1, UUID(int=1), "c1:1", True, 9),
+        QuorumMember(2, UUID(int=2), "c2:1", True, 4),
+        QuorumMember(3, None, "c3:1", True, None),
+        QuorumMember(4, None, "c4:1", False, None),
+    )
+    text = told(quorum_resource(QuorumDescription("c", 1, 4, 9, 10, members)))
+    assert "Committed:  9 of 10\n" in text
+    assert f"   1   c1:1      leader       9     0   {UUID(int=1)}   caught up\n" in text
+    assert f"   2   c2:1      follower     4     5   {UUID(int=2)}   5 behind\n" in text
+    assert "   3   c3:1      follower     -     -   -                                      not heard of\n" in text
+    assert "Learners:\n" in text
