@@ -19,8 +19,10 @@ from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
 DEFAULT_TIMEOUT_MS = 30_000
-# For the controllers to confirm that an answer is the latest; then what a broker knows has to do.
+# For the controllers to confirm that an answer is the latest; then what a broker knows has to do. One broker has a part
+# of it only: it may be cut off from all controllers while others are not.
 _CONFIRM_MS = 3000
+_CONFIRM_ATTEMPT_MS = 1000
 _ATTEMPT_MS = 10_000
 _MAX_TIMEOUT_MS = 2**53
 _FIRST_RETRY_MS = 50
@@ -87,13 +89,16 @@ class AdminCalls:
         async with cluster.within(self._timeout_ms, "nothing could be learnt of the cluster"):
             try:
                 async with asyncio.timeout(min(_CONFIRM_MS, self._timeout_ms / 2) / 1000):
-                    return await cluster.call_any(method, request, answer, repeatable=True)
+                    attempt_ms = min(_CONFIRM_ATTEMPT_MS, self._timeout_ms // 4 or 1)
+                    described = await cluster.call_any(method, request, answer, repeatable=True, attempt_ms=attempt_ms)
             except TimeoutError:
                 request.linearizable = False
                 described = await cluster.call_any(method, request, answer, repeatable=True)
                 if self.when_not_confirmed is not None:
                     self.when_not_confirmed()
                 return described
+            cluster.view.take_brokers(described)
+            return described
 
     @property
     def _server_timeout_ms(self) -> int:

@@ -127,6 +127,12 @@ class ClusterView:
                 self._forget(known)
         self._take_topics(description.topics, description.metadata_index)
 
+    def take_brokers(self, description: pb.ClusterDescription) -> None:
+        """Where they are, from a node that knows all; nothing of the topics."""
+        if description.metadata_index >= self.index:
+            self.addresses, self.racks = {}, {}
+            self._take_brokers(description.brokers)
+
     def take_hint(self, topic_id: bytes, partition: int, leader_id: int, epoch: int, address: str | None) -> bool:
         """Some broker names a leader. Whether that is news."""
         known = self.leader(topic_id, partition)

@@ -238,12 +238,13 @@ class FakeCluster:
 
 class FakeBroker:
     """`before_append` and `after_append` are asked for each batch, and may raise `Refused`, or `Lost` to break the
-    stream. `is_behind`: it hears of no more changes."""
+    stream. `is_behind`: it hears of no more changes; `is_alone`: and no controller can be asked for them."""
 
     def __init__(self, cluster: FakeCluster, number: int) -> None:
         self.cluster = cluster
         self.number = number
         self.is_behind = False
+        self.is_alone = False
         self.before_append: Callable[[pb.ProduceRequest.Item], None] = lambda item: None
         self.after_append: Callable[[pb.ProduceRequest.Item], None] = lambda item: None
         self.requests: list[pb.ProduceRequest] = []
@@ -265,7 +266,7 @@ class FakeBroker:
         await self._server.stop()
 
     def catch_up(self, history: Sequence[tuple[Record, ...]]) -> None:
-        if self.is_behind:
+        if self.is_behind or self.is_alone:
             return
         for index in range(self._machine.index, len(history)):
             operation = Operation(self._machine.image.sequence, history[index])
@@ -277,6 +278,8 @@ class FakeBroker:
         self._service.restored(self._machine.index)
 
     async def _committed_index(self) -> int:
+        if self.is_alone:
+            await asyncio.Event().wait()
         self.is_behind = False
         self.catch_up(self.cluster._history)
         return self._machine.index
