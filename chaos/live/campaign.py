@@ -89,7 +89,7 @@ class Campaign:
         if place.exists():
             shutil.rmtree(place)  # of a run that was not finished
         replay = f"lograft chaos run {name} --seed {seed} --duration {self._duration}"
-        judged = judge_run(SCENARIOS[name], seed, self._seconds, place, replay, view)
+        judged = judge_run(SCENARIOS[name], seed, self._seconds, place, replay, view=view)
         verdict, known = judged.verdict, judged.verdict.availability
         if judged.has_held:
             for node in place.glob("node-*"):

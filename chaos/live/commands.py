@@ -69,7 +69,7 @@ def run(name: str, seed: int | None, duration: str, directory: str | None) -> No
     _check_empty(place)
     replay = f"lograft chaos run {name} --seed {seed} --duration {duration}"
     click.echo(f"{replay} --report {place}", err=True)
-    judged = judge_run(scenario, seed, seconds, place, replay, LiveView(sys.stderr))
+    judged = judge_run(scenario, seed, seconds, place, replay, view=LiveView(sys.stderr))
     _tell(judged.verdict, judged.trouble)
     click.echo(f"{judged.report}")
     if not judged.has_held:

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from lograft.chaos.live.live_cluster import NotInTime
-from lograft.chaos.live.live_run import read_run, run_scenario
+from lograft.chaos.live.live_run import Effort, read_run, run_scenario
 from lograft.chaos.live.live_view import LiveView
 from lograft.chaos.live.report import Run, html_report
 from lograft.chaos.live.scenarios import ALWAYS
@@ -36,12 +36,19 @@ class JudgedRun:
 
 
 def judge_run(
-    scenario: Scenario, seed: int, seconds: float, place: Path, replay: str, view: LiveView | None = None
+    scenario: Scenario,
+    seed: int,
+    seconds: float,
+    place: Path,
+    replay: str,
+    *,
+    view: LiveView | None = None,
+    effort: Effort | None = None,
 ) -> JudgedRun:
     """Blocks. All there is to see afterwards is in `place`."""
     trouble: str | None = None
     try:
-        history = run_scenario(scenario, seed, seconds, place, view=view)
+        history = run_scenario(scenario, seed, seconds, place, effort, view)
     except NotInTime as error:
         trouble = f"the cluster did not recover when nothing was wrong any more: {error}"
         history = read_run(place)

@@ -34,7 +34,6 @@ GROUP = "readers"
 _TOPIC = "chaos"
 _COMPACTED = "chaos-compacted"
 _REPLICAS = 3
-_HEALED_SECONDS = 120
 _DRAINED_SECONDS = 90
 
 # Small segments, so that there are many to roll, to compact and to damage.
@@ -58,6 +57,7 @@ class Effort:
     askers: int = 2
     per_second: int = 100  # of each sender
     session_ms: int = 6000  # of members: for as long as that nobody has what one had that was killed
+    healed_seconds: int = 120  # to be ready and in sync again once nothing is wrong any more
 
 
 def run_scenario(
@@ -222,9 +222,9 @@ class _Run:
             node.resume()
             if not node.is_up:
                 node.start()
-        await self._cluster.wait_ready(_HEALED_SECONDS)
+        await self._cluster.wait_ready(self._effort.healed_seconds)
         for place in self._places:
-            await admin.wait_for_topic(place.topic, timeout_ms=_HEALED_SECONDS * 1000)
+            await admin.wait_for_topic(place.topic, timeout_ms=self._effort.healed_seconds * 1000)
 
     async def _drained(
         self, ends: Mapping[TopicPartition, int], readers: list[Reader], members: list[Member] | None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from lograft.chaos.live.anomalies import AnomalyName
 from lograft.chaos.live.judged_run import judge_run
+from lograft.chaos.live.live_run import Effort
 from lograft.chaos.live.stage import Scenario, Stage
 
 LOSSES = {
@@ -25,7 +26,7 @@ async def _lying_disks(stage: Stage) -> None:
 
 def test_what_disks_that_lie_have_lost_is_missed(tmp_path: Path) -> None:
     scenario = Scenario("lying-disks", "syncs return, and nothing is durable", "nothing does", _lying_disks)
-    judged = judge_run(scenario, 5, 6.0, tmp_path, "")
+    judged = judge_run(scenario, 5, 6.0, tmp_path, "", effort=Effort(healed_seconds=20))
     assert not judged.has_held
     # Or so much is gone that a node refuses to start: that is told, and records are not asked for in vain.
     is_missed = LOSSES & set(judged.verdict.anomaly_counts) or judged.trouble is not None
