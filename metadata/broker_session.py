@@ -24,11 +24,13 @@ from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
+    LatestEpochRequest,
+    LatestEpochResponse,
     RegisterRequest,
     RegisterResponse,
 )
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
-from lograft.proto.methods import REGISTER
+from lograft.proto.methods import LATEST_EPOCH, REGISTER
 from lograft.runtime.logging import get_logger
 from lograft.runtime.racing import until_first
 from lograft.runtime.retrying import Backoff, Complaints
@@ -205,12 +207,12 @@ class BrokerSession:
     async def _register(self) -> None:
         """However long it takes: without controllers there is nothing else to do."""
         backoff = Backoff(self._runtime.rng, _REGISTER_FIRST_RETRY_MS, _REGISTER_LAST_RETRY_MS)
-        request = _register_request(self._cluster_id, self._registration)
         while self._registered is None:
             try:
-                self._registered = await self._client.call(REGISTER, request, RegisterResponse, repeatable=True)
+                self._registered = await self._register_after(await self._latest_epoch())
             except ControllerError as error:
-                if not error.retriable:
+                # Stale is not this process, but what it named: the request of one before it came in between.
+                if not error.retriable and error.code != errors_pb2.STALE_BROKER_EPOCH:
                     raise
                 self._complaints.complain(errors_pb2.ErrorCode.Name(error.code), error.message)
                 await self._runtime.clock.sleep_ms(backoff.next_ms())
@@ -219,6 +221,16 @@ class BrokerSession:
         self._last_active_contact_ms = self._runtime.clock.monotonic_ms()
         self._active_index = self.registration_index
         self._ring()
+
+    async def _latest_epoch(self) -> BrokerEpoch | None:
+        """Of a process before this one, or of this one, if it is registered and was not told."""
+        request = LatestEpochRequest(cluster_id=self._cluster_id, broker_id=self._registration.broker_id)
+        latest = await self._client.call(LATEST_EPOCH, request, LatestEpochResponse, repeatable=True)
+        return BrokerEpoch(latest.broker_epoch) if latest.HasField("broker_epoch") else None
+
+    async def _register_after(self, previous_epoch: BrokerEpoch | None) -> RegisterResponse:
+        request = _register_request(self._cluster_id, self._registration, previous_epoch)
+        return await self._client.call(REGISTER, request, RegisterResponse, repeatable=True)
 
     def _begin(self, controller_id: int, address: str) -> None:
         assert self._group is not None
@@ -300,7 +312,9 @@ class BrokerSession:
         self._bell = asyncio.Event()
 
 
-def _register_request(cluster_id: str, registration: Registration) -> RegisterRequest:
+def _register_request(
+    cluster_id: str, registration: Registration, previous_epoch: BrokerEpoch | None
+) -> RegisterRequest:
     return RegisterRequest(
         cluster_id=cluster_id,
         broker_id=registration.broker_id,
@@ -312,4 +326,5 @@ def _register_request(cluster_id: str, registration: Registration) -> RegisterRe
         clean_epoch=registration.clean_epoch,
         min_feature_level=registration.min_feature_level,
         max_feature_level=registration.max_feature_level,
+        previous_epoch=previous_epoch,
     )

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from lograft.metadata.active_controller import ActiveController
 from lograft.metadata.alter_partition import Alteration, Altered, IsrMember, alter_partitions
 from lograft.metadata.calling import unary
+from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.failures import report_failures
 from lograft.metadata.heartbeat_service import HeartbeatService
@@ -16,7 +17,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topics import create_internal_topic
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
 from lograft.metadata.producer_ids import allocate_producer_ids
-from lograft.metadata.registration import Registration, register
+from lograft.metadata.registration import Registration, latest_epoch, register
 from lograft.metadata.sessions import Sessions
 from lograft.metadata.stream_errors import detail_of, to_stream_error
 from lograft.metadata.wire import read_uuid
@@ -28,6 +29,8 @@ from lograft.proto.controller_pb2 import (
     AlterPartitionsResponse,
     CreateInternalTopicRequest,
     CreateInternalTopicResponse,
+    LatestEpochRequest,
+    LatestEpochResponse,
     MetadataIndexRequest,
     MetadataIndexResponse,
     RegisterRequest,
@@ -40,6 +43,7 @@ from lograft.proto.methods import (
     ALTER_PARTITIONS,
     BROKER_HEARTBEAT,
     CREATE_INTERNAL_TOPIC,
+    LATEST_EPOCH,
     READ_INDEX,
     REGISTER,
     REPORT_FAILURES,
@@ -83,6 +87,7 @@ class ControllerService:
     def handlers(self) -> Mapping[str, Handler]:
         """What the node's server is to serve, by method."""
         return {
+            LATEST_EPOCH: self._unary(self._latest_epoch, LatestEpochRequest),
             REGISTER: self._unary(self._register, RegisterRequest),
             BROKER_HEARTBEAT: self._heartbeats.serve,
             ALTER_PARTITIONS: self._unary(self._alter_partitions, AlterPartitionsRequest),
@@ -102,6 +107,12 @@ class ControllerService:
 
         return unary(answer, request_type)
 
+    async def _latest_epoch(self, request: LatestEpochRequest) -> LatestEpochResponse:
+        check_cluster(self._cluster_id, request.cluster_id)
+        broker_id = BrokerId(request.broker_id)
+        committed = await self._active.submit(lambda image: Decision((), latest_epoch(image, broker_id)))
+        return LatestEpochResponse(broker_epoch=committed.answer)
+
     async def _register(self, request: RegisterRequest) -> RegisterResponse:
         check_cluster(self._cluster_id, request.cluster_id)
         registration = Registration(
@@ -115,8 +126,14 @@ class ControllerService:
             min_feature_level=request.min_feature_level,
             max_feature_level=request.max_feature_level,
         )
+        previous_epoch = BrokerEpoch(request.previous_epoch) if request.HasField("previous_epoch") else None
         committed = await self._active.submit(
-            lambda image: register(image, registration, is_old_alive=self._is_alive(image, registration.broker_id))
+            lambda image: register(
+                image,
+                registration,
+                previous_epoch=previous_epoch,
+                is_old_alive=self._is_alive(image, registration.broker_id),
+            )
         )
         log.info(
             "broker_registered", broker_id=request.broker_id, epoch=committed.answer, address=request.address,

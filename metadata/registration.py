@@ -2,6 +2,10 @@
 
 A new incarnation leads only in epochs given out after its registration, and is in sync only once it was found so again:
 in one operation it gets a new broker epoch, leaves every ISR, and what it led gets another leader or none.
+
+Requests may be on their way for long, so that of a process that is dead may come after its successor's. Each names the
+epoch that it is to replace, which its process asked for when it had started: whatever was registered since then is
+newer, and stays.
 """
 
 import re
@@ -43,15 +47,26 @@ class Registration:
     max_feature_level: int
 
 
-def register(image: ClusterImage, request: Registration, *, is_old_alive: bool) -> Decision[BrokerEpoch]:
-    """The broker's epoch. `is_old_alive`: is the process that has this id at the moment still heard of?
+def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None:
+    """Of the broker's latest registration; None: it is not registered."""
+    broker = image.brokers.get(broker_id)
+    return broker.epoch if broker is not None else None
 
-    The same process asking again gets the same answer.
+
+def register(
+    image: ClusterImage, request: Registration, *, previous_epoch: BrokerEpoch | None, is_old_alive: bool
+) -> Decision[BrokerEpoch]:
+    """The broker's epoch. `previous_epoch`: the latest that the process was told of. `is_old_alive`: is the process
+    that has this id at the moment still heard of?
+
+    The same process asking again gets the same answer, whichever epoch it names: it was not told of its own yet if the
+    first answer was lost.
     """
     _check(image, request)
     old = image.brokers.get(request.broker_id)
     if old is not None and _is_repeated(old, request):
         return Decision((), old.epoch)
+    _check_latest(image, request.broker_id, previous_epoch)
     if old is not None and is_old_alive:
         _check_successor(old, request)
     epoch = BrokerEpoch(image.last_broker_epoch + 1)
@@ -67,6 +82,20 @@ def _is_repeated(old: Broker, request: Registration) -> bool:
     return (old.incarnation, old.address, old.rack, old.directories, old.boot_id) == (
         request.incarnation, request.address, request.rack, request.directories, request.boot_id,
     )  # fmt: skip
+
+
+def _check_latest(image: ClusterImage, broker_id: BrokerId, previous_epoch: BrokerEpoch | None) -> None:
+    latest = latest_epoch(image, broker_id)
+    if previous_epoch != latest:
+        raise ControllerError(
+            errors_pb2.STALE_BROKER_EPOCH,
+            f"broker {broker_id} is to be registered after {_in_words(previous_epoch)}, but the latest is "
+            f"{_in_words(latest)}: a process that lives asks for the latest epoch again",
+        )
+
+
+def _in_words(epoch: BrokerEpoch | None) -> str:
+    return f"epoch {epoch}" if epoch is not None else "none"
 
 
 def _check_successor(old: Broker, request: Registration) -> None:

@@ -9,8 +9,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class LatestEpochRequest(_message.Message):
+    __slots__ = ("cluster_id", "broker_id")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    broker_id: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ...) -> None: ...
+
+class LatestEpochResponse(_message.Message):
+    __slots__ = ("broker_epoch",)
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_epoch: int
+    def __init__(self, broker_epoch: _Optional[int] = ...) -> None: ...
+
 class RegisterRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level")
+    __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level", "previous_epoch")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +35,7 @@ class RegisterRequest(_message.Message):
     CLEAN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     MIN_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MAX_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_EPOCH_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     incarnation: bytes
@@ -31,7 +46,8 @@ class RegisterRequest(_message.Message):
     clean_epoch: int
     min_feature_level: int
     max_feature_level: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., clean_epoch: _Optional[int] = ..., min_feature_level: _Optional[int] = ..., max_feature_level: _Optional[int] = ...) -> None: ...
+    previous_epoch: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., clean_epoch: _Optional[int] = ..., min_feature_level: _Optional[int] = ..., max_feature_level: _Optional[int] = ..., previous_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
     __slots__ = ("broker_epoch", "index")

@@ -50,6 +50,7 @@ DELETE_GROUPS = _GROUPS + "DeleteGroups"
 # Between nodes.
 _CONTROLLER = "/lograft.internal.v1.Controller/"
 
+LATEST_EPOCH = _CONTROLLER + "LatestEpoch"
 REGISTER = _CONTROLLER + "Register"
 BROKER_HEARTBEAT = _CONTROLLER + "Heartbeat"
 FOLLOW = _CONTROLLER + "Follow"

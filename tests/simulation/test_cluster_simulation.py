@@ -56,6 +56,7 @@ REGRESSIONS: list[tuple[int, str]] = [
     (3000071, "the simulator wished to use a broker again that came late, and was not there yet"),
     (103, "retention deleted what a consumer was to get next, and the next leader's log began earlier: it went back"),
     (0, "a client asked for a producer id at a broker that was not registered yet, and the node broke"),
+    (5000106, "what a dead process had sent to register came after its successor, replaced it, and that one ended"),
 ]
 
 

@@ -70,9 +70,9 @@ def register_without_leaving(patch: pytest.MonkeyPatch) -> None:
 def keep_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
     original = registration.register
 
-    def register(image: ClusterImage, request: Registration, *, is_old_alive: bool) -> Any:
+    def register(image: ClusterImage, request: Registration, **others: Any) -> Any:
         old = image.brokers.get(request.broker_id)
-        decision = original(image, request, is_old_alive=is_old_alive)
+        decision = original(image, request, **others)
         if old is None or not decision.records:
             return decision
         first = decision.records[0]

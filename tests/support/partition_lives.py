@@ -48,7 +48,7 @@ from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
 from lograft.metadata.reassignment import Reassignment, complete_due, reassign
 from lograft.metadata.records import ConfigResource, FeatureLevelChanged, ResourceKind
-from lograft.metadata.registration import Registration, register
+from lograft.metadata.registration import Registration, latest_epoch, register
 from lograft.metadata.settings import CLUSTER, effective_min_isr
 
 BROKERS = ids(1, 2, 3, 4)
@@ -301,6 +301,7 @@ class PartitionLife:
                 broker_id, UUID(int=self.incarnations), f"broker-{broker_id}:9092", None, directories,
                 f"boot-{broker_id}-{self.boot_ids[broker_id]}", clean_epoch, FEATURE_LEVEL, FEATURE_LEVEL,
             ),
+            previous_epoch=latest_epoch(self.image, broker_id),
             is_old_alive=False,
         )  # fmt: skip
         self.carry_out(decision, may_lose=self.flush_mode == "os")

@@ -48,7 +48,7 @@ from lograft.metadata.records import (
     ResourceKind,
     TopicCreated,
 )
-from lograft.metadata.registration import Registration, register
+from lograft.metadata.registration import Registration, latest_epoch, register
 from lograft.metadata.stream_errors import detail_of
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.rng import Rng
@@ -397,7 +397,9 @@ class TestBroker:
             self.broker_id, UUID(int=next(self._incarnations)), f"broker-{self.broker_id}:9092", None, identities,
             f"boot-{self.boots}", None, FEATURE_LEVEL, FEATURE_LEVEL,
         )  # fmt: skip
-        decision = register(self.metadata.image, request, is_old_alive=False)
+        image = self.metadata.image
+        previous_epoch = latest_epoch(image, self.broker_id)
+        decision = register(image, request, previous_epoch=previous_epoch, is_old_alive=False)
         self.view.broker_epoch = decision.answer
         self.metadata.carry_out(decision)
         self.view.is_registered.set()

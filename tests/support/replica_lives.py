@@ -34,7 +34,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
 from lograft.metadata.records import ConfigResource, FeatureLevelChanged, ResourceKind
-from lograft.metadata.registration import Registration, register
+from lograft.metadata.registration import Registration, latest_epoch, register
 from lograft.metadata.settings import effective_min_isr
 from lograft.runtime.rng import Rng
 from lograft.storage.epochs import EpochEntry
@@ -623,6 +623,7 @@ class ReplicaLife:
                 broker_id, UUID(int=self._incarnations), f"broker-{broker_id}:9092", None, directories,
                 f"boot-{self._incarnations}", None, 1, 1,
             ),
+            previous_epoch=latest_epoch(self.image, broker_id),
             is_old_alive=False,
         )  # fmt: skip
         self.carry_out(decision)

@@ -36,7 +36,7 @@ from lograft.metadata.partition import (
 from lograft.metadata.partition import Replica as Place
 from lograft.metadata.records import ConfigChanged, ConfigResource, Operation, PartitionChanged, Record, ResourceKind
 from lograft.metadata.records import TopicCreated as Created
-from lograft.metadata.registration import Registration, register
+from lograft.metadata.registration import Registration, latest_epoch, register
 from lograft.metadata.stream_errors import detail_of
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
@@ -166,7 +166,9 @@ class Broker:
             self.broker_id, self.runtime.rng.uuid(), f"{self.host}:9092", None, (self.directory.identity,),
             "boot", None, 1, 1,
         )  # fmt: skip
-        self.broker_epoch = controller.submit(register(controller.image, registration, is_old_alive=False))
+        previous_epoch = latest_epoch(controller.image, self.broker_id)
+        decision = register(controller.image, registration, previous_epoch=previous_epoch, is_old_alive=False)
+        self.broker_epoch = controller.submit(decision)
         controller.submit(unfence(controller.image, self.broker_id, self.broker_epoch))
 
     async def run(self) -> None:

@@ -21,16 +21,19 @@ from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
+    LatestEpochRequest,
+    LatestEpochResponse,
     RegisterRequest,
     RegisterResponse,
 )
 from lograft.proto.errors import error_detail
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
 from lograft.proto.metadata_pb2 import BrokerState as State
-from lograft.proto.methods import BROKER_HEARTBEAT, REGISTER
+from lograft.proto.methods import BROKER_HEARTBEAT, LATEST_EPOCH, REGISTER
 from lograft.runtime.network import Handler, Stream
 
 CLUSTER = "cluster"
+PREVIOUS_EPOCH = 69
 EPOCH = 70
 REGISTERED_AT = 100
 READY, RUN, SHUT_DOWN = BrokerHeartbeatRequest.READY, BrokerHeartbeatRequest.RUN, BrokerHeartbeatRequest.SHUT_DOWN
@@ -42,7 +45,7 @@ REGISTRATION = Registration(
     rack="a",
     directories=(UUID(int=2), UUID(int=3)),
     boot_id="boot",
-    clean_epoch=BrokerEpoch(69),
+    clean_epoch=BrokerEpoch(PREVIOUS_EPOCH),
     min_feature_level=1,
     max_feature_level=4,
 )
@@ -58,24 +61,38 @@ class Controller:
         self.is_silent = False
         self.register: Handler = unary(self._register, RegisterRequest)
         self.registrations: list[RegisterRequest] = []
+        self.latest_epoch: int | None = PREVIOUS_EPOCH
         self._world = world
         self.controller_id = controller_id
 
     async def serve(self) -> "Controller":
-        await self._world.serve(
-            self.controller_id, {BROKER_HEARTBEAT: self._heartbeat, REGISTER: lambda s: self.register(s)}
-        )
+        await self._world.serve(self.controller_id, self.handlers())
         return self
+
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            BROKER_HEARTBEAT: self._heartbeat,
+            LATEST_EPOCH: unary(self._tell_latest_epoch, LatestEpochRequest),
+            REGISTER: lambda stream: self.register(stream),
+        }
 
     @property
     def last(self) -> BrokerHeartbeatRequest:
         return self.beats[-1][1]
 
+    async def _tell_latest_epoch(self, request: LatestEpochRequest) -> LatestEpochResponse:
+        assert request == LatestEpochRequest(cluster_id=CLUSTER, broker_id=7)
+        self._check_active()
+        return LatestEpochResponse(broker_epoch=self.latest_epoch)
+
     async def _register(self, request: RegisterRequest) -> RegisterResponse:
         self.registrations.append(request)
+        self._check_active()
+        return RegisterResponse(broker_epoch=EPOCH, index=REGISTERED_AT)
+
+    def _check_active(self) -> None:
         if not self.answer.get("is_active"):
             raise ControllerError(errors_pb2.NOT_CONTROLLER, "ask another")
-        return RegisterResponse(broker_epoch=EPOCH, index=REGISTERED_AT)
 
     async def _heartbeat(self, stream: Stream) -> None:
         self.streams += 1
@@ -159,8 +176,50 @@ async def test_a_broker_registers_with_all_it_has_to_say_of_itself() -> None:
     assert request == RegisterRequest(
         cluster_id=CLUSTER, broker_id=7, incarnation=UUID(int=1).bytes, address="broker-7:9092", rack="a",
         directories=[UUID(int=2).bytes, UUID(int=3).bytes], boot_id="boot", clean_epoch=69, min_feature_level=1,
-        max_feature_level=4,
+        max_feature_level=4, previous_epoch=PREVIOUS_EPOCH,
     )  # fmt: skip
+
+
+@virtual
+async def test_the_first_process_of_a_broker_names_no_epoch_before_its_own() -> None:
+    here = await setting()
+    here.active.latest_epoch = None
+    async with here.session_running():
+        assert not here.active.registrations[0].HasField("previous_epoch")
+
+
+@virtual
+async def test_who_is_overtaken_by_a_dead_process_asks_for_the_latest_epoch_again() -> None:
+    here = await setting()
+    accept = here.active.register
+
+    async def overtaken(request: RegisterRequest) -> RegisterResponse:
+        assert request.previous_epoch == PREVIOUS_EPOCH
+        here.active.latest_epoch = EPOCH
+        here.active.register = accept
+        raise ControllerError(errors_pb2.STALE_BROKER_EPOCH, "another has registered")
+
+    here.active.register = unary(overtaken, RegisterRequest)
+    async with here.session_running():
+        assert [request.previous_epoch for request in here.active.registrations] == [EPOCH]
+
+
+@virtual
+async def test_who_misses_the_answer_to_its_registration_sends_the_same_again() -> None:
+    """By its incarnation the controller knows it, and by its epoch it knows those that are late."""
+    here = await setting()
+    accept, taken = here.active.register, []
+
+    async def lose_the_answer(request: RegisterRequest) -> RegisterResponse:
+        taken.append(request)
+        here.active.latest_epoch = EPOCH
+        here.active.register = accept
+        raise ControllerError(errors_pb2.CONTROLLER_MOVED, "who knows")
+
+    here.active.register = unary(lose_the_answer, RegisterRequest)
+    async with here.session_running() as session:
+        assert here.active.registrations == taken
+        assert session.broker_epoch == EPOCH
 
 
 @virtual
@@ -336,7 +395,7 @@ async def test_a_controller_of_another_cluster_is_asked_seldom_and_ends_nothing(
         raise to_stream_error(ControllerError(errors_pb2.WRONG_CLUSTER, "check cluster_id"))
 
     await here.active.serve()
-    await here.world.serve(2, {BROKER_HEARTBEAT: refuse, REGISTER: here.controllers[2].register})
+    await here.world.serve(2, {**here.controllers[2].handlers(), BROKER_HEARTBEAT: refuse})
     running = asyncio.ensure_future(here.session.run())
     await asyncio.sleep(30)
     assert 2 <= attempts <= 10
@@ -354,7 +413,7 @@ async def test_answers_that_cannot_be_read_end_nothing() -> None:
         await asyncio.Event().wait()
 
     await here.active.serve()
-    await here.world.serve(2, {BROKER_HEARTBEAT: babble, REGISTER: here.controllers[2].register})
+    await here.world.serve(2, {**here.controllers[2].handlers(), BROKER_HEARTBEAT: babble})
     running = asyncio.ensure_future(here.session.run())
     await asyncio.sleep(30)
     assert not running.done()

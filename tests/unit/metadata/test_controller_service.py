@@ -25,6 +25,8 @@ from lograft.proto.controller_pb2 import (
     AlterPartitionsRequest,
     AlterPartitionsResponse,
     BrokerHeartbeatRequest,
+    LatestEpochRequest,
+    LatestEpochResponse,
     MetadataIndexRequest,
     MetadataIndexResponse,
     RegisterRequest,
@@ -37,6 +39,7 @@ from lograft.proto.methods import (
     ALTER_PARTITIONS,
     BROKER_HEARTBEAT,
     CREATE_TOPICS,
+    LATEST_EPOCH,
     READ_INDEX,
     REGISTER,
     REPORT_FAILURES,
@@ -64,13 +67,22 @@ async def refused(cluster: ControllerNodes, method: str, request: Message, respo
     return await cluster.refused((await cluster.active()).address, method, request, response_type)
 
 
+async def latest_epoch(cluster: ControllerNodes, broker_id: int) -> int | None:
+    request = LatestEpochRequest(cluster_id=CLUSTER_ID, broker_id=broker_id)
+    answer: LatestEpochResponse = await ask_active(cluster, LATEST_EPOCH, request, LatestEpochResponse)
+    return answer.broker_epoch if answer.HasField("broker_epoch") else None
+
+
 async def register(cluster: ControllerNodes, broker_id: int, **others: Any) -> RegisterResponse:
-    answer: RegisterResponse = await ask_active(cluster, REGISTER, registering(broker_id, **others), RegisterResponse)
+    """After the latest epoch, unless another is given."""
+    request = registering(broker_id, **{"previous_epoch": await latest_epoch(cluster, broker_id), **others})
+    answer: RegisterResponse = await ask_active(cluster, REGISTER, request, RegisterResponse)
     return answer
 
 
 async def refused_registration(cluster: ControllerNodes, broker_id: int, **others: Any) -> ControllerError:
-    return await refused(cluster, REGISTER, registering(broker_id, **others), RegisterResponse)
+    request = registering(broker_id, **{"previous_epoch": await latest_epoch(cluster, broker_id), **others})
+    return await refused(cluster, REGISTER, request, RegisterResponse)
 
 
 class Beating:
@@ -146,12 +158,40 @@ async def test_the_same_process_asking_again_keeps_its_epoch_and_another_gets_an
 
 
 @virtual
+async def test_the_latest_epoch_is_that_of_the_latest_registration() -> None:
+    async with controllers() as cluster:
+        assert await latest_epoch(cluster, 7) is None
+        for number in (1, 2):
+            registered = await register(cluster, 7, incarnation=UUID(int=number).bytes)
+            await register(cluster, 8)
+            assert await latest_epoch(cluster, 7) == registered.broker_epoch
+
+
+@virtual
+async def test_a_request_that_was_overtaken_by_another_process_changes_nothing() -> None:
+    async with controllers() as cluster:
+        first = await register(cluster, 7)
+        newer = await register(cluster, 7, incarnation=UUID(int=99).bytes)
+        before = (await cluster.active()).node.machine.image.copy()
+        late = {"incarnation": UUID(int=98).bytes, "previous_epoch": first.broker_epoch}
+        error = await refused_registration(cluster, 7, **late)
+        assert error.code == errors_pb2.STALE_BROKER_EPOCH
+        assert (await cluster.active()).node.machine.image == before
+        again = await register(cluster, 7, incarnation=UUID(int=99).bytes, previous_epoch=first.broker_epoch)
+        assert again.broker_epoch == newer.broker_epoch, "it may have missed its answer"
+
+
+@virtual
 async def test_a_broker_of_another_cluster_is_refused() -> None:
     async with controllers() as cluster:
-        error = await refused_registration(cluster, 7, cluster_id="other")
-        assert error.code == errors_pb2.WRONG_CLUSTER
-        assert "'cluster'" in error.message
-        assert "'other'" in error.message
+        question = LatestEpochRequest(cluster_id="other", broker_id=7)
+        for error in (
+            await refused_registration(cluster, 7, cluster_id="other"),
+            await refused(cluster, LATEST_EPOCH, question, LatestEpochResponse),
+        ):
+            assert error.code == errors_pb2.WRONG_CLUSTER
+            assert "'cluster'" in error.message
+            assert "'other'" in error.message
         assert not (await cluster.active()).node.machine.image.brokers
 
 
@@ -395,12 +435,13 @@ async def test_producer_ids_are_given_out_in_blocks_that_do_not_overlap() -> Non
 # -- who is asked
 
 ACTIVE_ONLY: list[tuple[str, Message, type[Message]]] = [
+    (LATEST_EPOCH, LatestEpochRequest(cluster_id=CLUSTER_ID, broker_id=7), LatestEpochResponse),
     (REGISTER, registering(7), RegisterResponse),
     (ALTER_PARTITIONS, AlterPartitionsRequest(), AlterPartitionsResponse),
     (REPORT_FAILURES, ReportFailuresRequest(), ReportFailuresResponse),
     (ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest(), AllocateProducerIdsResponse),
 ]
-NAMES = ["Register", "AlterPartitions", "ReportFailures", "AllocateProducerIds"]
+NAMES = ["LatestEpoch", "Register", "AlterPartitions", "ReportFailures", "AllocateProducerIds"]
 
 
 @pytest.mark.parametrize(("method", "request_", "response_type"), ACTIVE_ONLY, ids=NAMES)

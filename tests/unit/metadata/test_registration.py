@@ -19,10 +19,13 @@ from support.metadata_images import (
 )
 
 from lograft.metadata.broker import Broker
+from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
+from lograft.metadata.failures import report_failures
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition
-from lograft.metadata.registration import Registration, register
+from lograft.metadata.registration import Registration, latest_epoch, register
+from lograft.metadata.unregister_broker import unregister_broker
 from lograft.proto import errors_pb2
 
 INCARNATION = UUID(int=77)
@@ -49,8 +52,14 @@ def registration(broker_id: int = 1, **changes: object) -> Registration:
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
+def decide(image: ClusterImage, request: Registration, *, is_old_alive: bool = False) -> Decision[BrokerEpoch]:
+    """Of a process that has asked for the latest epoch just now."""
+    previous_epoch = latest_epoch(image, request.broker_id)
+    return register(image, request, previous_epoch=previous_epoch, is_old_alive=is_old_alive)
+
+
 def registered(image: ClusterImage, request: Registration, *, is_old_alive: bool = False) -> ClusterImage:
-    return apply(image, register(image, request, is_old_alive=is_old_alive))
+    return apply(image, decide(image, request, is_old_alive=is_old_alive))
 
 
 def first_partition(image: ClusterImage) -> Partition:
@@ -61,7 +70,7 @@ def first_partition(image: ClusterImage) -> Partition:
 
 def test_a_new_broker_is_fenced_and_has_an_epoch_above_all_others() -> None:
     image = image_with(broker(1, epoch=5), broker(2, epoch=9))
-    decision = register(image, registration(3, rack="a"), is_old_alive=False)
+    decision = decide(image, registration(3, rack="a"))
     added = apply(image, decision).brokers[BrokerId(3)]
     assert decision.answer == added.epoch == 10
     assert added.state is FENCED
@@ -70,8 +79,8 @@ def test_a_new_broker_is_fenced_and_has_an_epoch_above_all_others() -> None:
 
 def test_the_same_process_asking_again_keeps_its_epoch() -> None:
     image = image_with(broker(2))
-    first = register(image, registration(1), is_old_alive=False)
-    again = register(apply(image, first), registration(1), is_old_alive=True)
+    first = decide(image, registration(1))
+    again = decide(apply(image, first), registration(1), is_old_alive=True)
     assert again.answer == first.answer
     assert again.records == ()
 
@@ -174,23 +183,95 @@ def test_a_wiped_broker_keeps_the_claim_of_the_disk_it_lost() -> None:
 def test_epochs_are_not_used_again_after_a_broker_is_forgotten() -> None:
     image = image_with(broker(1, epoch=3))
     image.last_broker_epoch = BrokerEpoch(12)
-    assert register(image, registration(2), is_old_alive=False).answer == 13
+    assert decide(image, registration(2)).answer == 13
 
 
 def test_a_second_process_with_other_directories_is_refused_while_the_first_lives() -> None:
     image = image_with(broker(1))
     stranger = registration(1, directories=(directory(1, 9),))
     with pytest.raises(ControllerError, match="node_id of its own") as refused:
-        register(image, stranger, is_old_alive=True)
+        decide(image, stranger, is_old_alive=True)
     assert refused.value.code == errors_pb2.DUPLICATE_BROKER
     assert refused.value.retriable
-    assert registered(image, stranger, is_old_alive=False).brokers[BrokerId(1)].directories == (directory(1, 9),)
+    assert registered(image, stranger).brokers[BrokerId(1)].directories == (directory(1, 9),)
 
 
 def test_who_has_one_of_the_directories_has_outlived_the_process_before() -> None:
     image = image_with(broker(1, directories=2))
     request = registration(1, directories=(directory(1, 1), directory(1, 7)))
-    assert register(image, request, is_old_alive=True).records
+    assert decide(image, request, is_old_alive=True).records
+
+
+# -- requests that come late
+
+
+def refused_as_stale(image: ClusterImage, request: Registration, *, previous_epoch: int | None) -> None:
+    """Whether or not the process that is there is heard of."""
+    before = image.copy()
+    epoch = BrokerEpoch(previous_epoch) if previous_epoch is not None else None
+    for is_old_alive in (True, False):
+        with pytest.raises(ControllerError, match="asks for the latest epoch again") as refused:
+            register(image, request, previous_epoch=epoch, is_old_alive=is_old_alive)
+        assert refused.value.code == errors_pb2.STALE_BROKER_EPOCH
+        assert not refused.value.retriable
+        assert not refused.value.outcome_unknown
+    assert image == before
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_a_dead_process_asked_for_does_not_replace_its_successor(is_first: bool) -> None:
+    """Both had asked for the latest epoch while it was the same."""
+    image = image_with(broker(2)) if is_first else image_with(broker(1, epoch=7), broker(2))
+    previous_epoch = latest_epoch(image, BrokerId(1))
+    image = registered(image, registration(1))
+    late = registration(1, incarnation=UUID(int=5))
+    refused_as_stale(image, late, previous_epoch=previous_epoch)
+    assert image.brokers[BrokerId(1)].incarnation == INCARNATION
+
+
+def test_a_process_whose_dead_predecessor_comes_in_between_asks_again() -> None:
+    image = image_with(broker(1, epoch=7))
+    image = registered(image, registration(1, incarnation=UUID(int=5)))
+    refused_as_stale(image, registration(1), previous_epoch=7)
+    image = registered(image, registration(1))
+    assert image.brokers[BrokerId(1)].incarnation == INCARNATION
+
+
+def test_a_process_that_missed_its_answer_is_recognised_by_either_epoch() -> None:
+    """It sends the same again, or has asked for the latest epoch anew, which is its own by then."""
+    image = image_with(broker(1, epoch=7))
+    own = decide(image, registration(1))
+    image = apply(image, own)
+    for previous_epoch in (BrokerEpoch(7), own.answer):
+        again = register(image, registration(1), previous_epoch=previous_epoch, is_old_alive=True)
+        assert (again.records, again.answer) == ((), own.answer)
+
+
+def test_a_late_copy_of_its_own_request_does_not_replace_a_process_that_has_lost_a_directory() -> None:
+    both = (directory(1, 0), directory(1, 1))
+    image = registered(image_with(), registration(1, directories=both))
+    epoch = image.brokers[BrokerId(1)].epoch
+    image = apply(image, report_failures(image, BrokerId(1), epoch, [directory(1, 0)], []))
+    assert image.brokers[BrokerId(1)].directories == (directory(1, 1),)
+    refused_as_stale(image, registration(1, directories=both), previous_epoch=None)
+
+
+def test_a_broker_that_lost_all_its_disks_registers_after_its_last_epoch_like_any_other() -> None:
+    image = image_with(broker(1, epoch=7), broker(2, epoch=9))
+    wiped = registration(1, directories=(directory(1, 5),))
+    refused_as_stale(image, wiped, previous_epoch=None)
+    after = registered(image, wiped).brokers[BrokerId(1)]
+    assert (after.epoch, after.directories) == (10, (directory(1, 5),))
+
+
+def test_after_a_broker_was_forgotten_only_who_knows_of_that_registers() -> None:
+    image = image_with(broker(1, epoch=7, state=FENCED))
+    image = apply(image, unregister_broker(image, BrokerId(1)))
+    refused_as_stale(image, registration(1), previous_epoch=7)
+    assert registered(image, registration(1)).brokers[BrokerId(1)].epoch == 8
+
+
+# -- requests that make no sense
 
 
 @pytest.mark.parametrize(
@@ -215,13 +296,13 @@ def test_who_has_one_of_the_directories_has_outlived_the_process_before() -> Non
 def test_what_makes_no_sense_is_refused_with_the_cause(changes: dict[str, object], part_of_message: str) -> None:
     image = image_with(broker(2))
     with pytest.raises(ControllerError, match=part_of_message) as refused:
-        register(image, replace(registration(1), **changes), is_old_alive=False)  # type: ignore[arg-type]
+        decide(image, replace(registration(1), **changes))  # type: ignore[arg-type]
     assert refused.value.code == errors_pb2.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("address", ["localhost:9092", "10.0.0.1:1", "[::1]:65535", "node-1.cluster.local:9092"])
 def test_addresses_of_every_kind_are_taken(address: str) -> None:
-    assert register(image_with(), registration(1, address=address), is_old_alive=False).records
+    assert decide(image_with(), registration(1, address=address)).records
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 2), (4, 9)])
@@ -230,7 +311,7 @@ def test_a_program_of_another_age_is_refused(least: int, most: int) -> None:
     image.feature_level = 3
     request = registration(1, min_feature_level=least, max_feature_level=most)
     with pytest.raises(ControllerError, match="feature level 3") as refused:
-        register(image, request, is_old_alive=False)
+        decide(image, request)
     assert refused.value.code == errors_pb2.UNSUPPORTED_FEATURE_LEVEL
 
 
@@ -241,5 +322,5 @@ def test_a_live_broker_registering_anew_is_fenced_by_it() -> None:
 
 def test_nobody_registers_before_the_cluster_has_a_feature_level() -> None:
     with pytest.raises(ControllerError, match="try again") as refused:
-        register(ClusterImage(), registration(1), is_old_alive=False)
+        decide(ClusterImage(), registration(1))
     assert refused.value.code == errors_pb2.UNAVAILABLE
