@@ -72,7 +72,7 @@ class SimulatedBroker(SimulatedNode):
     def _registration(self) -> Registration:
         clean_epoch = self.disks.take_clean_epoch()
         incarnation = self.rng.uuid()
-        self.world.facts.clean_epochs[incarnation] = clean_epoch
+        self.world.facts.process_started(incarnation, clean_epoch)
         return Registration(
             broker_id=self.broker_id,
             incarnation=incarnation,

@@ -18,11 +18,16 @@ class Facts:
     def __init__(self) -> None:
         self.corrupt_replicas: dict[tuple[PartitionKey, BrokerId], None] = {}  # reported, or about to be
         self.clean_epochs: dict[UUID, int | None] = {}  # of each process: what its clean-shutdown marker said
+        self.starts: dict[UUID, int] = {}  # of each process: its place in the order in which they were started
         self.chosen_topics: dict[TopicId, None] = {}  # whose replicas somebody named, instead of the controller
         self.targets: Counter[tuple[PartitionKey, Target]] = Counter()
         self.cancels: Counter[PartitionKey] = Counter()
         self.unclean_elections: Counter[PartitionKey] = Counter()
         self.unregistrations: Counter[BrokerId] = Counter()
+
+    def process_started(self, incarnation: UUID, clean_epoch: int | None) -> None:
+        self.clean_epochs[incarnation] = clean_epoch
+        self.starts[incarnation] = len(self.starts)
 
     def is_target(self, key: PartitionKey, replicas: tuple[BrokerId, ...]) -> bool:
         return self.targets[key, tuple(replicas)] > 0

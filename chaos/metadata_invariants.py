@@ -155,6 +155,9 @@ class MetadataInvariants:
             return
         require(broker.epoch > self._last_broker_epoch, "broker epochs only grow", broker, "was", old)
         require(broker.state is BrokerState.FENCED, "a new process is fenced", broker)
+        if old is not None:
+            is_later = self.facts.starts[broker.incarnation] > self.facts.starts[old.incarnation]
+            require(is_later, "only a later process replaces one", broker, "was", old)
         self._last_broker_epoch = broker.epoch
 
     def _check_partition(self, key: PartitionKey, old: ClusterImage, new: ClusterImage) -> None:

@@ -12,6 +12,7 @@ from support.metadata_chaos import (
     RESTLESS_BROKERS,
     RESTLESS_CONTROLLERS,
     WIPED_DISKS,
+    LateRegistration,
     LateRequest,
     tell,
 )
@@ -361,3 +362,26 @@ def test_a_request_that_comes_late_is_noticed_if_it_is_heeded(
         break_rule(broken)
         with pytest.raises(InvariantBroken, match=rule):
             tell(LateRequest, meanwhile)
+
+
+def register_whoever_asks(patch: pytest.MonkeyPatch) -> None:
+    """As if each had asked for the latest epoch just now."""
+    patch.setattr(registration, "_check_latest", lambda image, broker_id, previous_epoch: None)
+
+
+async def be_left_alone(story: LateRegistration) -> None:
+    """The process that lives keeps its place, and comes to be in sync."""
+    epoch = story.epoch
+    await story.arrive()
+    assert story.epoch == epoch
+    await story.until(lambda: story.third.broker_id in story.partition.isr)
+
+
+def test_a_registration_that_comes_after_its_successors_is_noticed_if_it_is_heeded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tell(LateRegistration, be_left_alone)
+    with monkeypatch.context() as broken:
+        register_whoever_asks(broken)
+        with pytest.raises(InvariantBroken, match="only a later process replaces one"):
+            tell(LateRegistration, be_left_alone)

@@ -12,7 +12,7 @@ from lograft.chaos.metadata_weather import MetadataWeather
 from lograft.chaos.virtual_link import Delays
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition, TopicId
+from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition, TopicId
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from lograft.proto.methods import CREATE_TOPICS
 
@@ -69,6 +69,7 @@ CALM = MetadataWeather(
 )
 
 _LATE_MS = 1_000  # well under the silence after which a broker gives its controller up
+_SLOW_MS = 400  # each way there
 
 S = TypeVar("S", bound="Story")
 T = TypeVar("T")
@@ -146,6 +147,34 @@ class LateRequest(Story):
     async def arrive(self) -> None:
         """Return when the request has come, and something after it."""
         await self.cluster.pass_ms(2 * _LATE_MS)
+
+
+class LateRegistration(Story):
+    """A process of `third` was killed when its registration had left it, and another one started. It is registered;
+    what the first one sent is still on its way to the controller."""
+
+    async def begin(self, **configs: str) -> None:
+        await super().begin(**configs)
+        network, way = self.cluster.network, (self.third.host, self.cluster.quorum[0].host)
+        self.third.kill()
+        before = self.epoch
+        usual = network.link(*way).delays
+        network.set_delays(*way, Delays(_SLOW_MS, _SLOW_MS, slow_probability=0))
+        self.third.start()
+        await self.cluster.pass_ms(5 * _SLOW_MS // 2)  # it has connected, asked what it has to, and registers
+        self.third.kill()
+        network.set_delays(*way, usual)
+        self.third.start()
+        await self.until(lambda: self.epoch > before)
+
+    @property
+    def epoch(self) -> BrokerEpoch:
+        """Of the latest registration of `third`."""
+        return self.image.brokers[self.third.broker_id].epoch
+
+    async def arrive(self) -> None:
+        """Return when the request of the first process has come."""
+        await self.cluster.pass_ms(2 * _SLOW_MS)
 
 
 def tell(
