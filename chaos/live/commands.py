@@ -63,7 +63,7 @@ def run(name: str, seed: int | None, duration: str, directory: str | None) -> No
     scenario = SCENARIOS.get(name)
     if scenario is None:
         raise click.UsageError(f"there is no story {name!r}: `lograft chaos list` shows those there are")
-    seconds = read_duration(duration) / 1000
+    seconds = read_duration(duration, "--duration") / 1000
     seed = system_rng().randrange(2**31) if seed is None else seed
     place = Path(directory) if directory is not None else Path(tempfile.mkdtemp(prefix="lograft-chaos-"))
     _check_empty(place)
@@ -96,7 +96,8 @@ def campaign(seed: int, duration: str, rounds: int, only: tuple[str, ...], direc
         if name not in SCENARIOS:
             raise click.UsageError(f"there is no story {name!r}: `lograft chaos list` shows those there are")
     try:
-        whole = Campaign(Path(directory), only or tuple(SCENARIOS), seed, rounds, duration, read_duration(duration))
+        duration_ms = read_duration(duration, "--duration")
+        whole = Campaign(Path(directory), only or tuple(SCENARIOS), seed, rounds, duration, duration_ms)
     except CampaignRefused as error:
         raise CommandError(str(error), "give --report another folder, or the same options as before") from None
     for line in whole.run(lambda: LiveView(sys.stderr)):

@@ -96,7 +96,7 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
 
 
 def _read_shrink_for(text: str | None) -> int:
-    return 0 if text in ("0", "0s") else read_duration(text or _SHRINK_FOR)
+    return 0 if text in ("0", "0s") else read_duration(text or _SHRINK_FOR, "--shrink-for")
 
 
 def _run_many(
@@ -140,7 +140,7 @@ def _run_one(
     from lograft.chaos.simulate.sweep import Sweep, shrink
 
     selection = Selection(
-        read_duration(duration) if duration is not None else None,
+        read_duration(duration, "--duration") if duration is not None else None,
         _read_numbers("--only-faults", only_faults) if only_faults is not None else None,
         _read_numbers("--without-faults", without_faults) if without_faults is not None else (),
         tuple(sorted(without_clients.split(","))) if without_clients else (),

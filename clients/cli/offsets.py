@@ -48,7 +48,7 @@ def offsets(settings: Settings, words: Sequence[str], at: str | None, numbers: S
     try:
         moment = parse_moment(at, LoopClock().wall_ms()) if at is not None else None
     except BadTime as error:
-        raise click.BadParameter(str(error), param_hint="--at") from None
+        raise click.BadParameter(str(error), param_hint="'--at'") from None
     found = run_async(_look(settings, names, numbers, moment))
     columns = [*_COLUMNS, *([_AT_COLUMN] if at is not None else [])]
     write_resources(sys.stdout, found, columns, settings, is_one=False)

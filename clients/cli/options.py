@@ -37,14 +37,14 @@ _ENVIRONMENT = click.core.ParameterSource.ENVIRONMENT
 NOT_CONFIRMED = "No controller can be asked: this is what a broker knew last, and may not be so any more."
 
 
-def read_duration(text: str) -> int:
-    """Milliseconds, more than none."""
+def read_duration(text: str, flag: str) -> int:
+    """Milliseconds, more than none. `flag`: whose value it is."""
     try:
         duration_ms = parse_duration(text)
     except BadTime as error:
-        raise click.BadParameter(str(error)) from None
+        raise click.BadParameter(str(error), param_hint=repr(flag)) from None
     if duration_ms <= 0:
-        raise click.BadParameter(f"{text!r} is no time at all: give {DEFAULT_TIMEOUT} or the like")
+        raise click.BadParameter(f"{text!r} is no time at all: give 5s or the like", param_hint=repr(flag))
     return min(duration_ms, _LONGEST_MS)
 
 
@@ -176,7 +176,7 @@ def _with_settings(command: F, names: Sequence[str], *, asks_cluster: bool) -> F
         timeout = flags.get("timeout")
         settings = Settings(
             bootstrap=bootstrap,
-            timeout_ms=read_duration(timeout or DEFAULT_TIMEOUT),
+            timeout_ms=read_duration(DEFAULT_TIMEOUT if timeout is None else timeout, "--timeout"),
             first_contact_ms=_FIRST_CONTACT_MS if timeout is None else None,
             output=flags.get("output", "table"),
             has_titles=not flags.get("no_headers", False),
@@ -203,6 +203,7 @@ def find_cluster(ctx: click.Context) -> tuple[str | None, str]:
         is_variable = ctx.get_parameter_source("bootstrap") is _ENVIRONMENT
         if name is not None and is_variable and not ctx.resilient_parsing:
             click.echo(f"LOGRAFT_BOOTSTRAP ({bootstrap}) counts more than --context {name}: unset it.", err=True)
+        _check_bootstrap(ctx, bootstrap, "LOGRAFT_BOOTSTRAP" if is_variable else "--bootstrap")
         return None, bootstrap
     from lograft.clients.cli.context_file import contexts_path, find_bootstrap, load_contexts
 
@@ -211,6 +212,17 @@ def find_cluster(ctx: click.Context) -> tuple[str | None, str]:
     contexts = load_contexts()
     name = name if name is not None else contexts.current
     return name, DEFAULT_BOOTSTRAP if name is None else find_bootstrap(contexts, name)
+
+
+def _check_bootstrap(ctx: click.Context, bootstrap: str, where: str) -> None:
+    """What can be no address is wrong usage, and no cluster's refusal."""
+    from lograft.clients.bootstrap import parse_bootstrap
+    from lograft.clients.errors import InvalidArgument
+
+    try:
+        parse_bootstrap(bootstrap)
+    except InvalidArgument as error:
+        raise click.BadParameter(error.message, ctx, param_hint=repr(where)) from None
 
 
 def open_admin(settings: Settings) -> "Admin":

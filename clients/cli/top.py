@@ -33,7 +33,7 @@ _LINES_ONCE = 60
     default="2s",
     show_default=True,
     metavar="DURATION",
-    callback=lambda ctx, param, value: read_duration(value),
+    callback=lambda ctx, param, value: read_duration(value, "--interval"),
     help="How often to look; rates are over that time.",
 )
 @click.option("--once", is_flag=True, help="Show it once, as text, and end.")
