@@ -37,6 +37,10 @@ _SPEC = {"Topic": ("partitions", "replicas", "config"), "Config": ("value",)}
 _NULL, _INTEGER = "tag:yaml.org,2002:null", "tag:yaml.org,2002:int"
 _MERGE = "tag:yaml.org,2002:merge"
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The quick one, where there is one: it says the same in other words."""
+_DEEPEST = 1000
+
 
 class BadManifest(Exception):
     """`problems`: each with where it is."""
@@ -78,9 +82,10 @@ class _Reader:
             line = text.count("\n", 0, bad.start()) + 1
             self._say(line, f"the character {bad[0]!a} cannot be in a text: is this a YAML or JSON file?")
             return
-        # The quick one, where there is one: it says the same in other words.
-        self._loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(_without_tabs(text))
+        text = _without_tabs(text)
+        self._loader = _LOADER(text)
         try:
+            _check_depth(text)
             while self._loader.check_node():
                 self._resource(self._loader.get_node(), is_item=False)
                 self._document += 1
@@ -282,6 +287,21 @@ def _wrong_kind(kind: str | None) -> str:
         kind.title(), KINDS, n=1
     )
     return f"kind {kind!r} is unknown: " + (f"did you mean {close[0]}?" if close else f"it can be {known} or List")
+
+
+def _check_depth(text: str) -> None:
+    """The quick loader takes a frame of the process's stack for each level, and the process ends with the stack.
+    `RecursionError` before that; what is shorter than it is deep cannot be."""
+    if len(text) <= _DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise RecursionError
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _without_tabs(text: str) -> str:

@@ -218,3 +218,9 @@ def test_nothing_is_wanted_twice() -> None:
     (problem,) = problems(setting, ORDERS)
     assert "1.yaml, document 1, line 1: config/topic/orders/segment.ms is for topic/orders to say" in problem
     assert len(read(setting, "apiVersion: lograft/v1\nkind: Topic\nmetadata: {name: orders}\n")) == 2
+
+
+@pytest.mark.parametrize("level", ["[", "- ", "{a: ", "? "])
+def test_what_is_nested_deeper_than_the_stack_is_refused(level: str) -> None:
+    with pytest.raises(BadManifest, match="it is nested too deeply"):
+        read_manifests([("deep.yaml", level * 100_000)])
