@@ -69,7 +69,7 @@ test-integration: setup ## real processes and real files only
 test-spark: setup ## Spark against a real cluster only; needs Java 17 or later
 	$(PYTEST) --durations=10 tests/spark
 
-transcripts: setup ## type the transcripts of the command line again, and make docs/cli.md of them; ONLY=name
+transcripts: setup ## type the transcripts of the command line again, and make docs/cli.md and docs/cli-errors.md of them; ONLY=name
 	$(VENV)/python tools/transcripts.py $(ONLY)
 
 SEEDS ?= 200

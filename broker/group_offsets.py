@@ -171,9 +171,9 @@ def decide_delete_offsets(
 def decide_delete_group(group: Group | None, name: str) -> tuple[Change, ...]:
     group = _existing(group, name)
     if group.members:
-        raise GroupError(
-            errors_pb2.GROUP_NOT_EMPTY, f"group {name!r} has {len(group.members)} members: stop them first"
-        )
+        count = len(group.members)
+        members = "1 member: stop it" if count == 1 else f"{count} members: stop them"
+        raise GroupError(errors_pb2.GROUP_NOT_EMPTY, f"group {name!r} has {members} first")
     return (*(OffsetGone(name, partition) for partition in group.offsets), GroupGone(name))
 
 
@@ -194,7 +194,7 @@ def decide_expiry(group: Group, size_of: TopicSize, now_ms: int, retention_ms: i
 
 def _existing(group: Group | None, name: str) -> Group:
     if group is None:
-        raise GroupError(errors_pb2.GROUP_NOT_FOUND, f"there is no group {name!r}: see `lograft get groups`")
+        raise GroupError(errors_pb2.GROUP_NOT_FOUND, f"there is no group {name!r}")
     return group
 
 

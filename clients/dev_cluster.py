@@ -88,10 +88,7 @@ def wait_ready(nodes: Sequence[DevNode], timeout_seconds: float, is_interrupted:
         for node in list(waiting):
             status = node.status()
             if status.state == "down":
-                raise CommandError(
-                    f"node {node.number} has ended: {node.last_words()}",
-                    f"`lograft dev logs {node.number} --data-dir {node.directory.parent}` shows all it said",
-                )
+                raise CommandError(f"node {node.number} has ended: {node.last_words()}", _look_at_logs(node))
             if status.state == "ready":
                 del waiting[node]
             else:
@@ -100,7 +97,11 @@ def wait_ready(nodes: Sequence[DevNode], timeout_seconds: float, is_interrupted:
 
     if not wait_until(look, timeout_seconds=timeout_seconds, every_seconds=_LOOK_SECONDS):
         reasons = "; ".join(f"node {node.number}: {reason}" for node, reason in waiting.items())
-        raise CommandError(f"not ready after {timeout_seconds:.0f} s: {reasons}", "look at `lograft dev logs`")
+        raise CommandError(f"not ready after {timeout_seconds:.0f} s: {reasons}", _look_at_logs(next(iter(waiting))))
+
+
+def _look_at_logs(node: DevNode) -> str:
+    return f"`lograft dev logs {node.number} --data-dir {node.directory.parent}` shows all it said"
 
 
 def stop_nodes(nodes: Sequence[DevNode], is_hurried: Callable[[], bool]) -> list[DevNode]:

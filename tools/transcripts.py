@@ -1,4 +1,4 @@
-"""Types the transcripts again, writes what is answered into them where it differs, and makes docs/cli.md of them.
+"""Types the transcripts again, writes what is answered into them where it differs, and makes documents of them.
 
 What changed is to be looked at before it is committed: `git diff tests/transcripts`.
 """
@@ -12,13 +12,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support.transcript_chapters import DOCUMENT, Chapter, chapters, document
+from support.quick_shell import QuickShell
+from support.transcript_chapters import BOOKS, Chapter, chapters
 from support.transcript_shell import Shell, shell, start_cluster
 from support.transcripts import ANYTHING, Step, with_answers
 
 # What is different each time: ids, names made of them, and the time of day.
 _CHANCE = re.compile(
-    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b20\d\d-\d\d-\d\dT[\d:.]+Z?|(?<=dev-)[0-9a-f]{12}\b|(?<=@)[0-9a-f]{8}\b"
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b20\d\d-\d\d-\d\dT\d\d:\d\d:[\d:.]+Z?|(?<=dev-)[0-9a-f]{12}\b|(?<=@)[0-9a-f]{8}\b|(?<=lograft-edit-)\w{8}\b"
 )
 
 
@@ -40,13 +41,15 @@ def main() -> None:
         if together:
             with shell(Path(directory) / "shared") as opened:
                 start_cluster(opened)
+                quick = opened.as_kind(QuickShell)
                 for chapter in together:
-                    chapter.path.write_text(retyped(chapter, opened))
+                    chapter.path.write_text(retyped(chapter, quick if chapter.is_quick else opened))
         for chapter in chosen:
             if chapter.is_alone:
                 with shell(Path(directory) / chapter.path.stem, knows_cluster=chapter.knows_cluster) as opened:
                     chapter.path.write_text(retyped(chapter, opened))
-    DOCUMENT.write_text(document(chapters()))
+    for book in BOOKS:
+        book.document.write_text(book.text())
 
 
 if __name__ == "__main__":

@@ -189,7 +189,8 @@ def _check_there_are(consumer: Consumer, partitions: list[Any], records: int) ->
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     found = sum(ends[each] - starts[each] for each in partitions)
     if found < records:
-        raise CommandError(str(NotEnoughRecords(found)), f"ask for fewer: --records {found}" if found else "fill it")
+        remedy = f"ask for fewer: --records {found}" if found else "`lograft bench produce TOPIC` fills it"
+        raise CommandError(str(NotEnoughRecords(found)), remedy)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from lograft.clients.cli.amounts import count_text
 from lograft.clients.consumer import Consumer
 from lograft.clients.metrics import Latencies, LatencySamples
 from lograft.clients.producer import Producer
@@ -45,7 +46,7 @@ class NotEnoughRecords(Exception):
     """The topic has fewer than were to be read."""
 
     def __init__(self, found: int) -> None:
-        super().__init__(f"the topic has only {found} records")
+        super().__init__(f"the topic has only {count_text(found, 'record')}")
         self.found = found
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lograft.clients.bootstrap import parse_bootstrap
+from lograft.clients.cli.yaml_trouble import yaml_trouble
 from lograft.clients.errors import InvalidArgument
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", flags=re.ASCII)
@@ -54,7 +55,7 @@ def read_contexts(text: str) -> Contexts:
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadContexts(f"no YAML: {' '.join(str(error).split())}") from None
+        raise BadContexts(f"no YAML: {yaml_trouble(error)}") from None
     if content is None:
         return Contexts()
     given = _mapping(content, "the file", ("current", "contexts"))

@@ -144,6 +144,8 @@ def _write_document(document: Document, path: str, out: TextIO) -> Verdict:
     for problem in document.problems:
         verdict.add(problem)
         out.write(_problem_line(problem) + "\n")
+    if document.problems:
+        out.write("\n")
     entries = [count(len(document.rows), "entry", "entries")] if document.columns else []
     notes = [document.note] if document.note else []
     out.write("; ".join([*entries, *notes, str(verdict)]) + "\n")

@@ -107,7 +107,9 @@ class _Editing:
     def _read(self) -> str:
         try:
             return body_of(self._path.read_text())
-        except (UnicodeDecodeError, FileNotFoundError):
+        except FileNotFoundError:
+            raise CommandError("the editor left no file behind, and nothing is done", "edit it again") from None
+        except UnicodeDecodeError:
             raise self._failure("the editor left no text behind", "edit it again") from None
 
     def _cancel(self, body: str, problems: Sequence[str]) -> None:

@@ -7,11 +7,13 @@ import click
 
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.confirming import check_may_ask, confirm
+from lograft.clients.cli.given_file import read_text, shown_name
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.moving_offsets import GroupChange, carry_out, check_group, foretell, plan_change, show_changes
 from lograft.clients.cli.nouns import Noun, parse_nouns
 from lograft.clients.cli.offset_targets import BadTarget, GroupFile, read_group_files
 from lograft.clients.cli.options import Settings, open_admin, run_async, showing_command
+from lograft.clients.cli.yaml_trouble import yaml_trouble
 
 
 @click.command("import")
@@ -44,7 +46,7 @@ def import_command(
         check_may_ask(is_given=yes)
     files = _read(file)
     if names and len(files) > 1:
-        raise CommandError(f"{file.name} has {len(files)} groups, and one name is given", "leave the name out")
+        raise CommandError(f"{shown_name(file)} has {len(files)} groups, and one name is given", "leave the name out")
     files = [GroupFile(names[0] if names else each.group, each.offsets) for each in files]
     planned = run_async(_plan(settings, files, clamps=clamp))
     if dry_run:
@@ -58,13 +60,11 @@ def import_command(
 def _read(file: TextIO) -> list[GroupFile]:
     import yaml
 
+    remedy = "give what `lograft export groups NAME` writes"
     try:
-        return read_group_files(list(yaml.safe_load_all(file.read())))
+        return read_group_files(list(yaml.safe_load_all(read_text(file, remedy))))
     except (BadTarget, yaml.YAMLError, ValueError, RecursionError) as error:
-        raise CommandError(
-            f"{file.name} cannot be imported: {' '.join(str(error).split())}",
-            "give what `lograft export groups NAME` writes",
-        ) from None
+        raise CommandError(f"{shown_name(file)} cannot be imported: {yaml_trouble(error)}", remedy) from None
 
 
 async def _plan(settings: Settings, files: Sequence[GroupFile], *, clamps: bool) -> list[GroupChange]:

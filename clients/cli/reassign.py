@@ -9,6 +9,7 @@ import click
 
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli.completing import complete_names
+from lograft.clients.cli.given_file import read_text
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.moves import ask, how_begun, listed, look, plan, reassignments, shown, wait_for
 from lograft.clients.cli.named_partitions import named_partitions
@@ -38,6 +39,7 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 _COUNT = click.IntRange(1, 2**15 - 1)
+_WRITTEN = "give what `lograft reassign plan -o json` (or yaml) writes"
 
 
 @click.group()
@@ -133,15 +135,8 @@ def run_command(
     """
     if filename is not None and (topics or brokers is not None or replicas is not None):
         raise click.UsageError("a file says all there is to say: leave topics, --brokers and --replicas out")
-    text = _read(filename) if filename is not None else None
+    text = read_text(filename, _WRITTEN) if filename is not None else None
     run_async(_run(settings, text, topics, _read_ids(brokers), replicas, wait=wait, dry_run=dry_run))
-
-
-def _read(file: TextIO) -> str:
-    try:
-        return file.read()
-    except UnicodeDecodeError:
-        raise CommandError(f"{file.name} is no text", "give what `lograft reassign plan -o json` writes") from None
 
 
 async def _run(
@@ -183,9 +178,7 @@ async def _planned(admin: Admin, text: str, outcomes: Outcomes) -> list[Move]:
     try:
         planned = read_plan(text)
     except BadPlan as error:
-        raise CommandError(
-            f"that is no plan: {error}", "give what `lograft reassign plan -o json` (or yaml) writes"
-        ) from None
+        raise CommandError(f"that is no plan: {error}", _WRITTEN) from None
     under_way = await admin.list_reassignments()
     topics = list(dict.fromkeys(name.topic for name in planned))
     standing = standing_replicas(await admin.describe_cluster(topics, include_internal=True), under_way)

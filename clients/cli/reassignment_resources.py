@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 from lograft.clients.admin_types import Reassignment, ReplicaDescription
 from lograft.clients.cli.output import API_VERSION, Column, Resource, resource
+from lograft.clients.cli.yaml_trouble import yaml_trouble
 from lograft.clients.reassignment_plan import Move
 from lograft.clients.topic_partition import TopicPartition
 
@@ -95,7 +96,7 @@ def _parse(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # by no means all it raises is its own
-        raise BadPlan(f"it is neither JSON nor YAML: {' '.join(str(error).split())}") from None
+        raise BadPlan(f"it is neither JSON nor YAML: {yaml_trouble(error)}") from None
 
 
 def _read_item(item: Any, where: str) -> tuple[TopicPartition, tuple[int, ...] | None, tuple[int, ...]]:

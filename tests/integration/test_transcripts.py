@@ -1,4 +1,5 @@
-"""What a person types at the command line, and what is answered: the chapters of docs/cli.md, typed again."""
+"""What a person types at the command line, and what is answered: the chapters of docs/cli.md and docs/cli-errors.md,
+typed again."""
 
 import difflib
 import re
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-from support.transcript_chapters import DOCUMENT, Chapter, chapters, document
+from support.quick_shell import QuickShell
+from support.transcript_chapters import BOOKS, Book, Chapter, chapters
 from support.transcript_shell import Shell, shell, start_cluster
 from support.transcripts import Step, matches, steps, with_answers
 
@@ -30,7 +32,8 @@ def test_it_is_answered_as_it_is_written(chapter: Chapter, tmp_path: Path, reque
         with shell(tmp_path / "home", knows_cluster=chapter.knows_cluster) as opened:
             _type(chapter, opened)
     else:
-        _type(chapter, request.getfixturevalue("shared"))
+        opened = request.getfixturevalue("shared")
+        _type(chapter, opened.as_kind(QuickShell) if chapter.is_quick else opened)
 
 
 def _type(chapter: Chapter, opened: Shell) -> None:
@@ -41,8 +44,9 @@ def _type(chapter: Chapter, opened: Shell) -> None:
             pytest.fail(f"{chapter.path.name}: $ {step.command}\n{told}", pytrace=False)
 
 
-def test_the_document_is_made_of_the_chapters() -> None:
-    assert DOCUMENT.read_text() == document(CHAPTERS), "run `make transcripts`, and look at what changed"
+@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.document.stem)
+def test_the_document_is_made_of_the_chapters(book: Book) -> None:
+    assert book.document.read_text() == book.text(), "run `make transcripts`, and look at what changed"
 
 
 # -- the transcripts themselves

@@ -1,23 +1,24 @@
-"""The chapters of docs/cli.md: transcripts in tests/transcripts, in the order of their names.
+"""The chapters of documents: transcripts in tests/transcripts, in the order of their names.
 
 A chapter may begin with a comment that says `its own cluster`, which its own commands start, or `no cluster named`,
 which is that, and nothing says where it is.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "cli.md"
 _FOLDER = ROOT / "tests" / "transcripts"
 _ALONE, _UNNAMED = "<!-- its own cluster -->\n", "<!-- no cluster named -->\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
+    """`is_quick`: its commands are many and do little, and need no process of their own."""
+
     path: Path
     text: str
+    is_quick: bool = False
 
     @property
     def is_alone(self) -> bool:
@@ -33,9 +34,27 @@ class Chapter:
         return self.text.removeprefix(_ALONE).removeprefix(_UNNAMED)
 
 
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A document, and the folder of its chapters."""
+
+    document: Path
+    folder: Path
+    is_quick: bool = False
+
+    def chapters(self) -> list[Chapter]:
+        return [Chapter(path, path.read_text(), self.is_quick) for path in sorted(self.folder.glob("*.md"))]
+
+    def text(self) -> str:
+        return "\n".join(chapter.content for chapter in self.chapters())
+
+
+BOOKS = (
+    Book(ROOT / "docs" / "cli.md", _FOLDER),
+    Book(ROOT / "docs" / "cli-errors.md", _FOLDER / "errors", is_quick=True),
+)
+
+
 def chapters() -> list[Chapter]:
-    return [Chapter(path, path.read_text()) for path in sorted(_FOLDER.glob("*.md"))]
-
-
-def document(parts: Sequence[Chapter]) -> str:
-    return "\n".join(part.content for part in parts)
+    """Of all of them."""
+    return [chapter for book in BOOKS for chapter in book.chapters()]

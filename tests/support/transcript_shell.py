@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import variables
@@ -14,6 +15,8 @@ from support.transcripts import Step
 DEADLINE_SECONDS = 120
 DOCUMENTED_PORT = 9092
 _WIDEST_PORT = 9_999 - PORTS_OF_DEV  # as many digits as in documents, so that tables look the same
+
+S = TypeVar("S", bound="Shell")
 
 
 class Shell:
@@ -25,6 +28,10 @@ class Shell:
         self._port = port
         self._knows_cluster = knows_cluster
         home.mkdir(parents=True, exist_ok=True)
+
+    def as_kind(self, kind: type[S]) -> S:
+        """One of another kind, in the same home and with the same cluster."""
+        return kind(self._home, self._port, knows_cluster=self._knows_cluster)
 
     def run(self, step: Step) -> list[str]:
         """The lines of its answer."""
@@ -38,13 +45,17 @@ class Shell:
             cwd=self._home,
             env=self._variables(),
         )
-        lines = self._as_documented(done.stdout.decode()).splitlines()
-        return [*(line.rstrip() for line in lines), *([f"[exit {done.returncode}]"] if done.returncode else [])]
+        return self._answer(done.stdout.decode(), done.returncode)
+
+    def _answer(self, output: str, code: int) -> list[str]:
+        lines = self._as_documented(output).splitlines()
+        return [*(line.rstrip() for line in lines), *([f"[exit {code}]"] if code else [])]
 
     def _variables(self) -> dict[str, str]:
         inherited = {name: value for name, value in variables().items() if not name.startswith(("XDG_", "LOGRAFT_"))}
         own = {
             "HOME": str(self._home),
+            "TMPDIR": str(self._home),
             "PATH": f"{Path(sys.executable).parent}:{inherited['PATH']}",
             "COLUMNS": "120",
             "TZ": "UTC",
@@ -62,7 +73,7 @@ class Shell:
             is_ours = self._port <= number < self._port + PORTS_OF_DEV
             return str(number - self._port + DOCUMENTED_PORT) if is_ours else found[0]
 
-        return re.sub(r"(?<=:)\d{4}\b", port, text).replace(str(self._home), "~")
+        return re.sub(r"(?:(?<=:)|(?<=port ))\d{4}\b", port, text).replace(str(self._home), "~")
 
 
 @contextmanager
