@@ -268,7 +268,19 @@ class Operator(Client):
         runtime = self.stage.client_runtime(self.name)
         async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
             for broker_id in self._broker_ids:
-                await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
+                while not await self._is_used(admin, broker_id):
+                    self.stage.note("unknown", self.name, "use_all", broker_id)
+
+    async def _is_used(self, admin: Admin, broker_id: int) -> bool:
+        """False: it is not known. A connection to a controller that lost its power is not seen to be dead before it is
+        used again, also when nothing is wrong any more; and now nobody else changes that setting."""
+        try:
+            await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
+        except LograftError as error:
+            if not error.outcome_unknown:
+                raise
+            return False
+        return True
 
     async def _restore_quorum(self, admin: Admin) -> None:
         change = admin.replace_voter if "replace_voter" in self.stage.weather.wishes else admin.add_voter

@@ -57,6 +57,8 @@ REGRESSIONS: list[tuple[int, str]] = [
     (103, "retention deleted what a consumer was to get next, and the next leader's log began earlier: it went back"),
     (0, "a client asked for a producer id at a broker that was not registered yet, and the node broke"),
     (5000106, "what a dead process had sent to register came after its successor, replaced it, and that one ended"),
+    (7000075, "the same, in another cluster"),
+    (7000332, "the simulator took it for a failure that a connection to a controller without power seemed alive"),
 ]
 
 
