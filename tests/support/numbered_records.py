@@ -1,0 +1,46 @@
+"""Records whose values are their numbers, on fake brokers: stored there, and polled by a consumer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from support.fake_log_service import FakeCluster
+
+from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer_options import ConsumerKeywords
+from lograft.clients.topic_partition import TopicPartition
+from lograft.storage.batch import encode_batch
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+@asynccontextmanager
+async def consuming(
+    leaders: tuple[int, ...] = (1, 2), *, seed: int = 1, **options: object
+) -> AsyncIterator[tuple[FakeCluster, Consumer]]:
+    cluster = FakeCluster(seed=seed)
+    await cluster.start()
+    cluster.create_topic("orders", leaders)
+    keywords: ConsumerKeywords = {"auto_offset_reset": "earliest", **options}  # type: ignore[typeddict-item]
+    async with Consumer(cluster.bootstrap, runtime=cluster.client, **keywords) as consumer:
+        yield cluster, consumer
+
+
+def store(cluster: FakeCluster, partition: int, first: int, last: int, *, batch: int = 10) -> None:
+    """Records whose values are their numbers, in batches."""
+    for start in range(first, last, batch):
+        values = [b"%d" % number for number in range(start, min(start + batch, last))]
+        cluster.log("orders", partition).append(encode_batch(values, timestamps=start))
+    cluster.tell()
+
+
+async def poll_values(consumer: Consumer, count: int) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    async with asyncio.timeout(60):
+        while len(values) < count:
+            values += [record.value for record in await consumer.poll(1.0)]
+    return values
+
+
+def numbers(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]
