@@ -1,4 +1,4 @@
-"""Records whose values are their numbers, on fake brokers: stored there, and polled by a consumer."""
+"""Records whose values are their numbers, on fake brokers: sent by a producer, stored there, polled by a consumer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 from support.fake_log_service import FakeCluster
 
 from lograft.clients.aio_consumer import Consumer
+from lograft.clients.aio_producer import Producer
 from lograft.clients.consumer_options import ConsumerKeywords
+from lograft.clients.delivery import Delivery
+from lograft.clients.producer_options import ProducerKeywords
 from lograft.clients.topic_partition import TopicPartition
 from lograft.storage.batch import encode_batch
 
@@ -44,3 +47,19 @@ async def poll_values(consumer: Consumer, count: int) -> list[bytes | None]:
 
 def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, last)]
+
+
+@asynccontextmanager
+async def producing(
+    leaders: tuple[int, ...] = (1,), *, seed: int = 1, **options: object
+) -> AsyncIterator[tuple[FakeCluster, Producer]]:
+    cluster = FakeCluster(seed=seed)
+    await cluster.start()
+    cluster.create_topic("orders", leaders)
+    keywords: ProducerKeywords = options  # type: ignore[assignment]
+    async with Producer(cluster.bootstrap, runtime=cluster.client, **keywords) as producer:
+        yield cluster, producer
+
+
+async def send_all(producer: Producer, first: int, last: int) -> list[Delivery]:
+    return [await producer.send("orders", b"%d" % number, partition=0) for number in range(first, last)]
