@@ -1,0 +1,304 @@
+"""Logs that are damaged: reported first, then made anew where others have it all."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from support.led_replicas import ONE, THREE, TWO, led_with_records
+from support.metadata_images import ids
+from support.replica_brokers import Metadata, TestBroker, append, until
+from support.virtual_log import ROOT, offsets, virtual
+
+from lograft.broker.replica import Failed, Replica
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_ports import OffsetKind, OffsetSpec
+from lograft.metadata.broker_states import unfence
+from lograft.metadata.elect_leaders import elect_unclean_leaders
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.log_ends import LogEnd
+from lograft.metadata.partition import LeaderEpoch, PartitionEpoch
+from lograft.proto import errors_pb2
+from lograft.storage.errors import BadCrc, CorruptLog
+from lograft.storage.verifying import check_batches
+
+LENGTH, OFFSET, EPOCH, PAYLOAD = 8, 7, 15, 100  # bytes of a batch; its CRC covers the last alone
+
+
+def damage(broker: TestBroker, replica: Replica, byte: int = LENGTH) -> None:
+    """The first batch of the log is not what it was, and memory does not have it any more."""
+    replica.log.tail.clear()
+    broker.machine.files.flip_bit(f"{replica.log.directory}/00000000000000000000.log", byte, 1)
+
+
+@pytest.mark.parametrize("byte", [LENGTH, OFFSET, EPOCH, PAYLOAD])
+@virtual
+async def test_a_leader_that_finds_its_log_damaged_serves_no_more_and_another_leads(byte: int) -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata)
+    damage(brokers[ONE], leader, byte)
+    pending = append(leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    assert isinstance(leader.role, Failed)
+    with pytest.raises(ReplicaError) as unknown:
+        pending.result()
+    assert unknown.value.code == errors_pb2.STORAGE_FAILED
+    assert not brokers[ONE].has(topic)
+    successor = await brokers[TWO].leads(topic)
+    assert brokers[ONE].view.reports == [([], [(topic, 0)])]
+    await append(successor).outcome()
+    await until(lambda: ONE in metadata.partition(topic).isr)
+    again = brokers[ONE].replica(topic)
+    assert again is not leader
+    assert await offsets(again.log) == await offsets(successor.log)
+
+
+@pytest.mark.parametrize("byte", [LENGTH, OFFSET, EPOCH, PAYLOAD])
+@virtual
+async def test_damage_found_while_a_follower_is_fed_is_found_all_the_same(byte: int) -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata)
+    brokers[THREE].kill()
+    metadata.fence(3)
+    brokers[THREE].machine.files.points.restart()
+    for name in brokers[THREE].machine.files.list_directory(f"{ROOT}/d0"):
+        if "." in name:
+            _remove_tree(brokers[THREE], f"{ROOT}/d0/{name}")
+    damage(brokers[ONE], leader, byte)
+    await brokers[THREE].start()
+    await until(lambda: isinstance(leader.role, Failed))
+    await brokers[TWO].leads(topic)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+@virtual
+async def test_the_last_copy_is_served_as_it_is() -> None:
+    """Who reads finds out what is damaged, and has the rest."""
+    metadata = Metadata()
+    brokers, _, leader = await led_with_records(metadata, count=1)
+    damage(brokers[ONE], leader, PAYLOAD)
+    batches = await leader.read(0, 1000)
+    with pytest.raises(BadCrc):
+        check_batches(batches.buffers, leader.log.epochs)
+    await append(leader).outcome()
+
+
+def _remove_tree(broker: TestBroker, path: str) -> None:
+    for name in broker.machine.files.list_directory(path):
+        broker.machine.files.remove(f"{path}/{name}")
+    broker.machine.files.remove_directory(path)
+
+
+@virtual
+async def test_damage_found_by_a_search_counts_too() -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led_with_records(metadata)
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.offsets(OffsetSpec(OffsetKind.AT_TIME, 0))
+    assert isinstance(leader.role, Failed)
+
+
+@virtual
+async def test_a_log_found_damaged_at_the_start_is_reported_and_made_anew() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata)
+    path = f"{brokers[THREE].replica(topic).log.directory}/checkpoint"
+    await brokers[THREE].stop()
+    brokers[THREE].machine.files.flip_bit(path, 3, 1)
+    await brokers[THREE].start()
+    assert brokers[THREE].view.reports == [([], [(topic, 0)])]
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert await offsets(brokers[THREE].replica(topic).log) == await offsets(leader.log)
+
+
+@virtual
+async def test_a_log_whose_files_were_taken_away_is_not_mistaken_for_a_new_one() -> None:
+    """It would be led, empty, and those that have everything would follow it."""
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata, 2)
+    await asyncio.sleep(6)  # by then it is noted that there is such a log
+    path = leader.log.directory
+    for broker_id in (TWO, ONE):
+        brokers[broker_id].kill()
+        metadata.fence(broker_id)
+    assert [replica.broker_id for replica in metadata.partition(topic).elr] == [ONE, TWO]
+    _take_away(brokers[ONE], path)
+    await brokers[ONE].start()
+    await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])])
+    brokers[ONE].kill()
+    await brokers[ONE].start()
+    await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])], "it is not forgotten")
+    await until(lambda: metadata.partition(topic).leader is None)
+    await brokers[TWO].start()
+    leader = await brokers[TWO].leads(topic)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2))
+    assert await offsets(brokers[ONE].replica(topic).log) == await offsets(leader.log) == list(range(20))
+    brokers[ONE].kill()
+    await brokers[ONE].start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2))
+    assert brokers[ONE].view.reports == []
+
+
+@virtual
+async def test_a_last_copy_that_was_taken_away_is_made_anew_once_it_is_given_up() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata, 1)
+    await asyncio.sleep(6)
+    brokers[ONE].kill()
+    _take_away(brokers[ONE], leader.log.directory)
+    await brokers[ONE].start()
+    await until(lambda: metadata.partition(topic).leader is None)
+    (end,) = brokers[ONE].manager.log_ends()
+    ends = {ONE: LogEnd(brokers[ONE].view.broker_epoch, end.last_epoch, end.end_offset)}
+    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+    again = await brokers[ONE].leads(topic)
+    assert (await append(again).outcome()).base_offset == 0
+
+
+def _take_away(broker: TestBroker, path: str) -> None:
+    files = broker.machine.files
+    for name in files.list_directory(path):
+        files.remove(f"{path}/{name}")
+    files.remove_directory(path)
+
+
+@virtual
+async def test_nothing_is_discarded_before_the_report_is_committed_and_seen() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata)
+    view = brokers[ONE].view
+
+    async def refuse() -> None:
+        raise ControllerError(errors_pb2.CONTROLLER_MOVED, "no quorum")
+
+    view.report = refuse
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    await asyncio.sleep(20)
+    assert len(view.reports) > 3
+    assert _has_records(brokers[ONE], leader)
+    view.report = None
+    view.hold()
+    await until(lambda: ONE not in metadata.partition(topic).isr)
+    await asyncio.sleep(5)
+    assert not brokers[ONE].has(topic)
+    assert _has_records(brokers[ONE], leader)
+    view.release()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+def _has_records(broker: TestBroker, replica: Replica) -> bool:
+    """Is what the replica's log once had still there? One that was made anew, and not fed, has nothing."""
+    path = f"{replica.log.directory}/00000000000000000000.log"
+    return path in _all_files(broker) and broker.machine.files.size(path) > 0
+
+
+def _all_files(broker: TestBroker) -> list[str]:
+    files = broker.machine.files
+    return [
+        f"{ROOT}/d0/{name}/{inner}"
+        for name in files.list_directory(f"{ROOT}/d0")
+        if "." in name
+        for inner in files.list_directory(f"{ROOT}/d0/{name}")
+    ]
+
+
+@virtual
+async def test_a_damaged_replica_that_is_not_in_sync_is_reported_before_it_is_discarded_too() -> None:
+    metadata = Metadata()
+    brokers, topic, _ = await led_with_records(metadata)
+    brokers[THREE].sink.stop()
+    metadata.fence(3)
+    metadata.carry_out(unfence(metadata.image, THREE, brokers[THREE].view.broker_epoch))
+    follower, view = brokers[THREE].replica(topic), brokers[THREE].view
+
+    async def refuse() -> None:
+        raise ControllerError(errors_pb2.CONTROLLER_MOVED, "no quorum")
+
+    view.report = refuse
+    epoch = metadata.partition(topic).partition_epoch
+    follower.found_corrupt(CorruptLog(follower.log.directory, 0, "a test says so"))
+    metadata.configure(topic, "retention.ms", "-1")
+    await asyncio.sleep(5)
+    assert _has_records(brokers[THREE], follower)
+    view.hold()
+    view.report = None
+    await until(lambda: metadata.partition(topic).partition_epoch > epoch)
+    await asyncio.sleep(5)
+    assert _has_records(brokers[THREE], follower)
+    view.release()
+    brokers[THREE].sink.start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+@virtual
+async def test_a_damaged_last_copy_is_kept_until_it_is_given_up_by_an_unclean_election() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata, 1)
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    await until(lambda: metadata.partition(topic).leader is None)
+    await asyncio.sleep(5)
+    assert _has_records(brokers[ONE], leader)
+    (end,) = brokers[ONE].manager.log_ends()
+    assert (end.last_epoch, end.end_offset) == (-1, 0)
+    ends = {ONE: LogEnd(brokers[ONE].view.broker_epoch, end.last_epoch, end.end_offset)}
+    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+    again = await brokers[ONE].leads(topic)
+    assert again.log_end == 0
+    assert (await append(again).outcome()).base_offset == 0
+    assert any("-stray." in path for path in _all_files(brokers[ONE]))
+
+
+@virtual
+async def test_a_damaged_replica_that_was_let_in_again_is_reported_again() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata)
+    follower = brokers[THREE].replica(topic)
+    before = metadata.partition(topic)
+    view = brokers[THREE].view
+    follower.found_corrupt(CorruptLog(follower.log.directory, 0, "a test says so"))
+    await until(lambda: len(view.reports) == 1)
+    assert not brokers[THREE].has(topic)
+    view.hold()
+    await until(lambda: THREE not in metadata.partition(topic).isr)
+    epoch = PartitionEpoch(metadata.partition(topic).partition_epoch + 1)
+    metadata.put(topic, replace(before, partition_epoch=epoch))
+    view.release()
+    await until(lambda: len(view.reports) == 2)
+    again = await brokers[THREE].follows(topic)
+    assert again is not follower
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert leader.high_watermark == 20
+
+
+@virtual
+async def test_a_damaged_replica_that_is_to_lead_is_not_made_anew_for_that() -> None:
+    """It was let in again by what it had before, and then elected: what it is to lead with is on others."""
+    metadata = Metadata()
+    brokers, topic, _ = await led_with_records(metadata)
+    follower, view = brokers[THREE].replica(topic), brokers[THREE].view
+    before = metadata.partition(topic)
+    for follower_id in (ONE, TWO):
+        brokers[follower_id].view.hold()
+    view.hold()
+    follower.found_corrupt(CorruptLog(follower.log.directory, 0, "a test says so"))
+    await until(lambda: THREE not in metadata.partition(topic).isr)
+    now = metadata.partition(topic)
+    epoch, leader_epoch = PartitionEpoch(now.partition_epoch + 1), LeaderEpoch(now.leader_epoch + 1)
+    metadata.put(topic, replace(before, leader=THREE, leader_epoch=leader_epoch, partition_epoch=epoch))
+    reported = asyncio.Event()
+    view.report = reported.wait
+    view.release()
+    await until(lambda: len(view.reports) == 2)
+    await asyncio.sleep(5)
+    assert not brokers[THREE].has(topic)
+    assert _has_records(brokers[THREE], follower)
+    for follower_id in (ONE, TWO):
+        brokers[follower_id].view.release()
+    reported.set()
+    again = await brokers[THREE].follows(topic)
+    await until(lambda: again.log_end == 20 and metadata.partition(topic).isr == ids(1, 2, 3))
