@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
-from support.replica_lives import BROKERS, ReplicaLife
+from support.replica_lives import ReplicaLife
+from support.replica_views import BROKERS
 
 from lograft.metadata.partition import BrokerId
 from lograft.runtime.rng import Rng
