@@ -69,9 +69,6 @@ class ReplicaViews:
         """All that believe to lead."""
         return [(process, process.core) for process in self.running() if isinstance(process.core, LeaderCore)]
 
-    def followers(self) -> list[tuple[Process, FollowerCore]]:
-        return [(process, process.core) for process in self.running() if isinstance(process.core, FollowerCore)]
-
     # -- the image of each broker
 
     def learn(self, broker_id: BrokerId, operations: int) -> None:

@@ -204,7 +204,10 @@ async def test_who_has_read_what_is_not_in_the_log_any_more_is_told_where_that_b
         [told] = [each.error for each in talk.data.get(handle, [])] or [await talk.error_of(handle)]
         assert (told.code, told.valid_end, told.retriable) == (errors_pb2.LOG_TRUNCATED, valid_end, False)
         assert f"cut it at {valid_end}" in told.message
-    assert not any(each.HasField("error") for handle in (1, 2, 5) for each in talk.data.get(handle, []))
+    orders.append(batch("d"))
+    for handle in (2, 5):
+        assert await talk.until(handle, 1) == [b"d"]
+    assert not any(each.HasField("error") for handle in (1, 2, 5) for each in talk.data[handle])
 
 
 @virtual

@@ -129,9 +129,9 @@ async def test_a_leader_whose_address_is_not_known_is_followed_when_it_is() -> N
         await one.handle_of()
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff\xff", None], ids=["garbage", "the end"])
+@pytest.mark.parametrize("data", [b"\xff\xff\xff", None], ids=["garbage", "a break"])
 @virtual
-async def test_a_leader_that_ends_the_stream_or_cannot_be_understood_is_connected_to_anew(data: bytes | None) -> None:
+async def test_a_leader_that_breaks_the_stream_or_cannot_be_understood_is_connected_to_anew(data: bytes | None) -> None:
     async with world() as one:
         one.follow()
         await one.handle_of()

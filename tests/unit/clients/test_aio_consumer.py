@@ -130,7 +130,7 @@ async def test_whoever_stops_iterating_goes_on_behind_the_last_record_that_was_g
         await consumer.seek_to_beginning()
         assert (first.value, (await anext(consumer)).value) == (b"0", b"0")
         await consumer.seek_to_beginning()
-        assert (await anext(consumer)).partition in (0, 1)
+        await anext(consumer)
         await consumer.assign([ORDERS_1])
         await consumer.seek_to_beginning()
         assert (await anext(consumer)).partition == 1
