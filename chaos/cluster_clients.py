@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID
 
 from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
@@ -38,6 +39,10 @@ class Stage(Protocol):
     @property
     def missing_voters(self) -> list[int] | None:
         """Controllers that do not vote, or not with the disk that they have; None while nobody knows."""
+        ...
+
+    def lost_stores(self, number: int) -> tuple[UUID, ...]:
+        """The disks with the metadata that this controller has lost so far."""
         ...
 
     def note(self, event: str, *details: Detail) -> None: ...

@@ -78,6 +78,7 @@ class SimulatedHost:
         self.is_expected = True  # False: nobody has installed it yet
         self.has_disk_trouble = False  # until the next start
         self._away: dict[str, None] = {}  # directories that it does without for now
+        self.lost_stores: list[UUID] = []
         self._broken_directories: list[str] = []  # to be replaced before the next start
         self._world = world
         self._rng = rng
@@ -297,6 +298,7 @@ class SimulatedHost:
         """The disk with the metadata is replaced by an empty one."""
         assert not self.is_up
         self._world.note("wipe_store", self.host)
+        self.lost_stores.append(self.disk.content.identity.directory_id)
         self.disk.wipe()
 
     def directory_id(self, directory: str) -> UUID | None:

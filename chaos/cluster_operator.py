@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lograft.chaos.cluster_clients import Client, Stage, topics_of
+from lograft.chaos.cluster_history import require
 from lograft.clients.admin_types import ConfigKind, ElectionKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import LograftError
@@ -254,8 +255,15 @@ class Operator(Client):
             return False
         number = self.rng.choice(missing)
         self.stage.note("replace_voter", number)
-        await self._admin.replace_voter(number)
+        await self._replace(self._admin, number)
         return True
+
+    async def _replace(self, admin: Admin, number: int) -> None:
+        """What is said to be done is: the node does not vote with a disk that it had lost before it was asked for."""
+        lost = self.stage.lost_stores(number)
+        for member in await admin.replace_voter(number):
+            if member.node_id == number and member.is_voter:
+                require(member.directory_id not in lost, "who was replaced votes with a disk that is there", number)
 
     async def restore_quorum(self) -> None:
         """Every controller votes, with the disk that it has."""
@@ -283,11 +291,11 @@ class Operator(Client):
         return True
 
     async def _restore_quorum(self, admin: Admin) -> None:
-        change = admin.replace_voter if "replace_voter" in self.stage.weather.wishes else admin.add_voter
+        is_replacing = "replace_voter" in self.stage.weather.wishes
         while (missing := self.stage.missing_voters) != []:
             for number in missing or ():
                 try:
-                    await change(number)
+                    await (self._replace(admin, number) if is_replacing else admin.add_voter(number))
                 except LograftError as error:
                     self.stage.note("refused", self.name, "restore_quorum", str(error))
             await self._pause(100, 300)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+from uuid import UUID
 
 from lograft.chaos.cluster_checks import LAST_READER, check_all
 from lograft.chaos.cluster_clients import Client, Wanted, topics_of
@@ -106,6 +107,8 @@ class Stage(Protocol):
 
     @property
     def missing_voters(self) -> list[int] | None: ...
+
+    def lost_stores(self, number: int) -> tuple[UUID, ...]: ...
 
     def note(self, event: str, *details: Detail) -> None: ...
 

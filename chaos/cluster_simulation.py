@@ -156,6 +156,9 @@ class SimulatedCluster:
         configuration = quorum_of(self.hosts)
         return None if configuration is None else [one.number for one in missing_voters(self.hosts, configuration)]
 
+    def lost_stores(self, number: int) -> tuple[UUID, ...]:
+        return next(tuple(host.lost_stores) for host in self.hosts if host.number == number)
+
     @property
     def client_hosts(self) -> list[str]:
         return [client.name for client in self.clients]

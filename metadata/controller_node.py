@@ -96,7 +96,14 @@ class ControllerNode:
                 self._controllers,
             ),
             AdminService(runtime, self.active, self._controllers, self._log_ends),
-            QuorumService(runtime, lambda: self.raft, self._transport, self._controllers, identity.cluster_id),
+            QuorumService(
+                runtime,
+                lambda: self.raft,
+                self._transport,
+                self._bootstrapping.who_answers,
+                self._controllers,
+                identity.cluster_id,
+            ),
             ClusterService(
                 runtime, self.machine, identity.cluster_id, self.quorum.latest_index, lambda: self.active.active_hint
             ),

@@ -3,8 +3,9 @@
 All of them can be asked for again: what is done already is not done twice, and what was begun goes on.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from lograft.metadata.errors import ControllerError
@@ -20,7 +21,7 @@ from lograft.raft.configuration import (
     RemoveMember,
     changed,
 )
-from lograft.raft.errors import ChangeRefused, NotLeader, ProposalLost, ProposalReplaced, RaftError, TransferFailed
+from lograft.raft.errors import ChangeRefused, NotLeader, ProposalLost, ProposalReplaced, RaftError, ReadLost, TransferFailed
 from lograft.raft.ports import RaftStatus
 from lograft.runtime.clock import Clock
 
@@ -37,6 +38,8 @@ class QuorumNode(Protocol):
 
     def status(self) -> RaftStatus: ...
 
+    async def read_index(self) -> int: ...
+
     async def change_configuration(self, change: ConfigurationChange) -> Configuration: ...
 
     async def transfer_leadership(self, node_id: int) -> None: ...
@@ -48,6 +51,10 @@ class Connections(Protocol):
     def connected_members(self) -> list[Member]: ...
 
 
+WhoAnswers: TypeAlias = Callable[[int], Awaitable[Member | None]]
+"""Another controller with the disk that it has now, as it says itself; None if it does not answer."""
+
+
 class QuorumChange:
     """One change, on the leader, to be through by `deadline_ms` of the clock."""
 
@@ -55,12 +62,14 @@ class QuorumChange:
         self,
         quorum: QuorumNode,
         connections: Connections,
+        who_answers: WhoAnswers,
         controllers: Mapping[int, str],
         clock: Clock,
         deadline_ms: int,
     ) -> None:
         self._quorum = quorum
         self._connections = connections
+        self._ask_who = who_answers
         self._controllers = controllers
         self._clock = clock
         self._deadline_ms = deadline_ms
@@ -74,8 +83,9 @@ class QuorumChange:
         voter it would hold up commits until then."""
         await self._settle()
         self._check_listed(node_id)
-        voter, present = self._voter(node_id), self._present(node_id)
-        if voter is not None and directory_id in (None, voter.directory_id) and present in (None, voter):
+        answering = await self._who_answers(node_id)
+        voter = self._voter(node_id)
+        if voter is not None and directory_id in (None, voter.directory_id) and answering in (None, voter):
             return self._configuration
         member = await self._find(node_id, directory_id)
         if voter is not None:
@@ -108,6 +118,9 @@ class QuorumChange:
 
         The new one catches up first, and then takes the old one's place in two steps. In between there is a voter less,
         which changes nothing for the worse: the old one, whose disk is lost, could not vote either.
+
+        That nothing is left to be done is believed of the node alone, asked now: a connection may be one to its former
+        self, not known to be dead yet.
         """
         await self._settle()
         self._check_listed(node_id)
@@ -139,19 +152,34 @@ class QuorumChange:
     # -- steps
 
     async def _settle(self) -> None:
-        """Return once all that is in the leader's log is committed: who is a member by it, is one for good."""
+        """Return once all that is in the leader's log is committed, and no other leads: who is a member by it, is
+        one."""
         last_index = self._status().last_index
         while self._status().commit_index < last_index:
             await self._pause(self._patience_ms, _not_now("the quorum does not commit what came before"))
+        while not await self._is_confirmed():
+            await self._pause(self._patience_ms, _not_now("most voters do not answer"))
+
+    async def _is_confirmed(self) -> bool:
+        """Whether a majority still takes this node for the leader."""
+        self._status()
+        try:
+            async with self._until(self._patience_ms):
+                await self._quorum.read_index()
+        except (TimeoutError, ReadLost):
+            return False
+        except RaftError as error:
+            raise self._refusal(error) from None
+        return True
 
     async def _find(self, node_id: int, directory_id: UUID | None) -> Member:
         """The node as it is there now."""
-        while (present := self._present(node_id)) is None:
+        while (present := await self._who_answers(node_id)) is None:
             await self._pause(
                 self._patience_ms,
                 ControllerError(
                     errors_pb2.QUORUM_CHANGE_NOT_NOW,
-                    f"node {node_id} cannot be reached at {self._controllers[node_id]}: start it, or check the address "
+                    f"node {node_id} does not answer at {self._controllers[node_id]}: start it, or check the address "
                     "in `controllers`",
                 ),
             )
@@ -183,7 +211,7 @@ class QuorumChange:
     async def _remove(self, member: Member) -> Configuration:
         """Raft refuses it if most of those who stay were not heard of for a while. Broken connections show sooner; and
         once it is tried in vain, nothing can be committed until some of them are back."""
-        while not changed(self._configuration, RemoveMember(member)).is_majority(self._is_present):
+        while not changed(self._configuration, RemoveMember(member)).is_majority(self._is_connected):
             await self._pause(self._patience_ms, _not_now(f"without {member} there would be no majority"))
         return await self._change(RemoveMember(member))
 
@@ -211,6 +239,9 @@ class QuorumChange:
             raise self._begun(complaint, errors_pb2.TIMED_OUT)
         await self._clock.sleep_ms(_LOOK_EVERY_MS)
 
+    def _until(self, deadline_ms: int) -> asyncio.Timeout:
+        return asyncio.timeout(max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000)
+
     # -- how things are
 
     def _status(self) -> RaftStatus:
@@ -227,12 +258,17 @@ class QuorumChange:
     def _voter(self, node_id: int) -> Member | None:
         return next((voter for voter in self._configuration.voters if voter.node_id == node_id), None)
 
-    def _present(self, node_id: int) -> Member | None:
-        connected = [self._quorum.member, *self._connections.connected_members()]
-        return next((member for member in connected if member.node_id == node_id), None)
+    async def _who_answers(self, node_id: int) -> Member | None:
+        if node_id == self._quorum.member.node_id:
+            return self._quorum.member
+        try:
+            async with self._until(self._deadline_ms):
+                return await self._ask_who(node_id)
+        except TimeoutError:
+            return None
 
-    def _is_present(self, member: Member) -> bool:
-        return self._present(member.node_id) == member
+    def _is_connected(self, member: Member) -> bool:
+        return member == self._quorum.member or member in self._connections.connected_members()
 
     def _match_index(self, member: Member) -> int:
         return self._status().match_indexes.get(member, 0)

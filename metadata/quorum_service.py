@@ -7,7 +7,7 @@ from typing import Any
 from lograft.metadata.admin_calls import admin_handler
 from lograft.metadata.admin_codec import read_optional_uuid
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.quorum_changes import Connections, QuorumChange, QuorumNode, refusal_of
+from lograft.metadata.quorum_changes import Connections, QuorumChange, QuorumNode, WhoAnswers, refusal_of
 from lograft.metadata.request_checks import check_timeout
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
@@ -27,6 +27,7 @@ def missing_voters(configuration: Configuration, controllers: Mapping[int, str])
 
 class QuorumService:
     """`quorum`: this node's Raft node; None until there is one. Only the leader does anything; others say who it is.
+    `who_answers`: another controller with the disk that it has now, as it says itself; None if it does not answer.
 
     One change at a time: each takes several steps, between which another would find things half done.
     """
@@ -36,12 +37,14 @@ class QuorumService:
         runtime: Runtime,
         quorum: Callable[[], QuorumNode | None],
         connections: Connections,
+        who_answers: WhoAnswers,
         controllers: Mapping[int, str],
         cluster_id: str,
     ) -> None:
         self._clock = runtime.clock
         self._quorum = quorum
         self._connections = connections
+        self._who_answers = who_answers
         self._controllers = controllers
         self._cluster_id = cluster_id
         self._under_way = ""
@@ -121,7 +124,9 @@ class QuorumService:
         self._under_way = what
         try:
             log.info("quorum_change_begins", what=what)
-            yield QuorumChange(quorum, self._connections, self._controllers, self._clock, deadline_ms)
+            yield QuorumChange(
+                quorum, self._connections, self._who_answers, self._controllers, self._clock, deadline_ms
+            )
             log.info("quorum_change_done", what=what)
         except ControllerError as error:
             log.warning("quorum_change_failed", what=what, reason=error.message)

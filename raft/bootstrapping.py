@@ -35,7 +35,7 @@ from lograft.raft.bootstrap_codec import (
     encode_offer_answer,
     encode_probe,
 )
-from lograft.raft.configuration import Configuration
+from lograft.raft.configuration import Configuration, Member
 from lograft.raft.entries import SnapshotMetadata
 from lograft.raft.ports import Store, StoredState
 from lograft.raft.state_codec import CodecError
@@ -115,6 +115,14 @@ class Bootstrapping:
 
     # -- asking
 
+    async def who_answers(self, node_id: int) -> Member | None:
+        """That controller with the disk it has now, which it says when it is asked; None if it says nothing, or is of
+        another cluster. A connection may be one to its former self, and not be known to be dead."""
+        member, answer = await self._probe(node_id)
+        if isinstance(answer, Unreachable) or answer.cluster_id != self._state.identity.cluster_id:
+            return None
+        return member
+
     async def _ask_until_decided(self) -> None:
         delay_ms = self._timing.first_delay_ms
         while not self._decided.is_set():
@@ -159,14 +167,19 @@ class Bootstrapping:
         return {node_id: task.result() for node_id, task in zip(others, tasks, strict=True)}
 
     async def _ask(self, node_id: int) -> Answer:
+        return (await self._probe(node_id))[1]
+
+    async def _probe(self, node_id: int) -> tuple[Member | None, Answer]:
         try:
             data = await self._call(node_id, PROBE_METHOD, encode_probe(self._state.identity))
             member, answer = decode_answer(data)
         except _CallFailed as error:
-            return Unreachable(error.reason)
+            return None, Unreachable(error.reason)
         except CodecError as error:
-            return Unreachable(f"its answer makes no sense: {error}")
-        return answer if member.node_id == node_id else Unreachable(f"node {member.node_id} answers there")
+            return None, Unreachable(f"its answer makes no sense: {error}")
+        if member.node_id != node_id:
+            return None, Unreachable(f"node {member.node_id} answers there")
+        return member, answer
 
     async def _offer_to_all(self, voters: Configuration) -> None:
         """A courtesy that saves time: whoever misses it asks, and is told."""

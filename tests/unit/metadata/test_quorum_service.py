@@ -40,24 +40,33 @@ ADDRESSES = {node_id: f"host{node_id}:9093" for node_id in range(1, 7)}
 
 
 class Connected:
-    """Those that the node can send to."""
+    """Those that the node takes for connected: all that are there, but of those in `dead` only the former self."""
 
-    def __init__(self, cluster: Cluster, node_id: int) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, dead: dict[int, Member]) -> None:
         self._cluster = cluster
         self._node_id = node_id
+        self._dead = dead
 
     def connected_members(self) -> list[Member]:
         transports = self._cluster.wires.transports
-        return [transport.member for node_id, transport in transports.items() if node_id != self._node_id]
+        members = {node_id: transport.member for node_id, transport in transports.items() if node_id != self._node_id}
+        return list((members | self._dead).values())
+
+    async def who_answers(self, node_id: int) -> Member | None:
+        await asyncio.sleep(0.002)
+        transport = self._cluster.wires.transports.get(node_id)
+        return transport.member if transport is not None and self._cluster[node_id].node is not None else None
 
 
 class World:
-    """Hosts 1 to 6, the first of them voters; each has the service. `changes` are those that were committed."""
+    """Hosts 1 to 6, the first of them voters; each has the service. `changes` are those that were committed; `dead`,
+    by node: to whom a connection is believed to be open, though that process is gone."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.changes: list[ConfigurationChange] = []
         self.controllers = dict(ADDRESSES)
+        self.dead: dict[int, Member] = {}
         self._connections: dict[int, Connection] = {}
 
     async def start(self, node_id: int) -> None:
@@ -122,8 +131,10 @@ class World:
         def panic(error: BaseException) -> None:
             raise AssertionError("a handler failed") from error
 
-        connected = Connected(self.cluster, host.node_id)
-        service = QuorumService(host.runtime, lambda: host.node, connected, self.controllers, CLUSTER)
+        connected = Connected(self.cluster, host.node_id, self.dead)
+        service = QuorumService(
+            host.runtime, lambda: host.node, connected, connected.who_answers, self.controllers, CLUSTER
+        )
         await host.runtime.network.serve("n0:1", service.handlers(), panic)
         return await host.runtime.network.connect("n0:1")
 
@@ -463,6 +474,67 @@ async def test_who_has_its_disk_needs_no_replacement() -> None:
         for node_id in (1, 2, 3):
             assert len(voters_of(await world.ask(pb.ReplaceVoterRequest(node_id=node_id)))) == 3
         assert world.changes == []
+
+
+@virtual
+async def test_a_node_is_asked_for_its_disk_and_a_connection_to_its_former_self_is_not_believed() -> None:
+    async with quorum() as world:
+        lost = await world.follower()
+        old = world.dead[lost.node_id] = lost.member
+        new = await world.lose_disk(lost.node_id)
+        error = await world.refused(pb.AddVoterRequest(node_id=lost.node_id))
+        assert f"quorum replace {lost.node_id}" in error.message
+        answer = await world.ask(pb.ReplaceVoterRequest(node_id=lost.node_id))
+        assert new in voters_of(answer)
+        assert world.changes == [AddLearner(new), RemoveMember(old), PromoteLearner(new)]
+
+
+@virtual
+async def test_nothing_is_replaced_and_nothing_done_while_the_node_does_not_answer() -> None:
+    async with quorum() as world:
+        lost = await world.follower()
+        world.dead[lost.node_id] = lost.member
+        await lost.stop()
+        began = asyncio.get_running_loop().time()
+        error = await world.refused(pb.ReplaceVoterRequest(node_id=lost.node_id))
+        assert error.code == errors_pb2.QUORUM_CHANGE_NOT_NOW
+        assert f"node {lost.node_id} does not answer at {ADDRESSES[lost.node_id]}: start it" in error.message
+        assert 4 < asyncio.get_running_loop().time() - began < 6
+        assert world.changes == []
+
+
+@virtual
+async def test_a_node_that_comes_back_with_an_empty_disk_meanwhile_is_replaced() -> None:
+    async with quorum() as world:
+        lost = await world.follower()
+        world.dead[lost.node_id] = lost.member
+        await lost.stop()
+        replacing = asyncio.ensure_future(world.ask(pb.ReplaceVoterRequest(node_id=lost.node_id)))
+        await asyncio.sleep(1)
+        lost.disk.wipe()
+        await world.start(lost.node_id)
+        assert lost.member in voters_of(await replacing)
+
+
+@virtual
+async def test_a_replacement_whose_answer_was_lost_is_done_when_it_is_asked_for_again() -> None:
+    async with quorum() as world:
+        lost = await world.follower()
+        new = await world.lose_disk(lost.node_id)
+        for _ in range(2):
+            assert new in voters_of(await world.ask(pb.ReplaceVoterRequest(node_id=lost.node_id)))
+            assert len(world.changes) == 3
+
+
+@virtual
+async def test_a_leader_that_another_may_have_followed_says_of_nothing_that_it_is_done() -> None:
+    async with quorum() as world:
+        leader = await world.leader()
+        other = await world.follower()
+        world.cluster.wires.isolate(leader.node_id)
+        for request in (pb.AddVoterRequest(node_id=other.node_id), pb.ReplaceVoterRequest(node_id=other.node_id)):
+            error = await world.refused(request, leader.node_id)
+            assert error.code in (errors_pb2.NOT_CONTROLLER, errors_pb2.QUORUM_CHANGE_NOT_NOW)
 
 
 @virtual

@@ -326,6 +326,21 @@ async def test_a_learner_says_that_it_joins_until_it_knows_the_voters() -> None:
 
 
 @virtual
+async def test_a_node_is_known_by_what_it_answers_now() -> None:
+    async with world(1, 2, 3, cluster_ids={3: "other"}) as three:
+        first = three[1].bootstrapping
+        assert first is not None
+        assert await first.who_answers(2) == three[2].member
+        assert await first.who_answers(3) is None  # of another cluster
+        await three[2].crash()
+        assert await first.who_answers(2) is None
+        before = three[2].member
+        three[2].disk.wipe()
+        await three[2].start()
+        assert before != await first.who_answers(2) == three[2].member
+
+
+@virtual
 async def test_an_address_where_another_node_answers_is_named_so() -> None:
     mixed = World()
     await mixed[2].start()
@@ -337,6 +352,7 @@ async def test_an_address_where_another_node_answers_is_named_so() -> None:
     await asyncio.sleep(5)
     assert bootstrapping.waiting_reason is not None
     assert "3@n2:1 (node 2 answers there)" in bootstrapping.waiting_reason
+    assert await bootstrapping.who_answers(3) is None
     running.cancel()
     await asyncio.wait([running])
     await mixed[2].crash()
