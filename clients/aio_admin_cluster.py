@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from lograft.clients import admin_codec as codec
+from lograft.clients.admin_calls import R
 from lograft.clients.admin_types import (
     BrokerLoad,
     ConfigKind,
@@ -16,7 +18,7 @@ from lograft.clients.admin_types import (
     ReplicaDescription,
 )
 from lograft.clients.aio_admin_topics import TopicAdmin
-from lograft.clients.errors import LograftError, UnknownPartition, error_of
+from lograft.clients.errors import LograftError, QuorumChangeNotNow, UnknownPartition, error_of
 from lograft.clients.item_results import error_in
 from lograft.clients.load_lookup import find_load, live_brokers
 from lograft.clients.option_checks import check_integer
@@ -29,6 +31,12 @@ from lograft.proto import methods
 _REPLICAS_MS = 3000
 _MOST_LOOKS = 10  # at copies that differ, but whose replicas change, too
 _MAX_SERVER_TIMEOUT_MS = 300_000  # brokers take no longer one
+_WAY_BACK_MS = 500  # for an answer
+_LEAST_ATTEMPT_MS = 1000  # that makes sense
+
+_QuorumRequest: TypeAlias = (
+    pb.AddVoterRequest | pb.RemoveVoterRequest | pb.ReplaceVoterRequest | pb.TransferLeadershipRequest
+)
 
 
 class ClusterAdmin(TopicAdmin):
@@ -178,8 +186,11 @@ class ClusterAdmin(TopicAdmin):
     async def transfer_leadership(self, node_id: int) -> int:
         """Make another voter the active controller; who is."""
         check_integer("node_id", node_id, 0)
-        request = pb.TransferLeadershipRequest(node_id=node_id, timeout_ms=self._server_timeout_ms)
-        return (await self._call(methods.TRANSFER_LEADERSHIP, request, pb.TransferLeadershipResponse)).leader_id
+        request = pb.TransferLeadershipRequest(node_id=node_id)
+        response = await self._when_possible(
+            methods.TRANSFER_LEADERSHIP, request, pb.TransferLeadershipResponse, repeatable=True
+        )
+        return response.leader_id
 
     async def _change_quorum(
         self,
@@ -188,6 +199,30 @@ class ClusterAdmin(TopicAdmin):
         node_id: int,
     ) -> tuple[QuorumMember, ...]:
         check_integer("node_id", node_id, 0)
-        request = request_type(node_id=node_id, timeout_ms=min(self._timeout_ms, _MAX_SERVER_TIMEOUT_MS))
-        response = await self._call(method, request, pb.QuorumChangeResponse, repeatable=False)
+        response = await self._when_possible(
+            method, request_type(node_id=node_id), pb.QuorumChangeResponse, repeatable=False
+        )
         return codec.read_members(response.members)
+
+    async def _when_possible(
+        self, method: str, request: _QuorumRequest, response_type: type[R], *, repeatable: bool
+    ) -> R:
+        """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
+        answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
+        cluster, clock, backoff = self._open(), self._runtime.clock, self._backoff()
+        ends_ms = clock.monotonic_ms() + self._timeout_ms
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
+            while True:
+                left_ms = ends_ms - clock.monotonic_ms()
+                request.timeout_ms = max(1, min(left_ms - min(left_ms // 5, _WAY_BACK_MS), _MAX_SERVER_TIMEOUT_MS))
+                try:
+                    return await cluster.call_any(
+                        method, request, response_type,
+                        repeatable=repeatable, attempt_ms=max(1, left_ms), answers=QuorumChangeNotNow,
+                    )  # fmt: skip
+                except QuorumChangeNotNow as refusal:
+                    self._tell_refused(refusal)
+                    pause_ms = backoff.next_ms()
+                    if clock.monotonic_ms() + pause_ms + _LEAST_ATTEMPT_MS > ends_ms:
+                        raise
+                    await clock.sleep_ms(pause_ms)

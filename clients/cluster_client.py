@@ -190,10 +190,18 @@ class ClusterClient:
         return await self._attempt(await self.connections.get(address), method, request, response_type, attempt_ms)
 
     async def call_any(
-        self, method: str, request: Message, response_type: type[R], *, repeatable: bool, attempt_ms: int | None = None
+        self,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        *,
+        repeatable: bool,
+        attempt_ms: int | None = None,
+        answers: type[LograftError] | tuple[()] = (),
     ) -> R:
         """The answer of some broker. It is asked again while that can help; if the one before may have been carried
-        out, only when doing it twice is as good as once: `repeatable`."""
+        out, only when doing it twice is as good as once: `repeatable`. Errors of the class `answers` are answers, too:
+        the cluster's, whichever broker gives them."""
         backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         if self._first_asked_ms is None:
             self._first_asked_ms = self.runtime.clock.monotonic_ms()
@@ -208,7 +216,8 @@ class ClusterClient:
                     self.connections.trouble[address] = str(error)
                     if address == self._preferred:
                         self._preferred = None
-                    if not error.retriable or (error.outcome_unknown and not repeatable):
+                    is_answer = isinstance(error, answers)
+                    if is_answer or not error.retriable or (error.outcome_unknown and not repeatable):
                         raise
                     continue
                 self._preferred = address

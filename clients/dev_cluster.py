@@ -13,6 +13,7 @@ from lograft.runtime.processes import reap_children, wait_until
 LAYOUT_FILE = "cluster.json"
 
 _LOOK_SECONDS = 0.05
+_NOT_A_VOTER = "not a voter of the quorum"  # which does not change by itself
 # A node in orderly shutdown waits up to 30 s for others to take over.
 _STOP_SECONDS = 45.0
 _KILL_SECONDS = 10.0
@@ -79,9 +80,16 @@ def check_ports(nodes: Sequence[DevNode]) -> None:
         )
 
 
-def wait_ready(nodes: Sequence[DevNode], timeout_seconds: float, is_interrupted: Callable[[], bool]) -> None:
-    """Return when all are ready, or somebody has enough. `CommandError` if one ends, or it takes too long."""
+def wait_ready(
+    nodes: Sequence[DevNode],
+    timeout_seconds: float,
+    is_interrupted: Callable[[], bool],
+    tell: Callable[[str], object] = lambda line: None,
+) -> None:
+    """Return when all are ready, or somebody has enough. `CommandError` if one ends, or it takes too long. `tell` is
+    told, once of each node, what somebody has to do before it can be ready."""
     waiting = dict.fromkeys(nodes, "no answer yet")
+    told: list[DevNode] = []
 
     def look() -> bool:
         reap_children()
@@ -93,6 +101,9 @@ def wait_ready(nodes: Sequence[DevNode], timeout_seconds: float, is_interrupted:
                 del waiting[node]
             else:
                 waiting[node] = status.reason or status.state
+                if _NOT_A_VOTER in waiting[node] and node not in told:
+                    told.append(node)
+                    tell(f"Waiting, for up to {timeout_seconds:.0f}s: node {node.number}: {waiting[node]}")
         return not waiting or is_interrupted()
 
     if not wait_until(look, timeout_seconds=timeout_seconds, every_seconds=_LOOK_SECONDS):

@@ -21,7 +21,15 @@ from lograft.raft.configuration import (
     RemoveMember,
     changed,
 )
-from lograft.raft.errors import ChangeRefused, NotLeader, ProposalLost, ProposalReplaced, RaftError, ReadLost, TransferFailed
+from lograft.raft.errors import (
+    ChangeRefused,
+    NotLeader,
+    ProposalLost,
+    ProposalReplaced,
+    RaftError,
+    ReadLost,
+    TransferFailed,
+)
 from lograft.raft.ports import RaftStatus
 from lograft.runtime.clock import Clock
 
@@ -98,13 +106,15 @@ class QuorumChange:
 
     async def remove(self, node_id: int, directory_id: UUID | None) -> Configuration:
         """The node is no member any more, with the disk of that id or with any. It may be the leader: another one takes
-        over then."""
+        over then. One of the controllers that is none already was removed before."""
         await self._settle()
         found = [
             member
             for member in reversed(self._configuration.members)  # learners first: they count for nothing
             if member.node_id == node_id and directory_id in (None, member.directory_id)
         ]
+        if not found and directory_id is None and node_id in self._controllers:
+            return self._configuration
         if not found:
             raise _invalid(f"{_named(node_id, directory_id)} is not a member of the quorum: {self._listed_members()}")
         if self._configuration.voters == (found[-1],):
@@ -146,6 +156,8 @@ class QuorumChange:
             raise _invalid(f"node {node_id} is no voter, and cannot lead: {self._listed_members()}")
         try:
             await self._quorum.transfer_leadership(node_id)
+        except TransferFailed as error:
+            raise await self._why_it_does_not_lead(node_id, error) from None
         except RaftError as error:
             raise self._refusal(error) from None
 
@@ -175,14 +187,7 @@ class QuorumChange:
     async def _find(self, node_id: int, directory_id: UUID | None) -> Member:
         """The node as it is there now."""
         while (present := await self._who_answers(node_id)) is None:
-            await self._pause(
-                self._patience_ms,
-                ControllerError(
-                    errors_pb2.QUORUM_CHANGE_NOT_NOW,
-                    f"node {node_id} does not answer at {self._controllers[node_id]}: start it, or check the address "
-                    "in `controllers`",
-                ),
-            )
+            await self._pause(self._patience_ms, self._does_not_answer(node_id))
         if directory_id not in (None, present.directory_id):
             raise _invalid(
                 f"node {node_id} has the disk {present.directory_id} now, not {directory_id}: leave the id out to take "
@@ -285,6 +290,21 @@ class QuorumChange:
         return f"the members are {members}"
 
     # -- refusals
+
+    def _does_not_answer(self, node_id: int) -> ControllerError:
+        return ControllerError(
+            errors_pb2.QUORUM_CHANGE_NOT_NOW,
+            f"node {node_id} does not answer at {self._controllers.get(node_id, 'any known address')}: start it, or "
+            "check the address in `controllers`",
+        )
+
+    async def _why_it_does_not_lead(self, node_id: int, error: TransferFailed) -> ControllerError:
+        answering = await self._who_answers(node_id) if node_id in self._controllers else None
+        if answering is None:
+            return self._does_not_answer(node_id)
+        if answering not in self._configuration.voters:
+            return _invalid(f"node {node_id} has lost the disk it votes with: replace it (`quorum replace {node_id}`)")
+        return self._refusal(error)
 
     def _still_learning(self, member: Member) -> ControllerError:
         status = self._status()

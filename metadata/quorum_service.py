@@ -19,6 +19,9 @@ from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
 
+# Whoever waits for as long as the request says should get the answer by then.
+_WAY_BACK_MS = 200
+
 
 def missing_voters(configuration: Configuration, controllers: Mapping[int, str]) -> tuple[Member, ...]:
     """The voters that this node cannot find, because its `controllers` do not list them."""
@@ -120,7 +123,8 @@ class QuorumService:
             raise ControllerError(
                 errors_pb2.QUORUM_CHANGE_NOT_NOW, f"{self._under_way} is not through yet: wait for that, and try again"
             )
-        deadline_ms = self._clock.monotonic_ms() + check_timeout(request.timeout_ms)
+        timeout_ms = check_timeout(request.timeout_ms)
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms - min(timeout_ms // 10, _WAY_BACK_MS)
         self._under_way = what
         try:
             log.info("quorum_change_begins", what=what)

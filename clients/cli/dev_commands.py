@@ -148,7 +148,7 @@ def restart(number: int, directory: Path) -> None:
             _report_killed(stop_nodes([node], lambda: interrupted.count > 0))
         check_ports([node])
         node.start()
-        wait_ready([node], _READY_SECONDS, lambda: interrupted.count > 0)
+        wait_ready([node], _READY_SECONDS, lambda: interrupted.count > 0, _tell)
     if interrupted.count > 0:
         raise click.Abort
     click.echo(f"node {number} ready")
@@ -183,6 +183,10 @@ def logs(number: int, directory: Path, follow: bool) -> None:
 
 
 # -- parts
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
 
 
 class _Interruptions:
@@ -245,7 +249,7 @@ def _start(cluster: DevCluster, interrupted: _Interruptions) -> None:
     try:
         for node in cluster.nodes:
             node.start()
-        wait_ready(cluster.nodes, _READY_SECONDS, lambda: interrupted.count > 0)
+        wait_ready(cluster.nodes, _READY_SECONDS, lambda: interrupted.count > 0, _tell)
     except BaseException:
         _stop(cluster, lambda: interrupted.count > 0)
         raise

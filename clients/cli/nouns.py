@@ -100,7 +100,7 @@ def check_quorum(names: Sequence[str], own: str) -> None:
             raise click.UsageError(f"there is only one quorum, {own!r}: leave {name!r} out")
 
 
-def parse_id(text: str) -> int:
+def parse_id(text: str, kind: str = "broker") -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > _MAX_ID:
-        raise click.UsageError(f"{text!r} is not the id of a broker: give a number")
+        raise click.UsageError(f"{text!r} is not the id of a {kind}: give a number")
     return int(text)

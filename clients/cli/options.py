@@ -312,6 +312,7 @@ _REMEDIES = {
     "INVALID_CONFIG": "`lograft describe config topic/NAME` (or broker/ID, or cluster) shows the keys there are",
     "BROKER_IN_USE": "`lograft drain broker ID` moves its replicas to others; then stop it",
     "INVALID_QUORUM_CHANGE": "`lograft describe quorum` shows its members",
+    "QUORUM_CHANGE_NOT_NOW": "`lograft describe quorum` shows who votes, and how far each is; then try again",
     "GROUP_NOT_FOUND": "`lograft get groups` shows those there are",
     "GROUP_NOT_EMPTY": "`lograft describe group NAME` shows its members: stop them, and try again",
     "COMMIT_FAILED": "what was written last may come again: run the same command to go on",

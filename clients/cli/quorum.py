@@ -28,7 +28,7 @@ def quorum() -> None:
 @changing_command
 def add_command(settings: Settings, node: str) -> None:
     """Have a controller vote. It must be running, and be listed in `controllers` by all nodes; first it catches up."""
-    run_async(_change(settings, parse_id(node), "added", lambda admin, node_id: admin.add_voter(node_id)))
+    run_async(_change(settings, _controller(node), "added", lambda admin, node_id: admin.add_voter(node_id)))
 
 
 @quorum.command("remove")
@@ -40,16 +40,25 @@ def remove_command(settings: Settings, node: str, yes: bool) -> None:
 
     Asks before, on a terminal; scripts have to say --yes.
     """
-    confirm(f"Remove voter {parse_id(node)} from the quorum?", is_given=yes)
-    run_async(_change(settings, parse_id(node), "removed", lambda admin, node_id: admin.remove_voter(node_id)))
+    confirm(f"Remove voter {_controller(node)} from the quorum?", is_given=yes)
+    run_async(_change(settings, _controller(node), "removed", lambda admin, node_id: admin.remove_voter(node_id)))
 
 
 @quorum.command("replace")
 @_id
 @changing_command
 def replace_command(settings: Settings, node: str) -> None:
-    """Have a controller that lost its disk, and runs with an empty one, vote again in the place of its former self."""
-    run_async(_change(settings, parse_id(node), "replaced", lambda admin, node_id: admin.replace_voter(node_id)))
+    """Have a controller that lost its disk vote again. It must be running, with an empty disk.
+
+    It learns first, and then takes the place of its former self. If it has the disk that it votes with, nothing is
+    lost, and nothing is changed.
+    """
+    run_async(
+        _change(
+            settings, _controller(node), "replaced", lambda admin, node_id: admin.replace_voter(node_id),
+            unchanged="unchanged, it has the disk that it votes with",
+        )
+    )  # fmt: skip
 
 
 @quorum.command("transfer")
@@ -57,17 +66,26 @@ def replace_command(settings: Settings, node: str) -> None:
 @changing_command
 def transfer_command(settings: Settings, node: str) -> None:
     """Have another voter lead: it is the active controller then."""
-    run_async(_transfer(settings, parse_id(node)))
+    run_async(_transfer(settings, _controller(node)))
+
+
+def _controller(text: str) -> int:
+    return parse_id(text, "controller")
 
 
 async def _change(
-    settings: Settings, node_id: int, done: str, change: Callable[[Admin, int], Awaitable[tuple[QuorumMember, ...]]]
+    settings: Settings,
+    node_id: int,
+    done: str,
+    change: Callable[[Admin, int], Awaitable[tuple[QuorumMember, ...]]],
+    *,
+    unchanged: str = "unchanged",
 ) -> None:
     async with open_admin(settings) as admin:
         before = (await admin.describe_quorum()).members
         after = await change(admin, node_id)
         voters = ", ".join(str(member.node_id) for member in after if member.is_voter)
-        how = done if _votes(before) != _votes(after) else "unchanged"
+        how = done if _votes(before) != _votes(after) else unchanged
         await _tell(admin, settings, f"voter/{node_id} {how}: the voters are {voters}")
 
 

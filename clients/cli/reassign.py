@@ -82,7 +82,9 @@ async def _plan(admin: Admin, topics: Sequence[str], brokers: list[int] | None, 
 @_wish
 @showing_command
 def plan_command(settings: Settings, topics: Sequence[str], brokers: str | None, replicas: int | None) -> None:
-    """Show where partitions should go so that brokers have, and lead, equally many; racks are heeded. Nothing is moved.
+    """Show where partitions should go, and move nothing.
+
+    Brokers are to have, and lead, equally many; racks are heeded.
 
     As few replicas move as can be. By default all topics are spread over all live brokers: what to do after one was
     added. A broker that is away keeps what it has, unless --brokers leaves it out.
@@ -124,7 +126,9 @@ def run_command(
     wait: bool,
     dry_run: bool,
 ) -> None:
-    """Begin to move partitions: as a file says, or, without one, as `lograft reassign plan` would.
+    """Begin to move partitions.
+
+    As a file says, or, without one, as `lograft reassign plan` would.
 
     A plan that does not fit any more, because a partition is elsewhere by now, is refused as a whole.
 
@@ -245,7 +249,7 @@ async def _status(settings: Settings, names: list[str]) -> None:
 @click.option("--dry-run", is_flag=True, help="Check all, cancel nothing.")
 @changing_command
 def cancel_command(settings: Settings, names: Sequence[str], is_all: bool, dry_run: bool) -> None:
-    """Have partitions that are being reassigned go back to the replicas they had.
+    """Have partitions that are being moved go back.
 
     \b
     lograft reassign cancel orders-0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lograft.clients.cli.main import CommandError
-from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster
+from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
 from lograft.clients.dev_layout import Layout
 from lograft.clients.dev_node import DevNode, NodeStatus, locked
 from lograft.runtime.machine import boot_id
@@ -55,6 +55,17 @@ def test_a_file_that_makes_no_sense_is_no_process(tmp_path: Path, text: str) -> 
     assert node.process is None
     assert not node.is_up
     assert not DevNode(tmp_path, LAYOUT, 2).is_up
+
+
+def test_who_waits_for_a_node_is_told_once_what_has_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, other = DevNode(tmp_path, LAYOUT, 1), DevNode(tmp_path, LAYOUT, 2)
+    not_a_voter = NodeStatus("starting", 7, "not a voter of the quorum: `quorum replace 1` if it lost its disk")
+    states = {node: [NodeStatus("starting", 7, "no answer yet"), not_a_voter, not_a_voter, NodeStatus("ready", 7)]}
+    states[other] = [NodeStatus("starting", 8, "logs are recovered"), NodeStatus("ready", 8)]
+    monkeypatch.setattr(DevNode, "status", lambda asked: states[asked].pop(0))
+    told: list[str] = []
+    wait_ready([node, other], 10, lambda: False, told.append)
+    assert told == [f"Waiting, for up to 10s: node 1: {not_a_voter.reason}"]
 
 
 def test_a_node_is_wanted_until_it_is_taken_down(tmp_path: Path) -> None:

@@ -371,10 +371,21 @@ async def test_the_last_voter_stays() -> None:
 
 
 @virtual
+async def test_to_remove_who_was_removed_is_done() -> None:
+    async with quorum() as world:
+        other = await world.follower()
+        for _ in range(2):
+            answer = await world.ask(pb.RemoveVoterRequest(node_id=other.node_id))
+            assert other.member not in voters_of(answer)
+            assert world.changes == [RemoveMember(other.member)]
+
+
+@virtual
 async def test_who_is_no_member_cannot_be_removed() -> None:
     async with quorum() as world:
         for request in (
-            pb.RemoveVoterRequest(node_id=4),
+            pb.RemoveVoterRequest(node_id=9),
+            pb.RemoveVoterRequest(node_id=4, directory_id=UUID(int=9).bytes),
             pb.RemoveVoterRequest(node_id=-1),
             pb.RemoveVoterRequest(node_id=3, directory_id=UUID(int=9).bytes),
         ):
@@ -504,6 +515,16 @@ async def test_nothing_is_replaced_and_nothing_done_while_the_node_does_not_answ
 
 
 @virtual
+async def test_who_asks_gets_an_answer_while_it_still_waits_for_one() -> None:
+    async with quorum() as world:
+        down = await world.follower()
+        await down.stop()
+        async with asyncio.timeout(2):  # as whoever hands the request on does
+            error = await world.refused(pb.ReplaceVoterRequest(node_id=down.node_id, timeout_ms=2000))
+        assert error.code == errors_pb2.QUORUM_CHANGE_NOT_NOW
+
+
+@virtual
 async def test_a_node_that_comes_back_with_an_empty_disk_meanwhile_is_replaced() -> None:
     async with quorum() as world:
         lost = await world.follower()
@@ -575,8 +596,29 @@ async def test_leadership_does_not_go_to_who_is_down() -> None:
         await down.stop()
         error = await world.refused(pb.TransferLeadershipRequest(node_id=down.node_id))
         assert error.code == errors_pb2.QUORUM_CHANGE_NOT_NOW
+        assert f"node {down.node_id} does not answer at {ADDRESSES[down.node_id]}: start it" in error.message
         await world.propose(b"x")
         assert (await world.leader()) is leader
+
+
+@virtual
+async def test_leadership_does_not_go_to_who_lost_its_disk() -> None:
+    async with quorum() as world:
+        lost = await world.follower()
+        await world.lose_disk(lost.node_id)
+        error = await world.refused(pb.TransferLeadershipRequest(node_id=lost.node_id))
+        assert error.code == errors_pb2.INVALID_QUORUM_CHANGE
+        assert f"`quorum replace {lost.node_id}`" in error.message
+
+
+@virtual
+async def test_leadership_does_not_go_to_who_does_not_follow() -> None:
+    async with quorum() as world:
+        cut_off = await world.follower()
+        world.cluster.wires.isolate(cut_off.node_id)
+        error = await world.refused(pb.TransferLeadershipRequest(node_id=cut_off.node_id))
+        assert error.code == errors_pb2.QUORUM_CHANGE_NOT_NOW
+        assert f"not {cut_off.node_id}" in error.message
 
 
 # -- one at a time, and when the leader goes
