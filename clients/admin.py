@@ -128,7 +128,10 @@ class Admin(GroupAdmin):
         return self._wait(self._inner.delete_topics, names)
 
     def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
-        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions."""
+        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions.
+
+        If `outcome_unknown` of an error is true, it may have been done: look, before you ask again. It is not done
+        again by itself, because the topic may be another one by then, or somebody else may have given it more."""
         return self._wait(self._inner.create_partitions, topic, total, validate_only=validate_only)
 
     def wait_for_topic(self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None) -> TopicDescription:
@@ -162,7 +165,10 @@ class Admin(GroupAdmin):
         self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
     ) -> dict[tuple[str, int], LograftError | None]:
         """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
-        refused, by partition; the others have begun."""
+        refused, by partition; the others have begun.
+
+        If `outcome_unknown` of an error is true, it may have begun: look (`list_reassignments`), before you ask again.
+        It is not done again by itself, because that could undo what somebody else has asked for since."""
         return self._wait(self._inner.reassign, targets, validate_only=validate_only)
 
     def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
@@ -172,7 +178,8 @@ class Admin(GroupAdmin):
     def elect_leaders(
         self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[Election]:
-        """Of these partitions, or of all that need it."""
+        """Of these partitions, or of all that need it. An unclean election whose answer is lost is not held again by
+        itself: records may be lost by each."""
         return self._wait(self._inner.elect_leaders, kind, partitions)
 
     # -- brokers and the quorum

@@ -27,9 +27,33 @@ _ATTEMPT_MS = 10_000
 _MAX_TIMEOUT_MS = 2**53
 _FIRST_RETRY_MS = 50
 _LAST_RETRY_MS = 1000
+_LEAST_ATTEMPT_MS = 1000  # that makes sense
 
 R = TypeVar("R", bound=Message)
 Item = TypeVar("Item")
+
+
+class Attempts:
+    """At what is refused for now, each a while after the one before. None is begun that there is no time to answer: the
+    refusal before it is the outcome then, and nobody has to wonder what became of the last."""
+
+    def __init__(self, runtime: Runtime, timeout_ms: int) -> None:
+        self._clock = runtime.clock
+        self._backoff = Backoff(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        self._ends_ms = runtime.clock.monotonic_ms() + timeout_ms
+        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms // 4)
+
+    @property
+    def left_ms(self) -> int:
+        return max(1, self._ends_ms - self._clock.monotonic_ms())
+
+    async def may_go_on(self) -> bool:
+        """Whether it is time for another one, after a pause; False at once if there is none."""
+        pause_ms = self._backoff.next_ms()
+        if pause_ms + self._least_ms > self.left_ms:
+            return False
+        await self._clock.sleep_ms(pause_ms)
+        return True
 
 
 class AdminCalls:
@@ -130,29 +154,23 @@ class AdminCalls:
         *,
         repeatable: bool = True,
     ) -> list[Any]:
-        """The result of each item. Those that are refused for now are asked for again, until there is no more time; if
-        one may have been done all the same, only when doing it twice is as good as once: `repeatable`."""
-        cluster = self._open()
-        backoff = self._backoff()
+        """The result of each item. Those that are refused for now are asked for again, while there is time for an
+        answer; if one may have been done all the same, only when doing it twice is as good as once: `repeatable`."""
+        cluster, attempts = self._open(), self._attempts()
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
-        made_before = cluster.calls_made
-        try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                while waiting:
-                    request = request_of([items[number] for number in waiting])
-                    response: Any = await cluster.call_any(
-                        method, request, response_type, repeatable=repeatable, attempt_ms=self._server_timeout_ms
-                    )
-                    results.update(zip(waiting, response.results, strict=True))
-                    waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
-                    if waiting:
-                        self._tell_refused(error_in(results[waiting[0]]))
-                        await self._runtime.clock.sleep_ms(backoff.next_ms())
-        except TimeoutError:
-            if len(results) < len(items):
-                what, was_asked = f"{method.rpartition('/')[2]} got no answer", cluster.calls_made > made_before
-                raise cluster.late(self._timeout_ms, what, was_asked=was_asked) from None
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
+            while waiting:
+                request = request_of([items[number] for number in waiting])
+                response: Any = await cluster.call_any(
+                    method, request, response_type, repeatable=repeatable, attempt_ms=self._server_timeout_ms
+                )
+                results.update(zip(waiting, response.results, strict=True))
+                waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
+                if waiting:
+                    self._tell_refused(error_in(results[waiting[0]]))
+                    if not await attempts.may_go_on():
+                        break
         return [results[number] for number in range(len(items))]
 
     def _tell_refused(self, error: LograftError | None) -> None:
@@ -161,3 +179,6 @@ class AdminCalls:
 
     def _backoff(self) -> Backoff:
         return Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+
+    def _attempts(self) -> Attempts:
+        return Attempts(self._runtime, self._timeout_ms)

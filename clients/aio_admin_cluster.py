@@ -32,7 +32,6 @@ _REPLICAS_MS = 3000
 _MOST_LOOKS = 10  # at copies that differ, but whose replicas change, too
 _MAX_SERVER_TIMEOUT_MS = 300_000  # brokers take no longer one
 _WAY_BACK_MS = 500  # for an answer
-_LEAST_ATTEMPT_MS = 1000  # that makes sense
 
 _QuorumRequest: TypeAlias = (
     pb.AddVoterRequest | pb.RemoveVoterRequest | pb.ReplaceVoterRequest | pb.TransferLeadershipRequest
@@ -117,7 +116,10 @@ class ClusterAdmin(TopicAdmin):
         self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
     ) -> dict[tuple[str, int], LograftError | None]:
         """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
-        refused, by partition; the others have begun."""
+        refused, by partition; the others have begun.
+
+        If `outcome_unknown` of an error is true, it may have begun: look (`list_reassignments`), before you ask again.
+        It is not done again by itself, because that could undo what somebody else has asked for since."""
         items = [
             pb.AlterReassignmentsRequest.Item(
                 partition=codec.write_partition(partition),
@@ -133,6 +135,7 @@ class ClusterAdmin(TopicAdmin):
                 items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
             ),
             pb.AlterReassignmentsResponse,
+            repeatable=validate_only,
         )
         return {partition: error_in(result) for partition, result in zip(targets, results, strict=True)}
 
@@ -150,14 +153,17 @@ class ClusterAdmin(TopicAdmin):
     async def elect_leaders(
         self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[Election]:
-        """Of these partitions, or of all that need it."""
+        """Of these partitions, or of all that need it. An unclean election whose answer is lost is not held again by
+        itself: records may be lost by each."""
         request = pb.ElectLeadersRequest(
             kind=codec.ELECTION_KINDS[kind],
             all_partitions=partitions is None,
             partitions=[codec.write_partition(partition) for partition in partitions or ()],
             timeout_ms=self._server_timeout_ms,
         )
-        response = await self._call(methods.ELECT_LEADERS, request, pb.ElectLeadersResponse)
+        response = await self._call(
+            methods.ELECT_LEADERS, request, pb.ElectLeadersResponse, repeatable=kind is ElectionKind.PREFERRED
+        )
         return [codec.read_election(result) for result in response.results]
 
     # -- brokers and the quorum
@@ -166,7 +172,8 @@ class ClusterAdmin(TopicAdmin):
         """Forget a broker for good. It must be stopped, and have no replicas."""
         check_integer("broker_id", broker_id, 0)
         request = pb.UnregisterBrokerRequest(broker_id=broker_id, timeout_ms=self._server_timeout_ms)
-        await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse)
+        # Once it is done, the same again is refused, as if nothing had been done.
+        await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse, repeatable=False)
 
     async def describe_quorum(self) -> QuorumDescription:
         request = pb.DescribeQuorumRequest()
@@ -209,20 +216,17 @@ class ClusterAdmin(TopicAdmin):
     ) -> R:
         """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
         answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
-        cluster, clock, backoff = self._open(), self._runtime.clock, self._backoff()
-        ends_ms = clock.monotonic_ms() + self._timeout_ms
+        cluster, attempts = self._open(), self._attempts()
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
             while True:
-                left_ms = ends_ms - clock.monotonic_ms()
+                left_ms = attempts.left_ms
                 request.timeout_ms = max(1, min(left_ms - min(left_ms // 5, _WAY_BACK_MS), _MAX_SERVER_TIMEOUT_MS))
                 try:
                     return await cluster.call_any(
                         method, request, response_type,
-                        repeatable=repeatable, attempt_ms=max(1, left_ms), answers=QuorumChangeNotNow,
+                        repeatable=repeatable, attempt_ms=left_ms, answers=QuorumChangeNotNow,
                     )  # fmt: skip
                 except QuorumChangeNotNow as refusal:
                     self._tell_refused(refusal)
-                    pause_ms = backoff.next_ms()
-                    if clock.monotonic_ms() + pause_ms + _LEAST_ATTEMPT_MS > ends_ms:
+                    if not await attempts.may_go_on():
                         raise
-                    await clock.sleep_ms(pause_ms)

@@ -81,18 +81,23 @@ class TopicAdmin(AdminCalls):
         for name in names:
             check_topic(name)
         described = {topic.name: topic for topic in (await self._describe(names, include_internal=False)).topics}
-        # By id: a topic that is created anew under the name meanwhile is not what was meant.
+        # By id: a topic that is created anew under the name meanwhile is not what was meant, also not if it is asked
+        # for again. Of what is not there, as far as is known, there is no id.
         items = [pb.TopicReference(name=name, topic_id=described[name].id) for name in names]
         results = await self._each(
             methods.DELETE_TOPICS,
             items,
             lambda asked: pb.DeleteTopicsRequest(topics=asked, timeout_ms=self._server_timeout_ms),
             pb.DeleteTopicsResponse,
+            repeatable=all(item.topic_id for item in items),
         )
         return [_deleted(name, result) for name, result in zip(names, results, strict=True)]
 
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
-        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions."""
+        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions.
+
+        If `outcome_unknown` of an error is true, it may have been done: look, before you ask again. It is not done
+        again by itself, because the topic may be another one by then, or somebody else may have given it more."""
         check_topic(topic)
         check_integer("total", total, 1)
         items = [pb.CreatePartitionsRequest.Item(topic=pb.TopicReference(name=topic), total=total)]
@@ -103,6 +108,7 @@ class TopicAdmin(AdminCalls):
                 items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
             ),
             pb.CreatePartitionsResponse,
+            repeatable=validate_only,
         )
         return int(checked(results[0]).partitions)
 
