@@ -41,7 +41,7 @@ class Attempts:
         self._clock = runtime.clock
         self._backoff = Backoff(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         self._ends_ms = runtime.clock.monotonic_ms() + timeout_ms
-        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms // 4)
+        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms // 10)
 
     @property
     def left_ms(self) -> int:
@@ -49,10 +49,10 @@ class Attempts:
 
     async def may_go_on(self) -> bool:
         """Whether it is time for another one, after a pause; False at once if there is none."""
-        pause_ms = self._backoff.next_ms()
-        if pause_ms + self._least_ms > self.left_ms:
+        longest_ms = self.left_ms - self._least_ms
+        if longest_ms <= 0:
             return False
-        await self._clock.sleep_ms(pause_ms)
+        await self._clock.sleep_ms(min(self._backoff.next_ms(), longest_ms))
         return True
 
 
