@@ -41,13 +41,18 @@ def complete_names(*nouns: Noun) -> Completion:
 
 
 def complete_types(*nouns: Noun, also: Sequence[str] = ()) -> Completion:
-    """TYPE/NAME only. `also`: what has no name, such as the cluster."""
+    """TYPE/NAME only. `also`: what has no name, such as the cluster.
+
+    As soon as the type is clear names are offered with it: shells put a space after what is the only thing."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
         kind, separator, _ = incomplete.partition("/")
         if separator:
             return _typed(ctx, kind, nouns, incomplete)
-        return _starting([*also, *(f"{noun.value}/" for noun in nouns)], incomplete)
+        found = _starting([*also, *(f"{noun.value}/" for noun in nouns)], incomplete)
+        if len(found) == 1 and found[0] not in also:
+            return _typed(ctx, found[0].removesuffix("/"), nouns, found[0]) or found
+        return found
 
     return complete
 

@@ -23,4 +23,8 @@ def completion(shell: str) -> None:
 
     made = get_completion_class(shell)
     assert made is not None
-    click.echo(made(cli, {}, PROGRAM, _VARIABLE).source())
+    script = made(cli, {}, PROGRAM, _VARIABLE).source()
+    if shell == "fish":
+        # click splits at every comma, and what fish tells of a command would end at its first one.
+        script = script.replace('(string split "," $completion)', '(string split --max 1 "," $completion)')
+    click.echo(script)

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,28 +116,54 @@ class Terminal:
             os.close(self._end)
 
 
-def test_the_tab_key_knows_what_there_is(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.done("create", "topic", "tabbed", "--partitions", "2")
+TABBED = "{apiVersion: lograft/v1, kind: Topic, metadata: {name: tabbed}, spec: {partitions: 2}}"
+
+# As each shell does it when the key is pressed; what it would offer is printed, a line each.
+PRESS = {
+    "bash": """{script}
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _lograft_completion lograft
+    printf '%s\\n' "${{COMPREPLY[@]}}"
+    """,
+    "zsh": """compdef() {{ }}
+    compadd() {{ print -l -- $completions }}
+    _describe() {{ print -l -- $completions_with_descriptions }}
+    {script}
+    words=("$@") CURRENT=$#
+    _lograft_completion
+    """,
+    "fish": """{script}
+    complete --do-complete "$argv"
+    """,
+}
+
+
+@pytest.mark.parametrize("shell", PRESS)
+def test_the_tab_key_knows_what_there_is(shell: str, cluster: Cluster, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    cluster.done("apply", "-f", "-", data=TABBED)
     program = tmp_path / "lograft"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m lograft "$@"\n')
     program.chmod(0o755)
-    # As bash does it when the key is pressed.
-    press = f"""{cluster.done("completion", "bash")}
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-    _lograft_completion {program}
-    printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
+    press = PRESS[shell].format(script=cluster.done("completion", shell))
     presses = {
+        "lograft desc": ["describe"],
+        "lograft get part": ["partitions"],
         "lograft get topics tab": ["tabbed"],
         "lograft describe partition tabbed-": ["tabbed-0", "tabbed-1"],
         "lograft wait broker/": ["broker/1", "broker/2", "broker/3"],
     }
     for typed, expected in presses.items():
+        words = [typed] if shell == "fish" else [shell, *typed.split()]
         result = subprocess.run(
-            ["bash", "-c", press, "bash", *typed.split()], capture_output=True, text=True, check=False,
-            timeout=DEADLINE_SECONDS, env=cluster.environment,
+            [shell, *(["-f"] if shell == "zsh" else []), "-c", press, *words],
+            capture_output=True, text=True, check=False, timeout=DEADLINE_SECONDS,
+            env=cluster.environment | {"PATH": f"{tmp_path}:{cluster.environment['PATH']}", "HOME": str(tmp_path)},
         )  # fmt: skip
-        assert (result.stdout.split(), result.stderr) == (expected, "")
+        # Without what fish and zsh tell of it.
+        offered = [re.split(r"[:\t]", line)[0] for line in result.stdout.splitlines()]
+        assert (offered, result.stderr) == (expected, "")
 
 
 def test_a_group_is_reset_exported_and_imported(cluster: Cluster, tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> None:
         ("elect leaders orders-", ["orders-0", "orders-1"]),
         ("reassign cancel ", ["orders-1"]),
         ("config set ", ["cluster", "topic/", "broker/"]),
+        ("config set to", ["topic/orders", "topic/other", "topic/payments"]),
+        ("config set cl", ["cluster"]),
         ("config set topic/p", ["topic/payments"]),
         ("reset group billing --topic or", ["orders"]),
         ("get topics --context ", ["dev", "prod"]),
@@ -105,6 +107,7 @@ def test_every_shell_takes_its_script(shell: str) -> None:
     result = CliRunner().invoke(cli, ["completion", shell])
     assert result.exit_code == 0
     assert f"_LOGRAFT_COMPLETE={shell}_complete" in result.stdout
+    assert shell != "fish" or "string split --max 1" in result.stdout
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=result.stdout, text=True, check=True, timeout=60)
 
