@@ -133,7 +133,7 @@ def _write_document(document: Document, path: str, out: TextIO) -> Verdict:
         width = max(len(_words(name)) for name, _ in document.fields)
         for name, value in document.fields:
             out.write(f"{_words(name):<{width}}  {_cell_text(value)}\n")
-    if document.columns:
+    if document.rows:
         out.write("\n")
         numbers = frozenset(range(len(document.columns))) if document.columns != ("line",) else frozenset()
         table = StreamingTable(out, [_words(name).upper() for name in document.columns], numbers)
