@@ -224,8 +224,15 @@ async def _failure_reason(channel: aio.Channel) -> str:
     try:
         await channel.stream_stream("/")().read()
     except aio.AioRpcError as error:
-        return str(error.details())
+        return _plain_reason(str(error.details()))
     return "connection failed"
+
+
+def _plain_reason(details: str) -> str:
+    """Of `failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:9092: Failed to connect to remote
+    host: Connection refused` what a person wants to know: who asks knows the address."""
+    before, _, last = details.rpartition("; last error: ")
+    return last.rpartition(": ")[2] if before else details
 
 
 async def _probe(address: str) -> None:

@@ -74,6 +74,9 @@ def up(nodes: int | None, directory: Path, port: int | None, detach: bool) -> No
             _start(cluster, interrupted)
         if interrupted.count == 0:
             click.echo(f"The cluster is ready: {_count(cluster.layout.nodes)}, bootstrap {cluster.layout.bootstrap}")
+            if not os.environ.get("LOGRAFT_BOOTSTRAP"):
+                told = "So that commands find it, whichever of its nodes are up"
+                click.echo(f"{told}: export LOGRAFT_BOOTSTRAP={cluster.layout.bootstrap}", err=True)
             if detach:
                 click.echo(f"Stop it with `lograft dev down{_same_directory(directory)}`.", err=True)
                 return

@@ -16,6 +16,7 @@ from lograft.clients.cli.common_flags import refuse_others
 from lograft.runtime.standard_streams import finish_output, open_missing_streams
 
 PROGRAM = "lograft"
+_NO_LIMIT = 1000
 
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
@@ -45,7 +46,15 @@ class LazyCommand(NamedTuple):
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         refuse_others(command)
+        _tell_whole(command)
         return command
+
+
+def _tell_whole(command: click.Command) -> None:
+    """What help says of commands that are in another: the first sentence, not as much of it as fits on a line."""
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        each.short_help = each.get_short_help_str(limit=_NO_LIMIT)
+        _tell_whole(each)
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
@@ -91,13 +100,34 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "wait": LazyCommand("lograft.clients.cli.wait:wait", "Return when something has come to be so."),
 }
 
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "A cluster on this machine": ("dev", "server", "chaos"),
+    "Look at a cluster": (
+        "get", "describe", "health", "top", "wait", "offsets", "verify", "explain", "api-resources",
+    ),
+    "Records": ("produce", "consume", "bench", "dump-log"),
+    "Change topics, groups and settings": (
+        "create", "delete", "edit", "scale", "config", "apply", "diff", "export", "reset", "import",
+    ),
+    "Operate a cluster": ("elect", "reassign", "drain", "quorum"),
+    "Settings of this command line": ("context", "completion"),
+}  # fmt: skip
+"""In which help lists them."""
+
 
 class LazyGroup(click.Group):
-    """A group whose commands are in a table."""
+    """A group whose commands are in a table. Help lists them in sections, and those in none of these in the end."""
 
-    def __init__(self, *args: Any, lazy_commands: Mapping[str, LazyCommand] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        lazy_commands: Mapping[str, LazyCommand] | None = None,
+        sections: Mapping[str, tuple[str, ...]] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = dict(lazy_commands or {})
+        self._sections = dict(sections or {})
 
     def add_lazy(self, commands: Mapping[str, LazyCommand]) -> None:
         self._lazy.update(commands)
@@ -129,10 +159,16 @@ class LazyGroup(click.Group):
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, self._summary(ctx, name)) for name in self.list_commands(ctx)]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        known = self.list_commands(ctx)
+        listed = {name for names in self._sections.values() for name in names}
+        sections = {**self._sections, "Commands": tuple(name for name in known if name not in listed)}
+        # All columns alike, whatever is in a section.
+        width = max(map(len, known), default=0)
+        for title, names in sections.items():
+            rows = [(f"{name:<{width}}", self._summary(ctx, name)) for name in names if name in known]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def _summary(self, ctx: click.Context, name: str) -> str:
         if name in self._lazy:
@@ -181,7 +217,12 @@ def _complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplet
     return complete_names(Noun.CONTEXT)(ctx, parameter, incomplete)
 
 
-@click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    lazy_commands=COMMANDS,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name=PROGRAM, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
 @click.option("--bootstrap", envvar="LOGRAFT_BOOTSTRAP", metavar="HOST:PORT,...", help="Some brokers of the cluster.")
@@ -196,7 +237,21 @@ def _complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplet
 @click.option("-w", "--watch", is_flag=True, help="Show it again whenever it has changed.")
 @click.option("--no-headers", is_flag=True, help="Leave the titles of tables out.")
 def cli(**_common: object) -> None:
-    """lograft: a replicated log service, and its tools."""
+    """lograft: a replicated log service, and its tools.
+
+    \b
+    lograft dev up --detach                a cluster of three nodes on this machine
+    lograft create topic orders --partitions 3
+    seq 1000 | lograft produce orders
+    lograft consume orders --exit          what is there; without --exit, what comes
+    lograft dev kill 2                     a broker dies, and is soon missed:
+    lograft get partitions --under-replicated
+    lograft dev restart 2                  and comes back
+    lograft wait topic/orders --for InSync
+    lograft dev down
+
+    `lograft COMMAND --help` tells what a command can do, with examples.
+    """
 
 
 def run(more_commands: Mapping[str, LazyCommand]) -> NoReturn:

@@ -4,7 +4,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lograft.clients.cli.main import CommandError, LazyCommand, LazyGroup
+from lograft.__main__ import MORE_COMMANDS
+from lograft.clients.cli.main import COMMANDS, SECTIONS, CommandError, LazyCommand, LazyGroup
 
 
 @click.command()
@@ -56,3 +57,24 @@ def test_a_mistyped_command_is_answered_with_the_close_ones(typed: str, meant: s
     result = CliRunner().invoke(group, [typed])
     assert result.exit_code == 2
     assert f"Did you mean {meant}?" in result.stderr
+
+
+def test_help_has_every_command_in_one_section() -> None:
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted({**COMMANDS, **MORE_COMMANDS})
+
+
+@click.group("outer")
+def outer() -> None:
+    """A group of a command."""
+
+
+@outer.command("inner")
+def inner() -> None:
+    """What it does is said in a sentence that is much longer than a line of help would be, and ends here. No more."""
+
+
+def test_what_help_says_of_a_command_is_a_whole_sentence() -> None:
+    result = CliRunner().invoke(LazyCommand(f"{__name__}:outer", "").load(), ["--help"])
+    assert "a line of help would be, and ends here." in " ".join(result.stdout.split())
+    assert "No more" not in result.stdout

@@ -10,7 +10,7 @@ import pytest
 from grpc import aio
 
 from lograft.runtime.grpc_network import GrpcNetwork, GrpcServer
-from lograft.runtime.network import AddressInUse, Handler, Status, Stream, StreamError
+from lograft.runtime.network import AddressInUse, ConnectFailed, Handler, Status, Stream, StreamError
 
 METHOD = "/lograft.test.Unary/Method"
 
@@ -148,3 +148,9 @@ def test_a_peer_that_vanishes_without_a_goodbye_is_noticed() -> None:
         await server.stop()
 
     asyncio.run(main())
+
+
+def test_why_nobody_can_be_reached_is_told_in_plain_words() -> None:
+    with pytest.raises(ConnectFailed) as caught:
+        asyncio.run(GrpcNetwork().connect("127.0.0.1:1", timeout_ms=60_000))
+    assert caught.value.reason == "Connection refused"
