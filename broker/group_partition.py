@@ -56,6 +56,7 @@ from lograft.runtime.logging import get_logger
 from lograft.runtime.racing import until_first
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
 from lograft.storage.errors import InvalidBatch
+from lograft.storage.header import check_crc
 from lograft.storage.reader import Batches
 
 log = get_logger(__name__)
@@ -124,6 +125,7 @@ class GroupPartition:
         for buffer in batches.buffers:
             for position, header in iterate_batches(buffer):
                 try:
+                    check_crc(buffer, position, header)
                     records = decode_records(memoryview(buffer)[position : position + header.total_bytes])
                 except InvalidBatch as error:  # of the last copy there is: what it said is lost, the rest is not
                     self._log.error("group_records_lost", offset=header.base_offset, reason=str(error))

@@ -9,6 +9,7 @@ from lograft.chaos.cluster_node import SimulatedHost
 from lograft.storage.batch import decode_records, iterate_batches
 from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.log import PartitionLog
+from lograft.storage.verifying import check_batches
 
 _READ_BYTES = 1 << 20
 
@@ -33,6 +34,7 @@ async def _groups_in(log: PartitionLog) -> dict[str, object]:
     offset = log.start_offset
     while offset < log.end_offset:
         batches = await log.read(offset, _READ_BYTES)
+        check_batches(batches.buffers, log.epochs)
         for buffer in batches.buffers:
             for position, header in iterate_batches(buffer):
                 for record in decode_records(memoryview(buffer)[position : position + header.total_bytes]):
