@@ -353,7 +353,7 @@ def test_groups_at_the_command_line(cluster: Cluster) -> None:
     assert member.stdout is not None
     assert member.stdout.readline() == b"10\n"
     assert "GROUP_NOT_EMPTY" not in (told := cluster.refused("delete", "group", "clerks", "--yes"))
-    assert "has 1 members" in told
+    assert "has 1 member:" in told
     assert "`lograft describe group NAME`" in told
     member.terminate()
     member.stdout.close()
