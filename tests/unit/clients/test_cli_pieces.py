@@ -555,14 +555,6 @@ def test_a_traceback_is_shown_to_whoever_asks_for_it(arguments: list[str]) -> No
     assert plain.stderr.count("\n") == 2
 
 
-def test_a_bad_address_is_told_with_a_remedy() -> None:
-    result = CliRunner().invoke(cli, ["get", "topics", "--bootstrap", "a:b"])
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: 'a:b' is not an address")
-    assert "Remedy: " in result.stderr
-    assert result.stdout == ""
-
-
 def test_deleting_is_confirmed_by_who_is_not_at_a_terminal() -> None:
     result = CliRunner().invoke(cli, ["delete", "topic", "orders", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
