@@ -58,13 +58,13 @@ class LoopThread:
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
         """What the coroutine that `function` gives returns or raises. It is made on the loop, and runs there; if the
         caller is interrupted, it is cancelled."""
-        call = self._call(partial(function, *arguments, **named))
+        begin, outcome = self._call(partial(function, *arguments, **named))
         try:
-            self._loop.call_soon_threadsafe(call.begin)
-            return call.outcome.result()
+            self._loop.call_soon_threadsafe(begin)
+            return outcome.result()
         except BaseException:
             # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
-            call.outcome.cancel()
+            outcome.cancel()
             raise
 
     def run_serving(
@@ -75,30 +75,32 @@ class LoopThread:
         **named: P.kwargs,
     ) -> T:
         """As `run`; what is put into `calls` meanwhile is called by the thread that waits."""
-        call = self._call(partial(function, *arguments, **named))
-        call.outcome.add_done_callback(lambda _: calls.put(None))
+        begin, outcome = self._call(partial(function, *arguments, **named))
+        outcome.add_done_callback(lambda _: calls.put(None))
         try:
-            self._loop.call_soon_threadsafe(call.begin)
+            self._loop.call_soon_threadsafe(begin)
             while (wanted := calls.get()) is not None:
                 wanted()
-            return call.outcome.result()
+            return outcome.result()
         except BaseException:
-            call.outcome.cancel()
+            outcome.cancel()
             raise
 
     def begin(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Future[T]:
         """As `run`, while the caller goes on. Whoever cancels the future cancels the coroutine."""
-        call = self._call(partial(function, *arguments, **named))
-        self._loop.call_soon_threadsafe(call.begin)
-        return call.outcome
+        begin, outcome = self._call(partial(function, *arguments, **named))
+        self._loop.call_soon_threadsafe(begin)
+        return outcome
 
-    def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "_Call[T]":
+    def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> tuple[Callable[[], None], Future[T]]:
+        """What begins it on the loop, and what will come of it."""
         if self.is_current:
             raise RuntimeError(
                 "a callback on the client's own thread cannot wait for the client: it would do so for ever"
             )
         self.check()
-        return _Call(self._loop, make)
+        outcome: Future[T] = Future()
+        return _Call(self._loop, make, outcome).begin, outcome
 
     @property
     def is_current(self) -> bool:
@@ -140,37 +142,47 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """A coroutine, and what comes of it, for another thread. All but `outcome` is the loop's.
+    """A coroutine on the loop, for whoever waits for its `outcome` on another thread.
 
     It is made on the loop: one that is made before, and not handed over because of Ctrl+C, Python would tell of."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self.outcome: Future[T] = Future()
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], outcome: Future[T]
+    ) -> None:
         self._loop = loop
         self._make = make
+        # Until it is known. A future keeps what is to be called when it is done, so it has a hold on this: with one on
+        # it, both, and the megabytes that were received, would stay until the next garbage collection.
+        self._outcome: Future[T] | None = outcome
         self._task: asyncio.Task[T] | None = None
-        self.outcome.add_done_callback(self._given_up)
+        outcome.add_done_callback(self._given_up)
 
     def begin(self) -> None:
-        if self.outcome.cancelled():
+        outcome = self._outcome
+        assert outcome is not None, "it has not begun"
+        if outcome.cancelled():
+            self._outcome = None
             return
         try:
             self._task = self._loop.create_task(self._make())
         except Exception as error:
-            if self.outcome.set_running_or_notify_cancel():
-                self.outcome.set_exception(error)
+            self._outcome = None
+            if outcome.set_running_or_notify_cancel():
+                outcome.set_exception(error)
         else:
             self._task.add_done_callback(self._settle)
 
     def _settle(self, task: asyncio.Task[T]) -> None:
+        outcome, self._outcome, self._task = self._outcome, None, None
+        assert outcome is not None, "it is done once"
         if task.cancelled():
-            self.outcome.cancel()
-        if not self.outcome.set_running_or_notify_cancel():
+            outcome.cancel()
+        if not outcome.set_running_or_notify_cancel():
             return
         if (error := task.exception()) is not None:
-            self.outcome.set_exception(error)
+            outcome.set_exception(error)
         else:
-            self.outcome.set_result(task.result())
+            outcome.set_result(task.result())
 
     def _given_up(self, outcome: Future[T]) -> None:
         """On whichever thread has cancelled it, if somebody has."""

@@ -43,7 +43,9 @@ SCHEMA = pa.schema(
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
-_NO_HEADERS = pa.array([], HEADER_TYPE)
+# Not `pa.array([], ...)`: that, like `pa.scalar` and `to_numpy`, has Arrow look for pandas, whose import takes longer
+# than all of ours. It matters to Spark, which starts a process for each little thing.
+_NO_HEADERS = pa.nulls(0, HEADER_TYPE)
 _INT32 = np.dtype("<i4")
 _INT64 = np.dtype("<i8")
 

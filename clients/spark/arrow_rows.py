@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lograft.clients.errors import CorruptBatch, InvalidArgument
 from lograft.clients.range_reader import OffsetRange, RangePart
@@ -66,8 +67,7 @@ def _opened(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) -> Ite
 def _inside(part: RangePart, header: BatchHeader, records: Any) -> Any:
     if header.base_offset >= part.start and header.next_offset <= part.next_offset:
         return records
-    offsets = records.column("offset").to_numpy()
-    first, end = offsets.searchsorted([part.start, part.next_offset])
+    first, end = _numbers(records.column("offset")).searchsorted([part.start, part.next_offset])
     return records.slice(int(first), int(end - first))
 
 
@@ -88,32 +88,46 @@ def _maker(wanted: OffsetRange, field: Any) -> _Maker:
         case "key" | "value" | "offset":
             return lambda _header, records: records.column(field.name)
         case "topic":
-            return lambda _header, records: _repeated(wanted.topic, pa.string(), records.num_rows)
+            return lambda _header, records: _repeated(wanted.topic, records.num_rows)
         case "partition":
-            return lambda _header, records: _repeated(wanted.partition, pa.int32(), records.num_rows)
+            return lambda _header, records: _repeated(wanted.partition, records.num_rows)
         case "timestamp":
             return lambda _header, records: _microseconds(records.column("timestamp"))
         case "timestampType":
-            return lambda header, records: _repeated(int(header.is_append_time), pa.int32(), records.num_rows)
+            return lambda header, records: _repeated(int(header.is_append_time), records.num_rows)
         case "headers":
             return lambda _header, records: _headers(records.column("headers"))
     raise InvalidArgument(f"there is no column {field.name!r}")
 
 
+# What follows is made of plain memory: `pa.scalar`, `to_numpy` and the like have Arrow look for pandas, and its import
+# takes a worker longer than all else that it needs.
+
+
+def _numbers(array: Any) -> NDArray[np.int64]:
+    """Of an array of 64 bits each, none of them null, in place."""
+    return np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset)
+
+
 def _microseconds(milliseconds: Any) -> Any:
     """As a cast, in a quarter of its time."""
-    numbers = np.frombuffer(milliseconds.buffers()[1], np.int64, len(milliseconds), 8 * milliseconds.offset) * 1000
+    numbers = _numbers(milliseconds) * 1000
     return pa.Array.from_buffers(TIMESTAMP_TYPE, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _repeated(value: str | int, of_type: Any, count: int) -> Any:
+def _repeated(value: str | int, count: int) -> Any:
     """A share of one long array that is made once, since all batches of a range have the same there."""
-    return _long(value, of_type, max(_SMALLEST_REPEAT, 1 << (count - 1).bit_length())).slice(0, count)
+    return _long(value, max(_SMALLEST_REPEAT, 1 << (count - 1).bit_length())).slice(0, count)
 
 
 @lru_cache(maxsize=64)
-def _long(value: str | int, of_type: Any, count: int) -> Any:
-    return pa.repeat(pa.scalar(value, of_type), count)
+def _long(value: str | int, count: int) -> Any:
+    """Of text, or of integers of 32 bits."""
+    if isinstance(value, int):
+        return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(np.full(count, value, np.int32))])
+    text = value.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * len(text)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(text * count)])
 
 
 def _headers(headers: Any) -> Any:

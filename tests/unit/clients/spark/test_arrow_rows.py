@@ -1,5 +1,7 @@
 """Batches become rows: the same that `decode_records` gives, in what Spark takes."""
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -191,6 +193,65 @@ def test_headers_are_null_where_there_are_none() -> None:
         encode_batch([b"c"], timestamps=0, base_offset=2),
     ]
     assert [row["headers"] for row in as_rows(read(log, 3))] == [None, [{"key": "h", "value": None}], None]
+
+
+# -- what it costs
+
+
+def calls_for(log: list[bytes], end: int) -> int:
+    """How many functions are called, of Python or of C, to make rows of it."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    read(log, end)  # what is made once
+    sys.setprofile(count)
+    try:
+        read(log, end)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_no_step_is_taken_for_each_record(compression: Compression) -> None:
+    def batch(count: int) -> bytes:
+        return encode_batch(
+            [b"value"] * count,
+            keys=[b"key"] * count,
+            timestamps=list(range(count)),
+            headers=[[("h", b"x")]] * count,
+            compression=compression,
+        )
+
+    assert calls_for([batch(4000)], 4000) <= calls_for([batch(10)], 10) + 10
+
+
+WITHOUT_PANDAS = """
+import sys
+import pyspark.sql.worker.create_data_source, pyspark.sql.worker.plan_data_source_read, pyspark.worker
+assert "pandas" not in sys.modules, "it is Spark's doing"
+
+from lograft.clients.range_reader import OffsetRange, RangePart
+from lograft.clients.spark import source, stream_reading, stream_writing
+from lograft.clients.spark.arrow_rows import row_batches
+from lograft.clients.spark.row_schema import arrow_schema, full_schema
+from lograft.storage.batch import encode_batch
+
+batch = encode_batch([b"a", b"b", b"c"], keys=[b"k", None, b"k"], timestamps=[1, 2, 3])
+wanted = OffsetRange("orders", b"id", 0, 1, 3)
+(rows,) = row_batches(wanted, [RangePart(batch, 1, 3)], arrow_schema(full_schema(include_headers=False)))
+assert rows.num_rows == 2
+assert "pandas" not in sys.modules
+"""
+
+
+def test_a_worker_does_without_pandas() -> None:
+    """Spark starts many, and importing it takes longer than all else that they do for a small query."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- damage
