@@ -6,6 +6,7 @@ Every method is served as a stream of raw bytes; a unary gRPC client (grpcurl, a
 import asyncio
 import contextlib
 import os
+import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -230,9 +231,10 @@ async def _failure_reason(channel: aio.Channel) -> str:
 
 def _plain_reason(details: str) -> str:
     """Of `failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:9092: Failed to connect to remote
-    host: Connection refused` what a person wants to know: who asks knows the address."""
+    host: Connection refused` what a person wants to know: who asks knows the address. Sometimes the error's number
+    follows."""
     before, _, last = details.rpartition("; last error: ")
-    return last.rpartition(": ")[2] if before else details
+    return re.sub(r" \(\d+\)$", "", last.rpartition(": ")[2]) if before else details
 
 
 async def _probe(address: str) -> None:

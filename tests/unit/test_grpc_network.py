@@ -78,7 +78,7 @@ def test_an_address_that_makes_no_sense_cannot_be_listened_on(address: str) -> N
 # and another runs, which then says so.
 NOISE = """
 import asyncio
-from lograft.runtime.grpc_network import GrpcNetwork
+from lograft.runtime.grpc_network import GrpcNetwork, _plain_reason
 from lograft.runtime.network import AddressInUse
 async def wait(stream):
     await stream.receive()
@@ -148,6 +148,14 @@ def test_a_peer_that_vanishes_without_a_goodbye_is_noticed() -> None:
         await server.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", ["", " (111)"])
+def test_of_what_grpc_says_of_a_failed_connection_the_cause_is_told(number: str) -> None:
+    to = "ipv4:127.0.0.1:9092: Failed to connect to remote host"
+    told = f"failed to connect to all addresses; last error: UNKNOWN: {to}: Connection refused{number}"
+    assert _plain_reason(told) == "Connection refused"
+    assert _plain_reason("DNS resolution failed (2)") == "DNS resolution failed (2)"
 
 
 def test_why_nobody_can_be_reached_is_told_in_plain_words() -> None:
