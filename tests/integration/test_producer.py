@@ -20,7 +20,7 @@ from lograft.testing import TestingCluster, cluster
 @pytest.fixture(scope="module")
 def running() -> Iterator[TestingCluster]:
     with cluster(nodes=1) as running, Admin(running.bootstrap) as admin:
-        for topic in ("orders", "small", "threads", "interrupted", "forked", "table"):
+        for topic in ("orders", "small", "threads", "interrupted", "forked", "started", "table"):
             config = {"max.message.bytes": "2000"} if topic == "small" else {}
             admin.create_topic(topic, partitions=3, config=config)
         yield running
@@ -163,6 +163,27 @@ def test_a_forked_child_is_told_and_its_parent_goes_on(running: TestingCluster) 
     assert (done.stdout.split(), done.stderr, done.returncode) == (["True", "True", "True", "stored"], "", 0)
     stored = [value for values in values_of(running, "forked").values() for value in values]
     assert sorted(value or b"" for value in stored) == [b"after", b"before"]
+
+
+STARTING = """
+import subprocess, sys
+from lograft import Producer
+
+for _ in range(10):
+    with Producer(sys.argv[1]) as producer:
+        producer.send("started", b"before").result(30)
+    for _ in range(3):
+        # As pyspark starts its JVM. Without the function, there is no fork that anybody would notice.
+        subprocess.run(["true"], preexec_fn=lambda: None, check=True)
+print("started")
+"""
+
+
+def test_a_program_that_has_had_a_client_can_start_others(running: TestingCluster) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING, running.bootstrap], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("started\n", "", 0)
 
 
 INTERRUPTED = """
