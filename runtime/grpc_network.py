@@ -13,8 +13,8 @@ from typing import Any
 
 # gRPC writes a line to stderr for each connection that goes away in a normal shutdown. Before its import, or too late.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-# Its support of forks starts threads in the child, whose sockets `subprocess` then closes on the way to the new program:
-# of children with a `preexec_fn`, as Spark starts its JVM, one in five crashed. Without, it leaves a child alone.
+# Its support of forks starts threads in the child, whose sockets `subprocess` then closes on the way to the new
+# program: of children with a `preexec_fn`, as Spark starts its JVM, one in five crashed. Without, it leaves them alone.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import grpc

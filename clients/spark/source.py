@@ -72,5 +72,5 @@ class LograftSource(DataSource):
 
 def _check_write(schema: StructType, options: WriteOptions, overwrite: bool) -> None:
     if overwrite:
-        raise InvalidArgument("a log is added to, not overwritten: use mode append, or delete the topic first")
+        raise InvalidArgument("a log is added to, not overwritten: use (output) mode append, or delete the topic first")
     check_write_schema(schema, options.topic)

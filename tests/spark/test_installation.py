@@ -1,13 +1,14 @@
 """What is needed for `format("lograft")`, and what one is told if it is not there. Each is a program of its own."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-from support.spark_topics import SparkTopics
+from support.spark_topics import QUICK_JAVA, SparkTopics
 
 PROGRAM = """
 import sys
@@ -20,7 +21,7 @@ print("COUNTED", spark.read.format("lograft").options(**options).load().count())
 """
 
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a JVM that does not live long
+EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "word_count.py"
 Done = subprocess.CompletedProcess[str]
 
 
@@ -31,7 +32,7 @@ def start(directory: Path, *arguments: str, **environment: str) -> "subprocess.P
     }
     return subprocess.Popen(
         [sys.executable, *arguments], cwd=directory, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**inherited, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": QUICK, **environment},
+        env={**inherited, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": QUICK_JAVA, **environment},
     )  # fmt: skip
 
 
@@ -45,24 +46,26 @@ def finish(process: "subprocess.Popen[str]") -> Done:
 
 @pytest.fixture(scope="module")
 def programs(topics: SparkTopics, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
-    """What came of the program with the right Python in workers and with another, both at once: each takes a while."""
+    """What came of an example as a user runs it, and of a program that has another Python in its workers; both at once,
+    for each takes a while."""
     topics.create("found")
-    topics.numbers("found", 0, 10)
+    topics.store("found", [(None, b"the quick brown fox", 0), (None, b"the end", 1)])
     directory = tmp_path_factory.mktemp("elsewhere")
     other = directory / "other-python"  # it has pyspark and Arrow, but reads no .pth file: lograft is not there
     site = sysconfig.get_path("purelib")
     other.write_text(f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n')
     other.chmod(0o755)
-    pythons = {"right": sys.executable, "other": str(other)}
     started = {
-        name: start(directory, "-c", PROGRAM, topics.bootstrap, PYSPARK_PYTHON=python)
-        for name, python in pythons.items()
+        "example": start(directory, str(EXAMPLE), "--bootstrap", topics.bootstrap, "--topic", "found"),
+        "other": start(directory, "-c", PROGRAM, topics.bootstrap, PYSPARK_PYTHON=str(other)),
     }
     return {name: finish(process) for name, process in started.items()}
 
 
 def test_the_format_is_found_from_anywhere(programs: dict[str, Done]) -> None:
-    assert "COUNTED 10" in programs["right"].stdout, programs["right"].stderr
+    """And so a program runs from the command line, with nothing set for it."""
+    assert programs["example"].returncode == 0, programs["example"].stderr
+    assert re.search(r"\|the *\|2 *\|", programs["example"].stdout), programs["example"].stdout
 
 
 def test_workers_with_a_python_that_lacks_lograft_do_not_find_the_format(programs: dict[str, Done]) -> None:

@@ -1,11 +1,8 @@
 """The Spark programs in `examples/spark` give what a few lines of plain Python give for the same records."""
 
 import importlib.util
-import os
 import random
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -275,20 +272,3 @@ def test_a_days_orders_are_reported_by_country_and_hour(
     assert len(stored(bootstrap, "order-report")) == len(reported)
     shown = capsys.readouterr().out
     assert len(re.findall(r"^\|(?:FR|DE) *\|", shown, re.MULTILINE)) == len(reported)
-
-
-# -- as a user runs them
-
-
-def test_a_program_runs_from_the_command_line(bootstrap: str) -> None:
-    create(bootstrap, "typed-lines")
-    with Producer(bootstrap, value_serializer="string") as producer:
-        producer.send_many("typed-lines", ["the quick brown fox", "the end"])
-    # A user's shell has none of what the tests set for Spark.
-    plain = {name: text for name, text in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "word_count.py", "--bootstrap", bootstrap, "--topic", "typed-lines"],
-        env=plain, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"\|the *\|2 *\|", done.stdout)

@@ -1,10 +1,12 @@
 """Rows that Spark writes are records that a plain consumer reads: each, and in exactly-once writes each once."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from support.server_processes import until
-from support.spark_topics import SparkTopics
+from support.spark_topics import QUICK_JAVA, SparkTopics
 
-from lograft import Consumer, testing
+from lograft import Consumer, TopicPartition, testing
 from lograft.runtime.processes import wait_until
 
 
@@ -81,6 +83,15 @@ def test_each_row_may_say_its_topic(topics: SparkTopics, exactly_once: bool) -> 
     save(topics, frame, exactlyOnce=exactly_once)
     for number, name in enumerate(names):
         assert values(topics, name) == Counter(b"%d" % each for each in range(number, 100, 2))
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_tasks_without_rows_write_nothing(topics: SparkTopics, exactly_once: bool) -> None:
+    topic = f"husks-{exactly_once}"
+    topics.create(topic)
+    save(topics, numbers(topics, 0), topic=topic, exactlyOnce=exactly_once)
+    save(topics, numbers(topics, 1), topic=topic, exactlyOnce=exactly_once)
+    assert values(topics, topic) == expected(1)
 
 
 def test_what_is_read_can_be_written_again(topics: SparkTopics) -> None:
@@ -212,19 +223,30 @@ def test_a_stream_is_written_once_though_its_driver_is_killed(topics: SparkTopic
     topics.create("well", partitions=2)
     topics.create("buckets", partitions=2)
     for partition in range(2):
-        topics.numbers("well", 1000 * partition, 1000 * (partition + 1), partition=partition)
-    command = [sys.executable, "-c", DRIVER, topics.bootstrap, str(tmp_path / "checkpoint")]
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    for kill_at in (700, None):
-        with subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True) as driver:
-            try:
-                if kill_at is None:
-                    assert driver.wait(400) == 0
-                else:
-                    until(lambda at=kill_at: sum(values(topics, "buckets").values()) >= at, "it writes", 400)
-            finally:
-                os.killpg(driver.pid, signal.SIGKILL)
-    assert values(topics, "buckets") == expected(2000)
+        topics.numbers("well", 500 * partition, 500 * (partition + 1), partition=partition)
+    buckets = [TopicPartition("buckets", partition) for partition in range(2)]
+
+    def written() -> int:
+        return sum(end or 0 for end in topics.admin.list_offsets(buckets, "latest").values())
+
+    with driver(topics.bootstrap, tmp_path):
+        until(lambda: written() >= 250, "it writes", 400)
+    assert written() < 1000, "it is killed in the middle"
+    with driver(topics.bootstrap, tmp_path) as process:
+        assert process.wait(400) == 0
+    assert values(topics, "buckets") == expected(1000)
+
+
+@contextlib.contextmanager
+def driver(bootstrap: str, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Killed at the end, with all that it started."""
+    command = [sys.executable, "-c", DRIVER, bootstrap, str(directory / "checkpoint")]
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA}
+    with subprocess.Popen(command, env=environment, cwd=directory, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 # -- refusals

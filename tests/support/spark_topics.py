@@ -6,6 +6,7 @@ assert topics.rows(topics.load("orders")) == topics.records("orders")
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,9 @@ from support.server_processes import until
 from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.clients.admin_types import ConfigKind
 from lograft.testing import TestingCluster
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that does not live long."""
 
 
 class Row(NamedTuple):
@@ -116,13 +120,17 @@ def partition_sizes(frame: DataFrame) -> list[int]:
 class TopicsThatAge:
     """`shrinking` loses its oldest records to retention, and `compacted` most of all: in their own time.
 
-    Of `shrinking`, two reads are planned while all is still there."""
+    Of `shrinking`, two reads are planned while all is still there, and a streaming query has read the first `READ`: its
+    `checkpoint` is there to go on from."""
 
     RECORDS = 60
     KEYS = 5
+    READ = 5
 
-    def __init__(self, topics: SparkTopics) -> None:
+    def __init__(self, topics: SparkTopics, checkpoint: Path) -> None:
         self._topics = topics
+        self.checkpoint = checkpoint
+        self.streaming = {"subscribe": "shrinking", "startingOffsets": "earliest", "maxOffsetsPerTrigger": self.READ}
         topics.create("shrinking", segment_bytes=1024)
         topics.create("compacted", cleanup_policy="compact", segment_bytes=1024, min_cleanable_dirty_ratio=0)
         for start in range(0, self.RECORDS, 5):
@@ -132,7 +140,18 @@ class TopicsThatAge:
         self._stored_bytes = self._size_bytes("shrinking")
         self.planned = {fails: topics.load("shrinking", failOnDataLoss=fails) for fails in (True, False)}
         self.counts = {fails: frame.count() for fails, frame in self.planned.items()}
+        self._stream_once()
         topics.admin.alter_config(ConfigKind.TOPIC, "shrinking", {"retention.bytes": "2048"})
+
+    def _stream_once(self) -> None:
+        reader = self._topics.spark.readStream.format("lograft")
+        reader = reader.option("lograft.bootstrap.servers", self._topics.bootstrap)
+        for name, value in self.streaming.items():
+            reader = reader.option(name, value)
+        writer = reader.load().writeStream.format("noop").option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(processingTime="1 hour").start()  # once, for all that is going to happen here
+        until(lambda: (self.checkpoint / "commits" / "0").exists(), "the first batch is done")
+        query.stop()
 
     def wait_until_shrunk(self) -> int:
         """The first offset that is left."""
