@@ -241,7 +241,7 @@ def some_orders(rng: random.Random, begin: datetime, end: datetime) -> list[tupl
 def test_a_days_orders_are_reported_by_country_and_hour(
     spark: SparkSession, bootstrap: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    create(bootstrap, "day-orders", "order-report")
+    create(bootstrap, "day-orders", "order-report", retention_ms="-1")  # orders of a day that is long past
     midnight, next_midnight = (datetime(2026, 1, day, tzinfo=UTC) for day in (5, 6))
     rng, one_day = random.Random(13), timedelta(days=1)
     orders = [
