@@ -24,7 +24,7 @@ from lograft.proto.wire import Buffer, WireError, cut_out
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.retrying import Backoff
 
-MESSAGE_BYTES = 4 * 1024 * 1024
+MESSAGE_BYTES = 2 * 1024 * 1024
 SILENCE_MS = 10_000
 """A broker that gives nothing for so long may be stopped: another one is asked, or the same again. A leader that does
 not know of a range's end may not be the leader any more: for so long it is asked again."""
