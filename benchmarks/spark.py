@@ -20,6 +20,7 @@ from typing import Any
 
 from local_cluster import LocalCluster
 from measure import MEBIBYTE, Aim, Result, megabytes_per_second, slowdown, take_turns, warm_memory
+from processor_time import seconds_below
 from report import Neighbours, describe_machine, print_results, write_json
 from spark_rows import MadeUpSource, made_up_values
 
@@ -113,19 +114,31 @@ def reading(spark: Any, bootstrap: str, topic: str, size: Size, parquet: Path) -
     }
 
 
-async def measure_reading(frames: Mapping[str, Callable[[], Any]], size: Size, rounds: int) -> list[Result]:
+async def measure_reading(
+    frames: Mapping[str, Callable[[], Any]], cluster: LocalCluster, size: Size, rounds: int
+) -> list[Result]:
+    """Also what a row takes of the processors, of Spark, its workers and the node together."""
     results = []
     for question, ask in QUESTIONS.items():
+        processor: dict[str, list[float]] = {name: [] for name in frames}
 
-        async def contender(load: Callable[[], Any], ask: Callable[[Any], None]) -> float:
-            started = perf_counter()
+        async def contender(
+            name: str, load: Callable[[], Any], ask: Callable[[Any], None], spent: dict[str, list[float]]
+        ) -> float:
+            spent_before, started = processor_seconds(cluster), perf_counter()
             ask(load())
-            return size.count / (perf_counter() - started)
+            seconds = perf_counter() - started
+            spent[name].append((processor_seconds(cluster) - spent_before) / size.count)
+            return size.count / seconds
 
-        samples = await take_turns(rounds, {name: partial(contender, load, ask) for name, load in frames.items()})
+        samples = await take_turns(
+            rounds, {name: partial(contender, name, load, ask, processor) for name, load in frames.items()}
+        )
+        each = {name: median(spent[1:]) for name, spent in processor.items()}  # without the round that warms up
         for name in frames:
             rate = median(samples[name])
             megabytes = megabytes_per_second(int(rate) * size.value_bytes, 1)
+            share = f"; {each[MADE_UP] / each[name]:.0%} by processor time" if name == LOGRAFT else ""
             ratio = None if name == MADE_UP else slowdown(samples, name, MADE_UP)
             aim = Aim(1 / _AIM, "70 % of the API's ceiling") if name == LOGRAFT else None
             results.append(
@@ -136,10 +149,15 @@ async def measure_reading(frames: Mapping[str, Callable[[], Any]], size: Size, r
                     "M rows/s",
                     ratio,
                     aim,
-                    f"{megabytes:,.0f} MB/s",
+                    f"{megabytes:,.0f} MB/s, {each[name] * 1e9:,.0f} ns of processor time a row{share}",
                 )
             )
     return results
+
+
+def processor_seconds(cluster: LocalCluster) -> float:
+    """Of Spark, its workers, and the nodes, which are not our children."""
+    return seconds_below(os.getpid()) + cluster.processor_seconds()
 
 
 async def measure_writing(spark: Any, bootstrap: str, size: Size, rounds: int) -> list[Result]:
@@ -191,7 +209,7 @@ async def measure_everything(directory: Path, port: int, sizes: tuple[Size, ...]
                 fill(cluster.bootstrap, f"rows-{number}", size)
                 frames = reading(spark, cluster.bootstrap, f"rows-{number}", size, directory / f"parquet-{number}")
                 for more in (
-                    await measure_reading(frames, size, rounds),
+                    await measure_reading(frames, cluster, size, rounds),
                     await measure_writing(spark, cluster.bootstrap, size, rounds),
                 ):
                     print_results(more)

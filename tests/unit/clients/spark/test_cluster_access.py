@@ -50,3 +50,20 @@ def test_an_error_is_told_to_whoever_reads_and_to_nobody_else(
     gc.collect()
     loop.run(nothing)
     assert caplog.records == []
+
+
+def test_what_is_asked_for_reaches_whoever_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    class Noting(FailingReader):
+        def __init__(self, *_: object, **options: object) -> None:
+            asked.update(options)
+
+    monkeypatch.setattr(cluster_access, "RangeReader", Noting)
+    monkeypatch.setattr(ClusterAccess, "cluster", None, raising=False)
+    access = ClusterAccess(shared_loop(), "localhost:1")
+    options = ClusterOptions("localhost:1", rack="here", timeout_ms=5000)
+    read = access.read(OffsetRange("orders", b"o" * 16, 0, 0, 10), options, spreads=True)
+    assert next(read).next_offset == 1
+    assert asked == {"rack": "here", "spreads": True, "patience_ms": 5000}
+    read.close()  # type: ignore[attr-defined]
