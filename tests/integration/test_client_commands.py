@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
-from support.server_processes import variables
+from support.server_processes import until, variables
 from support.terminals import terminal
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors
@@ -233,10 +233,13 @@ def test_all_that_an_administrator_does(cluster: Cluster) -> None:
         assert admin.list_reassignments() == []
         quorum = admin.describe_quorum()
         assert len(quorum.voters) == 3
-        replicas = admin.describe_replicas(["admin"])
-        assert [(each.partition, each.broker) for each in replicas] == [
-            (("admin", number), broker) for number in range(3) for broker in (1, 2, 3)
-        ]
+        everywhere = [(("admin", number), broker) for number in range(3) for broker in (1, 2, 3)]
+
+        def replicas() -> list[tuple[object, int]]:
+            return [(each.partition, each.broker) for each in admin.describe_replicas(["admin"])]
+
+        # A broker that has just heard of a partition may not have its log open yet.
+        until(lambda: replicas() == everywhere, "all brokers tell of their replicas")
         with pytest.raises(errors.UnknownTopic):
             admin.describe_replicas(["nonsense"])
         with pytest.raises(errors.UnknownTopic):

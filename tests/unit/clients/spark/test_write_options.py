@@ -110,7 +110,7 @@ def test_rows_that_cannot_be_written(rows: StructType, topic: str | None, told: 
 def test_a_log_is_not_overwritten() -> None:
     source = LograftSource({**LEAST, "topic": "orders"})
     for make in (source.writer, source.streamWriter):
-        with pytest.raises(InvalidArgument, match="use mode append"):
+        with pytest.raises(InvalidArgument, match=r"use \(output\) mode append"):
             make(schema(value=STRING), True)
 
 
