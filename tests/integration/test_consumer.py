@@ -101,7 +101,8 @@ interruptions, is_raised = 0, False
 
 def interrupt(number, frame):
     global interruptions, is_raised
-    if "waiter.acquire(" in linecache.getline(frame.f_code.co_filename, frame.f_lineno) and not is_raised:
+    line = frame.f_lineno or 0  # between two lines there is none
+    if "waiter.acquire(" in linecache.getline(frame.f_code.co_filename, line) and not is_raised:
         interruptions, is_raised = interruptions + 1, True
         raise KeyboardInterrupt
 
