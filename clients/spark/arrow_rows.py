@@ -101,7 +101,7 @@ def _maker(wanted: OffsetRange, field: Any) -> _Maker:
 
 
 # What follows is made of plain memory: `pa.scalar`, `to_numpy` and the like have Arrow look for pandas, and its import
-# takes a worker longer than all else that it needs.
+# is a third of the processor time that a worker takes to start.
 
 
 def _numbers(array: Any) -> NDArray[np.int64]:
