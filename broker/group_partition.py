@@ -31,6 +31,7 @@ from lograft.broker.group_offsets import (
     decide_expiry,
 )
 from lograft.broker.group_records import NotAGroupRecord, decode_change, encode_change
+from lograft.broker.group_replay import GroupReplay
 from lograft.broker.group_sessions import GroupSessions, MemberKey
 from lograft.broker.group_state import (
     Change,
@@ -103,17 +104,19 @@ class GroupPartition:
 
     async def load(self) -> None:
         """Read all that was ever decided. Before the epoch begins nobody knows that all of it is committed."""
+        replay = GroupReplay()
         end, offset = self._replica.log_end, self._replica.log_start
         while offset < end:
             self._check_leads()
             batches = await self._replica.read(offset, _READ_BYTES)
             if batches.buffers:
-                self._replay(batches)
+                self._replay(batches, replay)
                 offset = batches.next_offset
                 await asyncio.sleep(0)  # others want their turn
             else:
                 await self._until_readable(max(offset, self._replica.high_watermark))
         self._check_leads()
+        self._table = replay.table()
         self.is_loaded = True
         for group in self._table.groups.values():
             for member in group.members.values():
@@ -121,7 +124,7 @@ class GroupPartition:
         self._log.info("groups_loaded", groups=len(self._table.groups), end=end)
         self.topics_changed()
 
-    def _replay(self, batches: Batches) -> None:
+    def _replay(self, batches: Batches, replay: GroupReplay) -> None:
         for buffer in batches.buffers:
             for position, header in iterate_batches(buffer):
                 try:
@@ -129,11 +132,13 @@ class GroupPartition:
                     records = decode_records(memoryview(buffer)[position : position + header.total_bytes])
                 except InvalidBatch as error:  # of the last copy there is: what it said is lost, the rest is not
                     self._log.error("group_records_lost", offset=header.base_offset, reason=str(error))
+                    replay.is_damaged = True
                     continue
                 for record in records:
                     try:
-                        self._table.apply(decode_change(record.key, record.value))
+                        replay.take(record.key or b"", decode_change(record.key, record.value))
                     except NotAGroupRecord as error:
+                        replay.is_damaged = True
                         self._log.error("group_record_passed_over", offset=record.offset, reason=str(error))
 
     def close(self) -> None:

@@ -176,11 +176,13 @@ class GroupTable:
             case MemberPut():
                 self._group(change.group).put(change.member)
             case MemberGone():
-                self._group(change.group).remove(change.member_id)
+                if (left := self.get(change.group)) is not None:
+                    left.remove(change.member_id)
             case OffsetPut():
                 self._group(change.group).offsets[change.partition] = change.committed
             case OffsetGone():
-                self._group(change.group).offsets.pop(change.partition, None)
+                if (left := self.get(change.group)) is not None:
+                    left.offsets.pop(change.partition, None)
 
     def _group(self, name: str) -> Group:
         group = self.groups.get(name)

@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping
 
 from lograft.broker.group_records import decode_change
-from lograft.broker.group_state import GroupTable
+from lograft.broker.group_replay import GroupReplay
 from lograft.chaos.cluster_history import PartitionKey, named, require
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.storage.batch import decode_records, iterate_batches
@@ -30,7 +30,7 @@ async def check_group_logs(key: PartitionKey, logs: Mapping[int, PartitionLog], 
 
 
 async def _groups_in(log: PartitionLog) -> dict[str, object]:
-    table = GroupTable()
+    replay = GroupReplay()
     offset = log.start_offset
     while offset < log.end_offset:
         batches = await log.read(offset, _READ_BYTES)
@@ -38,11 +38,10 @@ async def _groups_in(log: PartitionLog) -> dict[str, object]:
         for buffer in batches.buffers:
             for position, header in iterate_batches(buffer):
                 for record in decode_records(memoryview(buffer)[position : position + header.total_bytes]):
-                    table.apply(decode_change(record.key, record.value))
+                    replay.take(record.key or b"", decode_change(record.key, record.value))
         offset = batches.next_offset
-    return {
-        name: (group.epoch, group.empty_since_ms, group.members, group.offsets) for name, group in table.groups.items()
-    }
+    groups = replay.table().groups
+    return {name: (group.epoch, group.empty_since_ms, group.members, group.offsets) for name, group in groups.items()}
 
 
 def members_left(hosts: list[SimulatedHost]) -> str:

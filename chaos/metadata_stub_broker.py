@@ -105,10 +105,12 @@ class StubBroker:
             named = self.disks.healthy[0]
         log = named.logs.setdefault(key, StubLog())
         if log.is_corrupt:
-            if key in self._reported and not self._counts(partition) and partition.leader is not None:
+            if key not in self._reported or partition.leader is None:
+                return None
+            if not self._counts(partition):
                 log = named.logs[key] = StubLog()  # another has it all
             elif partition.leader == self.broker_id and partition.unclean_epoch == partition.leader_epoch:
-                log.is_corrupt = False  # what is left is all there is
+                log.is_corrupt = False  # it was known to be damaged, and elected all the same: it is all there is
             else:
                 return None
             self._reported.pop(key, None)

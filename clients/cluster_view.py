@@ -2,12 +2,13 @@
 
 It is told by descriptions and changes from any node, which may come late, and by the hints in errors. Nothing that is
 older than what is known is taken: leaders go by leader epoch, who is in sync by partition epoch, all else by the index
-of the metadata log.
+of the metadata log. What another cluster says, which took this one's place at its addresses, is not taken at all.
 """
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from lograft.clients.errors import WrongCluster
 from lograft.proto import cluster_pb2 as pb
 
 
@@ -44,9 +45,10 @@ class TopicView:
 
 
 class ClusterView:
-    """`index`: all up to there is known, of the topics that were asked for."""
+    """`index`: all up to there is known, of the topics that were asked for. `cluster_id`: empty until it is told."""
 
     def __init__(self) -> None:
+        self.cluster_id = ""
         self.index = 0
         self.addresses: dict[int, str] = {}
         self.racks: dict[int, str] = {}  # of those that say theirs
@@ -77,8 +79,19 @@ class ClusterView:
 
     # -- telling
 
+    def check_cluster(self, description: pb.ClusterDescription) -> None:
+        """`WrongCluster` if it is not of the cluster that all the rest is of."""
+        told = description.cluster_id
+        if self.cluster_id and told != self.cluster_id:
+            raise WrongCluster(
+                f"at these addresses there is another cluster by now, {told!r} in place of {self.cluster_id!r}: make a "
+                "new client to use it"
+            )
+        self.cluster_id = told
+
     def take_description(self, description: pb.ClusterDescription, asked: Container[str]) -> None:
         """All there is, of the topics whose names were `asked` for; it says nothing of the others."""
+        self.check_cluster(description)
         index = description.metadata_index
         if index < self.index:
             return
@@ -117,6 +130,7 @@ class ClusterView:
 
     def take_some(self, description: pb.ClusterDescription) -> None:
         """What a node says of some topics that were not asked for before; it says nothing of the others."""
+        self.check_cluster(description)
         index = description.metadata_index
         # What happened to these topics since then is not known, whatever is of the others.
         self.index = min(self.index, index) if self.index else index
@@ -129,6 +143,7 @@ class ClusterView:
 
     def take_brokers(self, description: pb.ClusterDescription) -> None:
         """Where they are, from a node that knows all; nothing of the topics."""
+        self.check_cluster(description)
         if description.metadata_index >= self.index:
             self.addresses, self.racks = {}, {}
             self._take_brokers(description.brokers)

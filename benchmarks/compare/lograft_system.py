@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 from compare.failover import measure_pause
 from compare.failures import Wrong
@@ -39,7 +40,8 @@ class LograftSystem:
         return f"lograft {version('lograft')}, Python {sys.version.split()[0]}"
 
     def start(self, directory: Path) -> float:
-        layout = Layout("compare", REPLICAS, _first_port())
+        # A name of its own: Spark's workers outlive a round, and must not take one cluster for the next at its ports.
+        layout = Layout(f"compare-{uuid4().hex[:12]}", REPLICAS, _first_port())
         self._bootstrap = layout.bootstrap
         started = perf_counter()
         for number in layout.numbers:

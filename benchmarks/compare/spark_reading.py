@@ -47,7 +47,7 @@ class SparkReading:
             added = self._sum(options)
             ended = perf_counter()
         except Exception as error:
-            raise CannotRun(f"Spark cannot read it: {str(error).strip().splitlines()[0][:300]}") from None
+            raise CannotRun(f"Spark cannot read it: {_cause(error)}") from None
         if (counted, added) != (count, size_bytes):
             raise Wrong(f"Spark counted {counted} records of {added} bytes, not {count} of {size_bytes}")
         return {"count": between - started, "sum of lengths": ended - between}
@@ -66,3 +66,9 @@ class SparkReading:
 
     def close(self) -> None:
         self._spark.stop()
+
+
+def _cause(error: Exception) -> str:
+    """In one line. Of a worker's traceback the end says most, which the JVM's may follow."""
+    lines = [line for line in str(error).strip().splitlines() if not line.startswith(("\t", " ", "JVM stacktrace"))]
+    return " ... ".join(dict.fromkeys([lines[0], lines[-1]]))[:300]

@@ -34,6 +34,13 @@ class ClusterAccess:
         self._following = ClientTask("cluster access", self.cluster.run)
         self._following.start()
 
+    def close(self) -> None:
+        self.loop.begin(self._end).result()
+
+    async def _end(self) -> None:
+        await self._following.close()
+        await self.cluster.close()
+
     def read(self, wanted: OffsetRange, options: ClusterOptions, *, spreads: bool) -> Iterator[RangePart]:
         """The parts of a range, in order. While one is worked on, the next is on its way."""
         reader = RangeReader(self.cluster, patience_ms=options.timeout_ms, rack=options.rack, spreads=spreads)
@@ -71,3 +78,11 @@ def cluster_access(bootstrap: str) -> ClusterAccess:
     if known is None or known.loop is not loop:
         known = _open[bootstrap] = ClusterAccess(loop, bootstrap)
     return known
+
+
+def renewed_access(outdated: ClusterAccess, bootstrap: str) -> ClusterAccess:
+    """Another in its place: a worker outlives a query, and the cluster that it asked then may have been replaced."""
+    if _open.get(bootstrap) is outdated:
+        del _open[bootstrap]
+        outdated.close()
+    return cluster_access(bootstrap)

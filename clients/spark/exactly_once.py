@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lograft.clients.admin import Admin
-from lograft.clients.errors import OffsetOutOfRange, UnknownTopicId
-from lograft.clients.spark.cluster_access import ClusterAccess, cluster_access
+from lograft.clients.errors import OffsetOutOfRange, UnknownTopicId, WrongCluster
+from lograft.clients.spark.cluster_access import ClusterAccess, cluster_access, renewed_access
 from lograft.clients.spark.ledger import Decision, Ledger, Share
 from lograft.clients.spark.options import ClusterOptions
 from lograft.clients.spark.planner import open_admin
@@ -34,6 +34,15 @@ def commit_staged(messages: Sequence[Staged], batch_id: int, options: ClusterOpt
         return  # no task, no rows
     (query_id,) = query_ids
     access = cluster_access(options.bootstrap)
+    try:
+        _commit(messages, batch_id, query_id, options, access)
+    except WrongCluster:  # what there was is as unknown there as the query
+        _commit(messages, batch_id, query_id, options, renewed_access(access, options.bootstrap))
+
+
+def _commit(
+    messages: Sequence[Staged], batch_id: int, query_id: str, options: ClusterOptions, access: ClusterAccess
+) -> None:
     with open_admin(options) as admin:
         ensure_topics(admin)
         check_topics(admin)

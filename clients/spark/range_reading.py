@@ -7,10 +7,10 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from lograft.clients.errors import OffsetOutOfRange
+from lograft.clients.errors import OffsetOutOfRange, WrongCluster
 from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark.arrow_rows import row_batches
-from lograft.clients.spark.cluster_access import cluster_access
+from lograft.clients.spark.cluster_access import cluster_access, renewed_access
 from lograft.clients.spark.options import ReadOptions
 from lograft.clients.spark.row_schema import arrow_schema
 
@@ -38,6 +38,8 @@ def _parts(wanted: OffsetRange, options: ReadOptions) -> Iterator[RangePart]:
             for part in access.read(wanted, options.cluster, spreads=options.spreads_reads):
                 yield part
                 wanted = replace(wanted, start=part.next_offset)
+        except WrongCluster:
+            access = renewed_access(access, options.cluster.bootstrap)
         except OffsetOutOfRange as error:
             left = _left_of(wanted, error)
             if options.fail_on_data_loss or left is None:

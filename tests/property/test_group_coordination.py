@@ -12,6 +12,7 @@ from lograft.broker.group_errors import GroupError
 from lograft.broker.group_membership import JOIN, LEAVE, Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
 from lograft.broker.group_offsets import Speaker, ToCommit, check_may_fetch, decide_commit
 from lograft.broker.group_records import decode_change, encode_change
+from lograft.broker.group_replay import GroupReplay
 from lograft.broker.group_state import Change, Group, GroupTable, SubscribedTopic
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import TopicId
@@ -189,6 +190,22 @@ class Coordination(RuleBasedStateMachine):
         if here is not None and there is not None:
             assert (there.epoch, there.members, there.holders) == (here.epoch, here.members, here.holders)
             assert there.offsets == here.offsets
+
+    @invariant()
+    def who_copies_what_a_compaction_left_has_the_same_group(self) -> None:
+        """Old records, and then of the later ones only the last of each key."""
+        encoded = [encode_change(change) for change in self.written]
+        for kept in {0, len(encoded) // 3, len(encoded) // 2, max(0, len(encoded) - 3)}:
+            replay = GroupReplay()
+            last = {key: position for position, (key, _) in enumerate(encoded)}
+            for position, (key, value) in enumerate(encoded):
+                if position < kept or last[key] == position:
+                    replay.take(key, decode_change(key, value))
+            here, there = self.group, replay.table().get("g")
+            assert (here is None) == (there is None)
+            if here is not None and there is not None:
+                assert (there.epoch, there.members, there.holders) == (here.epoch, here.members, here.holders)
+                assert there.offsets == here.offsets
 
     def teardown(self) -> None:
         """If all calls arrive from now on, everybody has its share in the end, and all is read."""

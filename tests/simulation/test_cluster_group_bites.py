@@ -38,7 +38,7 @@ def give_what_another_holds(patch: pytest.MonkeyPatch) -> None:
 
 
 def load_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupPartition, "_replay", lambda partition, batches: None)
+    patch.setattr(GroupPartition, "_replay", lambda partition, batches, replay: None)
 
 
 def believe_in_a_session_for_ever(patch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ REGRESSIONS: list[tuple[int, str]] = [
         7000457,
         "the simulator read damaged records of a group as if they were sound; and so did the last copy's coordinator",
     ),
+    (7000859, "a coordinator took old records, followed by what a compaction left of later ones, for a history"),
 ]
 
 

@@ -69,7 +69,7 @@ PURE = [
     "metadata/topic_names.py", "metadata/unregister_broker.py", "metadata/wire.py",
     "broker/config_values.py", "broker/end_history.py", "broker/fetch_outbox.py", "broker/following.py",
     "broker/group_assignors.py", "broker/group_draft.py", "broker/group_errors.py", "broker/group_membership.py",
-    "broker/group_offsets.py", "broker/group_records.py", "broker/group_state.py",
+    "broker/group_offsets.py", "broker/group_records.py", "broker/group_replay.py", "broker/group_state.py",
     "broker/isr.py", "broker/leading.py", "broker/matching.py", "broker/metric_families.py",
     "broker/node_config.py", "broker/plain_records.py", "broker/produce_requests.py", "broker/readable_waiters.py",
     "broker/readiness.py",

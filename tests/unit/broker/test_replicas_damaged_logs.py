@@ -16,7 +16,7 @@ from lograft.metadata.broker_states import unfence
 from lograft.metadata.elect_leaders import elect_unclean_leaders
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import LeaderEpoch, PartitionEpoch
+from lograft.metadata.partition import LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.storage.errors import BadCrc, CorruptLog
 from lograft.storage.verifying import check_batches
@@ -149,9 +149,7 @@ async def test_a_last_copy_that_was_taken_away_is_made_anew_once_it_is_given_up(
     _take_away(brokers[ONE], leader.log.directory)
     await brokers[ONE].start()
     await until(lambda: metadata.partition(topic).leader is None)
-    (end,) = brokers[ONE].manager.log_ends()
-    ends = {ONE: LogEnd(brokers[ONE].view.broker_epoch, end.last_epoch, end.end_offset)}
-    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+    _elect_uncleanly(metadata, brokers[ONE], topic)
     again = await brokers[ONE].leads(topic)
     assert (await append(again).outcome()).base_offset == 0
 
@@ -245,12 +243,43 @@ async def test_a_damaged_last_copy_is_kept_until_it_is_given_up_by_an_unclean_el
     assert _has_records(brokers[ONE], leader)
     (end,) = brokers[ONE].manager.log_ends()
     assert (end.last_epoch, end.end_offset) == (-1, 0)
-    ends = {ONE: LogEnd(brokers[ONE].view.broker_epoch, end.last_epoch, end.end_offset)}
-    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+    _elect_uncleanly(metadata, brokers[ONE], topic)
     again = await brokers[ONE].leads(topic)
     assert again.log_end == 0
     assert (await append(again).outcome()).base_offset == 0
     assert any("-stray." in path for path in _all_files(brokers[ONE]))
+
+
+def _elect_uncleanly(metadata: Metadata, broker: TestBroker, topic: TopicId) -> None:
+    (end,) = broker.manager.log_ends()
+    ends = {ONE: LogEnd(broker.view.broker_epoch, end.last_epoch, end.end_offset)}
+    metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
+
+
+@virtual
+async def test_a_copy_damaged_after_its_unclean_election_leads_no_more_in_that_epoch() -> None:
+    """What it had acknowledged in that epoch is gone: offsets must not be given twice in it."""
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata, 1)
+    damage(brokers[ONE], leader)
+    with pytest.raises(CorruptLog):
+        await leader.read(0, 1000)
+    await until(lambda: metadata.partition(topic).leader is None)
+    _elect_uncleanly(metadata, brokers[ONE], topic)
+    elected = await brokers[ONE].leads(topic)
+    await append(elected).outcome()
+    epoch = metadata.partition(topic).leader_epoch
+    damage(brokers[ONE], elected)
+    with pytest.raises(CorruptLog):
+        await elected.read(0, 1000)
+    await until(lambda: metadata.partition(topic).leader is None)
+    await asyncio.sleep(5)
+    assert not brokers[ONE].has(topic)
+    assert _has_records(brokers[ONE], elected)
+    _elect_uncleanly(metadata, brokers[ONE], topic)
+    again = await brokers[ONE].leads(topic)
+    assert metadata.partition(topic).leader_epoch > epoch
+    assert (await append(again).outcome()).base_offset == 0
 
 
 @virtual

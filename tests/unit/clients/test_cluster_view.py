@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from lograft.clients.cluster_view import ClusterView, Leader
+from lograft.clients.errors import WrongCluster
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 
@@ -134,3 +137,22 @@ def test_what_is_told_late_brings_nothing_back() -> None:
     assert view.topic("bills") is None
     assert view.addresses == {1: "b1:1"}
     assert view.leader(A, 0) == Leader(2, 4), "a higher epoch counts, whoever tells it"
+
+
+def test_what_another_cluster_says_is_not_taken() -> None:
+    """It took the first one's place at its addresses; its log may have come further, or not."""
+    first = description(5, topic("orders", A, [(1, 3)]))
+    first.cluster_id = "first"
+    view = ClusterView()
+    view.take_description(first, BOTH)
+    for index in (4, 6):
+        other = description(index, topic("orders", B, [(2, 0)]), brokers=[9])
+        other.cluster_id = "second"
+        for take in (view.take_some, view.take_brokers, lambda told: view.take_description(told, BOTH)):
+            with pytest.raises(WrongCluster, match="'second' in place of 'first': make a new client"):
+                take(other)
+        with pytest.raises(WrongCluster):
+            view.take_change(pb.ClusterChange(metadata_index=index, description=other), BOTH)
+    assert view.index == 5
+    assert view.addresses == {1: "b1:1", 2: "b2:1"}
+    assert view.leader(A, 0) == Leader(1, 3)

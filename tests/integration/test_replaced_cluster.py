@@ -1,0 +1,67 @@
+"""A cluster is gone, and another one is at its addresses: whoever lives on does not take one for the other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.free_ports import PORTS_OF_DEV, free_port
+from support.server_processes import DEADLINE_SECONDS, lograft
+
+from lograft import Admin, Producer, TopicPartition
+from lograft.clients.errors import WrongCluster
+from lograft.clients.range_reader import OffsetRange
+from lograft.clients.spark.cluster_access import cluster_access
+from lograft.clients.spark.options import ClusterOptions, batch_options
+from lograft.clients.spark.range_reading import RangePartition, read_partition
+from lograft.clients.spark.row_schema import full_schema
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@contextmanager
+def one_node(directory: Path, port: int) -> Iterator[None]:
+    def dev(*arguments: str) -> None:
+        result = lograft("dev", *arguments, "--data-dir", str(directory), timeout_seconds=2 * DEADLINE_SECONDS)
+        assert result.returncode == 0, result.stderr
+
+    dev("up", "--detach", "--nodes", "1", "--port", str(port))
+    try:
+        yield
+    finally:
+        dev("down")
+
+
+def stored(bootstrap: str, values: list[bytes], topics_before: int = 0) -> RangePartition:
+    """All of a new topic, as it is planned for a task. With more topics, the metadata has come further."""
+    with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
+        for number in range(topics_before):
+            admin.create_topic(f"other{number}")
+        admin.create_topic(ORDERS.topic)
+        producer.send_many(ORDERS.topic, values)
+        producer.flush()
+        topic = admin.describe_topic(ORDERS.topic)
+    return RangePartition(OffsetRange(ORDERS.topic, topic.id.bytes, ORDERS.partition, 0, len(values)))
+
+
+def test_a_worker_of_spark_goes_on_with_the_new_cluster(tmp_path: Path) -> None:
+    port = free_port(PORTS_OF_DEV)
+    bootstrap = f"127.0.0.1:{port}"
+    options = batch_options({"lograft.bootstrap.servers": bootstrap, "subscribe": ORDERS.topic})
+
+    def read(partition: RangePartition) -> list[bytes]:
+        batches = read_partition(partition, full_schema(include_headers=False), options)
+        return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+    with one_node(tmp_path / "first", port):
+        former = stored(bootstrap, [b"a", b"b"], topics_before=3)
+        assert read(former) == [b"a", b"b"]
+    access = cluster_access(bootstrap)
+    with one_node(tmp_path / "second", port):
+        partition = stored(bootstrap, [b"c"])
+        with pytest.raises(WrongCluster, match=r"there is another cluster by now, 'dev-.*: make a new client"):
+            list(access.read(partition.wanted, ClusterOptions(bootstrap), spreads=False))
+        assert read(partition) == [b"c"]
+        assert cluster_access(bootstrap) is not access
+        assert read(partition) == [b"c"]
+    cluster_access(bootstrap).close()
