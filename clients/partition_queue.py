@@ -41,10 +41,11 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """`linger_ms`: how long a batch that is not full waits for more records. `retry_first_ms`, `retry_last_ms`: how
-    long to wait after a refusal, doubling each time."""
+    """`linger_ms`: how long a batch that is not full waits for more records. `hold_ms`: how long it does while another
+    is under way, at least. `retry_first_ms`, `retry_last_ms`: how long to wait after a refusal, doubling each time."""
 
     linger_ms: float = 0
+    hold_ms: float = 5
     delivery_timeout_ms: int = 120_000
     max_in_flight: int = MAX_IN_FLIGHT
     retry_first_ms: int = 20
@@ -95,8 +96,15 @@ class PartitionQueue:
         if self._next_waiting() is not None:
             return self._retry_at_ms
         if self.filling is not None and not self.waiting and not self._has_hole and self._may_number:
-            return max(self._retry_at_ms, self.filling.created_ms + self._limits.linger_ms)
+            return max(self._retry_at_ms, self.filling.created_ms + self._patience_ms)
         return None
+
+    @property
+    def _patience_ms(self) -> float:
+        """Of a batch that takes more records. A message costs the same whatever its size, here and on every replica: so
+        one that is not full goes when nothing is under way, and under load what comes meanwhile goes together."""
+        limits = self._limits
+        return max(limits.linger_ms, limits.hold_ms) if self.in_flight else limits.linger_ms
 
     def _next_waiting(self) -> PendingBatch | None:
         """While there is a hole, only what may be in the log is sent, to find out."""

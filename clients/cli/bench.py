@@ -196,11 +196,8 @@ def _check_there_are(consumer: Consumer, partitions: list[Any], records: int) ->
 @contextmanager
 def _progress(records: int) -> Iterator[Tick]:
     """On a terminal, how far it is."""
-    progress = Progress(sys.stderr, is_shown=sys.stderr.isatty())
-    try:
+    with Progress(sys.stderr, is_shown=sys.stderr.isatty()) as progress:
         yield lambda count: progress.tick(count, count / records)
-    finally:
-        progress.clear()
 
 
 def _show(settings: Settings, name: str, spec: Resource, measured: Measured) -> None:

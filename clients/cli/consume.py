@@ -96,17 +96,19 @@ def consume(
     if settings.output == "json" and form is not None:
         raise click.UsageError("-o and -f exclude one another")
     writer = make_writer(sys.stdout, form, is_json=settings.output == "json")
-    progress = Progress(sys.stderr, is_shown=sys.stderr.isatty() and not sys.stdout.isatty())
     # A member that is told to end leaves its group; else the others would wait for it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
-    with Consumer(
-        settings.bootstrap,
-        auto_offset_reset="none" if group is None else "latest" if isinstance(start, Latest) else "earliest",
-        group=group,
-        auto_commit=False,
-        request_timeout_ms=settings.timeout_ms,
-        first_contact_ms=settings.first_contact_ms,
-    ) as consumer:
+    with (
+        Progress(sys.stderr, is_shown=sys.stderr.isatty() and not sys.stdout.isatty()) as progress,
+        Consumer(
+            settings.bootstrap,
+            auto_offset_reset="none" if group is None else "latest" if isinstance(start, Latest) else "earliest",
+            group=group,
+            auto_commit=False,
+            request_timeout_ms=settings.timeout_ms,
+            first_contact_ms=settings.first_contact_ms,
+        ) as consumer,
+    ):
         try:
             if group is not None:
                 read_as_member(consumer, topics, writer, progress, max_records, exits=exits)
@@ -114,8 +116,6 @@ def consume(
                 read(consumer, make_plan(consumer, asked), writer, progress, max_records)
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
-        finally:
-            progress.clear()
 
 
 def check_usage(asked: Asked, group: str | None) -> None:

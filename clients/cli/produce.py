@@ -99,21 +99,23 @@ def produce(
     is_typed = STANDARD_INPUT in paths and sys.stdin.isatty()
     if is_typed:
         click.echo("Each line that you type is a record; Ctrl+D ends.", err=True)
-    progress = Progress(sys.stderr, is_shown=sys.stderr.isatty() and not is_typed)
     sources = Sources(paths, sys.stdin.buffer)
     pieces = sources.lines(are_whole=whole)
     if per_second is not None:
         pieces = paced(pieces, per_second, now_seconds, sleep_seconds)
     problem: Exception | None = None
-    with Producer(
-        settings.bootstrap,
-        acks=acks,
-        compression=compression,
-        linger_ms=linger_ms,
-        max_block_ms=settings.timeout_ms,
-        delivery_timeout_ms=settings.timeout_ms,
-        first_contact_ms=settings.first_contact_ms,
-    ) as producer:
+    with (
+        Progress(sys.stderr, is_shown=sys.stderr.isatty() and not is_typed) as progress,
+        Producer(
+            settings.bootstrap,
+            acks=acks,
+            compression=compression,
+            linger_ms=linger_ms,
+            max_block_ms=settings.timeout_ms,
+            delivery_timeout_ms=settings.timeout_ms,
+            first_contact_ms=settings.first_contact_ms,
+        ) as producer,
+    ):
         lines_mean = make_form(**form, partition_count=count_partitions(producer, topic, form["partition"]))
         sending = Sending(producer, topic)
         interrupts = Interrupts()
@@ -129,7 +131,6 @@ def produce(
         except (CommandError, LograftError, OSError) as error:
             problem = error  # told after what was stored before
         producer.flush()
-    progress.clear()
     sending.finish()
     if problem is not None:
         raise problem

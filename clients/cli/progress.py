@@ -1,38 +1,36 @@
-"""How far something is: a line on a terminal that is written over again and again, and gone in the end."""
+"""How far something is: a line on a terminal, while it lasts."""
 
-import os
-from typing import TextIO
+from typing import Self, TextIO
 
 from lograft.clients.metrics import Rate
+from lograft.runtime.status_line import StatusLine
 from lograft.runtime.stopwatch import now_seconds
 
 _SHOW_EVERY_SECONDS = 0.5
 _BAR_CELLS = 20
-_DEFAULT_COLUMNS = 80
 
 
-def progress_line(count: int, per_second: float, share: float | None, elapsed_seconds: float, columns: int) -> str:
-    """At most so long. `share`: of the whole, from 0 to 1; None: nobody knows how much that is."""
+def progress_line(count: int, per_second: float, share: float | None, elapsed_seconds: float) -> str:
+    """`share`: of the whole, from 0 to 1; None: nobody knows how much that is."""
     figures = f"{count:,} records, {per_second:,.0f} a second"
     if share is None:
-        return figures[:columns]
+        return figures
     share = min(max(share, 0.0), 1.0)
     filled = int(_BAR_CELLS * share)
     bar = "#" * filled + "." * (_BAR_CELLS - filled)
     left = f", {elapsed_seconds * (1 - share) / share:,.0f} s left" if share else ""
-    return f"[{bar}] {share:4.0%}  {figures}{left}"[:columns]
+    return f"[{bar}] {share:4.0%}  {figures}{left}"
 
 
 class Progress:
     """Shown at most twice a second, and not at all by what is done sooner."""
 
     def __init__(self, out: TextIO, *, is_shown: bool) -> None:
-        self._out = out
+        self._line = StatusLine(out)
         self._is_shown = is_shown
         self._began_seconds = self._shown_seconds = now_seconds()
         self._counted = 0
         self._rate = Rate(0)
-        self._has_line = False
 
     def tick(self, count: int, share: float | None = None) -> None:
         """So many records are through, and this much of the whole."""
@@ -44,20 +42,11 @@ class Progress:
         elapsed = now - self._began_seconds
         self._rate.add(count - self._counted, 1000 * elapsed)
         self._counted, self._shown_seconds = count, now
-        line = progress_line(count, self._rate.per_second(1000 * elapsed), share, elapsed, self._columns() - 1)
-        self._out.write(f"\r{line}\033[K")
-        self._out.flush()
-        self._has_line = True
+        self._line.show(progress_line(count, self._rate.per_second(1000 * elapsed), share, elapsed))
 
-    def clear(self) -> None:
-        """The line is gone, and what is written next stands in its place."""
-        if self._has_line:
-            self._out.write("\r\033[K")
-            self._out.flush()
-            self._has_line = False
+    def __enter__(self) -> Self:
+        return self
 
-    def _columns(self) -> int:
-        try:
-            return os.get_terminal_size(self._out.fileno()).columns or _DEFAULT_COLUMNS
-        except OSError:
-            return _DEFAULT_COLUMNS
+    def __exit__(self, *_: object) -> None:
+        """However it ended: what is written next stands in its place."""
+        self._line.clear()

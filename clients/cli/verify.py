@@ -11,6 +11,7 @@ from lograft.clients.cli.named_partitions import named_partitions
 from lograft.clients.cli.options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli.output import Column, Resource, resource, write_resources
 from lograft.clients.errors import LograftError, NoBrokerAvailable, UnknownPartition, UnknownTopic
+from lograft.runtime.status_line import StatusLine
 
 _COLUMNS = (
     Column("PARTITION", lambda each: each["metadata"]["name"]),
@@ -64,19 +65,23 @@ async def verify_each(admin: Admin, partitions: Sequence[PartitionDescription]) 
     """It may take hours: the trouble of one is told with what came of the others, and those deleted meanwhile are not
     missed."""
     found = []
-    for number, partition in enumerate(partitions, 1):
-        if sys.stderr.isatty():
-            click.echo(f"\r{number}/{len(partitions)} {partition.topic}-{partition.number}\033[K", err=True, nl=False)
-        try:
-            found.append(await admin.verify_partition(partition.topic, partition.number))
-        except (UnknownTopic, UnknownPartition):
-            click.echo(f"{partition.topic}-{partition.number} was deleted meanwhile", err=True)
-        except NoBrokerAvailable:
-            raise  # nor will any for the next
-        except LograftError as error:
-            found.append(PartitionVerification(partition.name, (), 0, 0, problem=error.message))
-    if sys.stderr.isatty():
-        click.echo("\r\033[K", err=True, nl=False)
+    line = StatusLine(sys.stderr)
+    try:
+        for number, partition in enumerate(partitions, 1):
+            name = f"{partition.topic}-{partition.number}"
+            if sys.stderr.isatty():
+                line.show(f"{number}/{len(partitions)} {name}")
+            try:
+                found.append(await admin.verify_partition(partition.topic, partition.number))
+            except (UnknownTopic, UnknownPartition):
+                line.clear()
+                click.echo(f"{name} was deleted meanwhile", err=True)
+            except NoBrokerAvailable:
+                raise  # nor will any for the next
+            except LograftError as error:
+                found.append(PartitionVerification(partition.name, (), 0, 0, problem=error.message))
+    finally:
+        line.clear()
     return found
 
 

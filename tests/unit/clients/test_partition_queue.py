@@ -21,10 +21,16 @@ def queue(**limits: float) -> PartitionQueue:
 
 def add(target: PartitionQueue, number: int, records: int = 1, now_ms: int = 0) -> PendingBatch:
     """A full batch."""
-    batch = PendingBatch("orders", KEY, (number,), now_ms)
+    batch = begin(target, number, records, now_ms)
+    target.close_filling()
+    return batch
+
+
+def begin(target: PartitionQueue, number: int, records: int = 1, now_ms: int = 0) -> PendingBatch:
+    """A batch that takes more records."""
+    batch = target.filling = PendingBatch("orders", KEY, (number,), now_ms)
     for index in range(records):
         batch.add(None, b"%d.%d" % (number, index), 0, (), 20)
-    target.waiting.append(batch)
     return batch
 
 
@@ -60,6 +66,42 @@ def test_at_most_five_are_under_way() -> None:
     assert it.take(0, IDENTITY) is None
     it.stored(batches[0], Stored(0))
     assert take(it) is batches[5]
+
+
+def test_one_that_is_not_full_goes_at_once_when_nothing_is_under_way() -> None:
+    it = queue()
+    batch = begin(it, 1)
+    assert take(it) is batch
+
+
+@pytest.mark.parametrize(("linger_ms", "goes_at_ms"), [(0, 105), (3, 105), (20, 120)])
+def test_one_that_is_not_full_waits_a_little_while_another_is_under_way(linger_ms: float, goes_at_ms: int) -> None:
+    it = queue(linger_ms=linger_ms, hold_ms=5)
+    add(it, 1)
+    take(it)
+    batch = begin(it, 2, now_ms=100)
+    assert it.sendable_at_ms() == goes_at_ms
+    assert it.take(goes_at_ms - 1, IDENTITY) is None
+    assert take(it, goes_at_ms) is batch
+
+
+def test_one_that_is_not_full_waits_no_longer_once_the_others_are_stored() -> None:
+    it = queue()
+    first = add(it, 1)
+    take(it)
+    batch = begin(it, 2, now_ms=100)
+    assert it.take(100, IDENTITY) is None
+    it.stored(first, Stored(0))
+    assert take(it, 100) is batch
+
+
+def test_one_that_is_full_waits_for_no_other() -> None:
+    it = queue()
+    add(it, 1)
+    take(it)
+    batch = begin(it, 2, now_ms=100)
+    it.close_filling()
+    assert take(it, 100) is batch
 
 
 def test_one_that_was_lost_goes_again_before_those_behind_it_and_under_its_number() -> None:
