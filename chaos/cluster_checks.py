@@ -175,11 +175,13 @@ def check_next(history: ClusterHistory, before: Read | None, read: Read) -> None
             return
     if read.offset == expected:
         return
-    is_deleted = expected < read.offset <= history.starts.get(read.key, 0)
+    start = history.starts.get(read.key, 0)
+    is_deleted = expected < read.offset <= start
     is_cleaned = expected < read.offset and read.key[0] in history.compacted_topics
     require(is_deleted or is_cleaned, "no gaps", f"{read.reader} was to get {expected}, and got", read)
     if not is_deleted:
-        history.gaps.append(Gap(read.key, read.reader, expected, read.offset, read.leader_epoch))
+        # What lies below the start was deleted, whatever it was; only the rest has to be superseded.
+        history.gaps.append(Gap(read.key, read.reader, max(expected, start), read.offset, read.leader_epoch))
 
 
 def _generation(history: ClusterHistory, read: Read) -> int:

@@ -180,7 +180,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         deletion_probability=rng.choice([0.0, 0.1, 0.3]),
         retention_bytes=rng.choice([2_048, 16_384]) if rng.random() < 0.2 else None,
         min_isr=1 if is_unclean and not has_losses and rng.random() < 0.7 else None,
-        least_min_isr=2 if has_losses else 1,
+        least_min_isr=2 if has_losses or flush_mode == "os" else 1,  # where the page cache is trusted, it may be lost
         unclean_probability=0.7 if is_unclean else 0.0,
     )
 

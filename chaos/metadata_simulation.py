@@ -70,7 +70,6 @@ class MetadataCluster:
         self.nemesis = MetadataNemesis(self, rng.fork())
         self.workload = Workload(self, rng.fork())
         self.clients = [self._make_client(number, rng.fork()) for number in range(self.weather.clients)]
-        self._wire_rng = rng.fork()
         self.note("weather", str(self.weather))
 
     def _make_broker(self, broker_id: BrokerId, rng: Rng) -> SimulatedBroker:

@@ -10,8 +10,6 @@ LeaderEpoch = NewType("LeaderEpoch", int)
 PartitionEpoch = NewType("PartitionEpoch", int)
 TopicId = NewType("TopicId", UUID)
 
-NO_BROKER_EPOCH = BrokerEpoch(0)
-
 
 @dataclass(frozen=True, slots=True)
 class Replica:

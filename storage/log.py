@@ -135,10 +135,6 @@ class PartitionLog:
     def size_bytes(self) -> int:
         return self.segments.size_bytes
 
-    def end_offset_for_epoch(self, epoch: int) -> EpochEntry | None:
-        """Where this log parts from one that ends in `epoch`; see `EpochCache.end_offset_for`."""
-        return self.epochs.end_offset_for(epoch, self.end_offset)
-
     # -- appending
 
     def assign_epoch(self, epoch: int) -> None:

@@ -64,6 +64,11 @@ REGRESSIONS: list[tuple[int, str]] = [
         "the simulator read damaged records of a group as if they were sound; and so did the last copy's coordinator",
     ),
     (7000859, "a coordinator took old records, followed by what a compaction left of later ones, for a history"),
+    (
+        1577656610,
+        "the simulator let a directory be lost in whose memory was all of a partition: it had but one replica meanwhile",
+    ),
+    (1577656697, "the checker wanted to see superseded what retention had deleted, where both are allowed"),
 ]
 
 

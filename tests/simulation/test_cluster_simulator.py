@@ -9,15 +9,17 @@ import pytest
 from support.virtual_log import Machine, append, make_batch, virtual
 
 from lograft.chaos import cluster_run
+from lograft.chaos.cluster_checks import check_next
 from lograft.chaos.cluster_disk_faults import DiskFaults
 from lograft.chaos.cluster_group_history import GroupHistory
-from lograft.chaos.cluster_history import ClusterHistory
+from lograft.chaos.cluster_history import ClusterHistory, Read
 from lograft.chaos.cluster_losses import Loss, LostDirectories
 from lograft.chaos.cluster_marks import headers_of, mark_for
 from lograft.chaos.cluster_members import MemberRecorder
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_readers import ReadRecorder
 from lograft.chaos.cluster_run import _read_log
+from lograft.chaos.cluster_weather import draw_cluster_weather
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.clients.record_run import Position
 from lograft.clients.topic_partition import TopicPartition
@@ -167,6 +169,29 @@ async def test_a_start_that_moved_since_the_logs_were_looked_at_is_known_to_the_
     consumer = _Consumer(0, 1, 6)
     with pytest.raises(InvariantBroken, match="no gaps"):
         await ReadRecorder("c", consumer, stage).poll(1)
+
+
+# -- seed 1577656697
+
+
+@pytest.mark.parametrize(("start", "first_missing"), [(0, 0), (193, 193), (196, None)])
+def test_what_lies_below_a_logs_start_need_not_be_superseded(start: int, first_missing: int | None) -> None:
+    """Of a topic that is compacted, and of which retention deletes the beginning."""
+    history = ClusterHistory()
+    history.compacted_topics[TOPIC_ID] = None
+    history.starts_at((TOPIC_ID, 0), start)
+    check_next(history, None, Read((TOPIC_ID, 0), "c", 196, b"value", 0))
+    assert [(gap.start, gap.end) for gap in history.gaps] == ([] if first_missing is None else [(first_missing, 196)])
+
+
+# -- seed 1577656610
+
+
+def test_no_partition_is_left_to_a_single_broker_where_the_page_cache_is_trusted_and_may_be_lost() -> None:
+    drawn = [draw_cluster_weather(Rng(seed)) for seed in range(100)]
+    trusting = [weather for weather in drawn if weather.flush_mode == "os"]
+    assert trusting
+    assert {weather.least_min_isr for weather in trusting} == {2}
 
 
 # -- seed 7700114
