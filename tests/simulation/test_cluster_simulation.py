@@ -66,7 +66,7 @@ REGRESSIONS: list[tuple[int, str]] = [
     (7000859, "a coordinator took old records, followed by what a compaction left of later ones, for a history"),
     (
         1577656610,
-        "the simulator let a directory be lost in whose memory was all of a partition: it had but one replica meanwhile",
+        "the simulator let a directory be lost in whose memory was all of a partition: it had one replica by then",
     ),
     (1577656697, "the checker wanted to see superseded what retention had deleted, where both are allowed"),
 ]
