@@ -39,15 +39,17 @@ class Sweep:
     ) -> None:
         """`count`: how many there are. `on_outcome` is told of each, `out` how far it is."""
         progress = SweepProgress(out, count)
-        for done, outcome in enumerate(run_in_processes(run_case, map(Case, seeds), jobs), start=1):
-            self.add(outcome)
-            if outcome.failure is not None:
-                progress.clear()
-                out.write(f"{failure_line(outcome)}\n")
-                out.flush()
-            on_outcome(outcome)
-            progress.tick(done, len(self.failed))
-        progress.clear()
+        try:
+            for done, outcome in enumerate(run_in_processes(run_case, map(Case, seeds), jobs), start=1):
+                self.add(outcome)
+                if outcome.failure is not None:
+                    progress.clear()
+                    out.write(f"{failure_line(outcome)}\n")
+                    out.flush()
+                on_outcome(outcome)
+                progress.tick(done, len(self.failed))
+        finally:
+            progress.clear()
 
     def shrink(self, at_most_ms: int, say: Callable[[str], object]) -> None:
         """The first of each kind, each for as long as this. Others that fail alike have the same cause, as a rule."""
