@@ -58,14 +58,8 @@ class LoopThread:
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
         """What the coroutine that `function` gives returns or raises. It is made on the loop, and runs there; if the
         caller is interrupted, it is cancelled."""
-        begin, outcome = self._call(partial(function, *arguments, **named))
-        try:
-            self._loop.call_soon_threadsafe(begin)
-            return outcome.result()
-        except BaseException:
-            # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
-            outcome.cancel()
-            raise
+        # Not `Future.result`: Ctrl+C while that takes its lock again would come out as a RuntimeError about the lock.
+        return self.run_serving(SimpleQueue(), function, *arguments, **named)
 
     def run_serving(
         self,
@@ -83,6 +77,7 @@ class LoopThread:
                 wanted()
             return outcome.result()
         except BaseException:
+            # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
             outcome.cancel()
             raise
 

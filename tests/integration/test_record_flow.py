@@ -114,7 +114,7 @@ def test_how_far_it_is_shows_on_a_terminal_only(flow: Flow, tmp_path: Path) -> N
     ):
         shown.until(r"\r3,000 records, [\d,]+ a second\x1b\[K")
         shown.type("\x03")
-        assert shown.finish() == 130
+        assert shown.finish() == 130, shown.shown
         assert shown.shown.endswith(b"\r\x1b[K")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "lines").read_bytes()
 

@@ -393,6 +393,7 @@ def test_ctrl_c_at_any_line_leaves_no_coroutine_that_nobody_awaits() -> None:
 
     async def answer(number: int) -> int:
         awaited.append(number)
+        await asyncio.sleep(0.005)  # so that it is waited for
         return number
 
     interrupted = 0
@@ -418,13 +419,13 @@ def test_ctrl_c_at_any_line_leaves_no_coroutine_that_nobody_awaits() -> None:
 
 @contextmanager
 def _interrupted_at(line: int) -> Iterator[None]:
-    """Ctrl+C, at that line of those that the loop's module does in this thread."""
+    """Ctrl+C, at that line of those that this thread does in the loop's module, or waiting for a `Condition`."""
     left = line
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         nonlocal left
-        if frame.f_code.co_filename != loop_thread.__file__:
-            return None
+        if frame.f_code.co_filename != loop_thread.__file__ and frame.f_code is not threading.Condition.wait.__code__:
+            return trace  # what it calls may be
         if event == "line":
             left -= 1
             if left == 0:
