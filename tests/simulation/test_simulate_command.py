@@ -26,7 +26,7 @@ def test_a_broken_rule_is_made_smaller_and_found_again_by_what_is_printed(monkey
     """A leader acknowledges before anybody else has it."""
     with monkeypatch.context() as broken:
         broken.setattr(Leading, "_is_acknowledged", lambda leading, acks, next_offset: True)
-        code, found = invoke(f"--seeds 1 --first {SEED} --jobs 1 --shrink-for 20s")
+        code, found = invoke(f"--seeds 1 --first {SEED} --jobs 1 --shrink-for 10m")
         assert code == 1
         [failed] = found["failed"]
         smaller = failed["smaller"]
