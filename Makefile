@@ -37,9 +37,10 @@ up: setup ## a cluster of three nodes on ports 9092 to 9094 that stays, and what
 down: ## stop the cluster that `make up` started; its data stays
 	@$(VENV)/lograft dev down
 
-# Spark's tests share one JVM, which several workers would each start: so they run in a process of their own.
+# Spark's tests share one JVM, which several workers would each start: so they run in a process of their own. Others wait for
+# processes most of the time: three workers keep two cores busy.
 test: lint typecheck ## set everything up, run every test
-	$(PYTEST) --durations=10 -n 2 --dist worksteal --ignore tests/spark tests
+	$(PYTEST) --durations=10 -n 3 --dist worksteal --ignore tests/spark tests
 	$(PYTEST) --durations=10 tests/spark
 
 test-unit: setup ## unit, contract and property tests only

@@ -56,12 +56,13 @@ import sys, threading, time, traceback
 from lograft import ARROW_SCHEMA, Consumer
 
 def tell_when_it_waits(thread_id):
-    while True:
+    for _ in range(6000):
         stack = traceback.extract_stack(sys._current_frames()[thread_id])
-        if "waiter.acquire(" in stack[-1].line and any("loop_thread" in each.filename for each in stack):
+        if "calls.get()" in stack[-1].line and "loop_thread" in stack[-1].filename:
             print("waiting", flush=True)
             return
         time.sleep(0.01)
+    print("never seen to wait, but at", stack[-1], flush=True)
 
 with Consumer(sys.argv[1]) as consumer:
     consumer.assign([("quiet", 1)])
@@ -102,7 +103,7 @@ interruptions, is_raised = 0, False
 def interrupt(number, frame):
     global interruptions, is_raised
     line = frame.f_lineno or 0  # between two lines there is none
-    if "waiter.acquire(" in linecache.getline(frame.f_code.co_filename, line) and not is_raised:
+    if "calls.get()" in linecache.getline(frame.f_code.co_filename, line) and not is_raised:
         interruptions, is_raised = interruptions + 1, True
         raise KeyboardInterrupt
 
