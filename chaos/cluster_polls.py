@@ -1,6 +1,6 @@
 """What consumers of a simulated cluster are given, poll by poll, as entries of a history of live clusters."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -44,6 +44,10 @@ class PollNotes:
         """In these partitions, or in all: what it is given next need not go on from where it was."""
         for key in list(self._after) if keys is None else keys:
             self._after.pop(key, None)
+
+    def begin_all_but(self, keys: Container[PartitionKey]) -> None:
+        """Anew, in all but these."""
+        self.begin_anew([key for key in self._after if key not in keys])
 
     def note(self, asked_us: int, reads: Sequence[Read], positions: Mapping[PartitionKey, Position]) -> None:
         """A poll gave this, and left the consumer there."""

@@ -56,6 +56,7 @@ class ReadingClient(Client):
         ]
         try:
             await consumer.assign(wanted)
+            recorder.let_go()
             for _ in range(self.rng.randint(1, 10)):
                 await recorder.poll(_POLL_SECONDS)
         except LograftError as error:
@@ -79,6 +80,14 @@ class ReadRecorder:
         """At the beginning of whatever it reads next."""
         self.latest.clear()
         self._notes.begin_anew()
+
+    def let_go(self) -> None:
+        """What is not assigned any more is begun anew, should it be again: by a node that has not heard yet that it was
+        deleted."""
+        reading = self._consumer._reader.partitions
+        kept = {(UUID(bytes=each.topic_id), name.partition) for name, each in reading.items()}
+        self.latest = {key: read for key, read in self.latest.items() if key in kept}
+        self._notes.begin_all_but(kept)
 
     async def poll(self, seconds: float) -> int:
         asked_us = self._stage.now_us

@@ -68,6 +68,10 @@ REGRESSIONS: list[tuple[int, str]] = [
         1577656610,
         "the simulator let a directory be lost in whose memory was all of a partition: it had one replica by then",
     ),
+    (
+        479113029,
+        "a consumer let go of a deleted topic, and met it again at a broker that had not heard of that",
+    ),
     (1577656697, "the checker wanted to see superseded what retention had deleted, where both are allowed"),
 ]
 

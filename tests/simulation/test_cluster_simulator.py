@@ -171,6 +171,28 @@ async def test_a_start_that_moved_since_the_logs_were_looked_at_is_known_to_the_
         await ReadRecorder("c", consumer, stage).poll(1)
 
 
+# -- seed 479113029
+
+
+@pytest.mark.parametrize("is_let_go", [True, False])
+@virtual
+async def test_a_partition_that_was_let_go_of_is_begun_anew(is_let_go: bool) -> None:
+    stage: Any = _Stage(start=0)
+    consumer: Any = _Consumer(0, 1)
+    recorder = ReadRecorder("c", consumer, stage)
+    await recorder.poll(1)
+    partitions = consumer._reader.partitions
+    if is_let_go:
+        consumer._reader.partitions = {}
+    recorder.let_go()
+    consumer._reader.partitions = partitions
+    if is_let_go:
+        assert await recorder.poll(1) == 2
+    else:
+        with pytest.raises(InvariantBroken, match="no gaps: c was to get 2"):
+            await recorder.poll(1)
+
+
 # -- seed 1577656697
 
 
