@@ -107,11 +107,11 @@ def test_a_worker_that_has_enough_lets_go_of_the_rest(topics: SparkTopics) -> No
         return sum(broker.open_streams for broker in topics.admin.describe_load())
 
     assert sum(len(part.batches) for part in access.read(wanted, options, spreads=False)) > 10_000 * LARGE
-    settled = open_streams()
+    settled = min(open_streams() for _ in range(5))  # now and then a client looks at the metadata for a moment
     reads = [access.read(wanted, options, spreads=False) for _ in range(5)]
     for read in reads:
         assert next(read).start == 0
-    assert open_streams() == settled + len(reads)
+    until(lambda: open_streams() == settled + len(reads), "as many as are read")
     for read in reads:
         read.close()  # type: ignore[attr-defined]
     until(lambda: open_streams() == settled, "what was opened is closed")
