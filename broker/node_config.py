@@ -59,7 +59,12 @@ KEYS: Mapping[str, Key] = {
     key.name: key
     for key in (
         Key("node_id", WholeNumber(0, MAX_NODE_ID), "This node's number, its own in the cluster."),
-        Key("roles", Roles(), "What the node does: keep metadata (controller), keep records (broker), or both."),
+        Key(
+            "roles",
+            Roles(),
+            "What the node does: keep metadata (controller), keep records (broker), or both. By default both if "
+            "controllers names the node, else broker.",
+        ),
         Key("cluster_id", ClusterId(), "Names the cluster; all its nodes agree."),
         Key("data_dirs", Directories(), "Where data is kept. The first also has a controller's metadata."),
         Key("listen", Address(), "Where clients and other brokers are served."),
@@ -240,11 +245,12 @@ def _setting_variable(table: str, name: str) -> str:
 
 def _complete(values: dict[str, Any], problems: list[str]) -> None:
     """Add what follows from the rest."""
-    values.setdefault("roles", tuple(Role))
     missing = [name for name in ("node_id", "cluster_id", "data_dirs", "controllers") if name not in values]
     if missing:
         problems.extend(f"{name} is missing: give {KEYS[name].kind.accepts}" for name in missing)
         return
+    is_listed = values["node_id"] in values["controllers"]
+    values.setdefault("roles", tuple(Role) if is_listed else (Role.BROKER,))
     for complete, role in ((_complete_controller, Role.CONTROLLER), (_complete_broker, Role.BROKER)):
         complete(values, problems, has_role=role in values["roles"])
     _check_ports(values, problems)

@@ -80,11 +80,11 @@ def compose_environments() -> dict[str, dict[str, str]]:
     return {service["hostname"]: environment_of_image() | service["environment"] for service in services.values()}
 
 
-def kubernetes_environments() -> dict[str, dict[str, str]]:
+def kubernetes_environments(replicas: int) -> dict[str, dict[str, str]]:
     name, spec = STATEFUL_SET["metadata"]["name"], STATEFUL_SET["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     found = {}
-    for index in range(spec["replicas"]):
+    for index in range(replicas):
         fields = {
             "metadata.name": f"{name}-{index}",
             "metadata.namespace": "space",
@@ -147,8 +147,9 @@ def _ports(environment: dict[str, str]) -> list[str]:
     return re.findall(r":(\d+)\b", " ".join(environment.values()))
 
 
+# Kubernetes' with two brokers more than it has controllers, as `kubectl scale --replicas=5` makes it.
 @pytest.mark.parametrize(
-    "environments", [compose_environments(), kubernetes_environments()], ids=["docker", "kubernetes"]
+    "environments", [compose_environments(), kubernetes_environments(5)], ids=["docker", "kubernetes"]
 )
 def test_a_cluster_starts_serves_and_stops(tmp_path: Path, environments: dict[str, dict[str, str]]) -> None:
     machine = Machine(tmp_path, environments)
@@ -167,9 +168,14 @@ def test_a_cluster_starts_serves_and_stops(tmp_path: Path, environments: dict[st
         with Admin(machine.bootstrap()) as admin:
             admin.create_topic("orders", replicas=3)
             admin.wait_for_topic("orders")
+            assert [broker.id for broker in admin.describe_cluster().brokers] == _node_ids(environments)
         for process in processes.values():
             process.send_signal(signal.SIGTERM)
-        assert [process.wait(SHUTDOWN_SECONDS + 10) for process in processes.values()] == [0, 0, 0]
+        assert [process.wait(SHUTDOWN_SECONDS + 10) for process in processes.values()] == [0] * len(processes)
+
+
+def _node_ids(environments: dict[str, dict[str, str]]) -> list[int]:
+    return sorted(int(environment["LOGRAFT_NODE_ID"]) for environment in environments.values())
 
 
 # -- systemd

@@ -103,6 +103,12 @@ def test_what_is_left_out_follows_from_the_rest() -> None:
     assert read({"listen": "host1:1", "advertised": None}).advertised == "host1:1"
 
 
+def test_a_node_that_no_controller_list_names_is_a_broker() -> None:
+    """So a StatefulSet can grow beyond its controllers: all its nodes have the same list."""
+    assert read({"roles": None, "node_id": 4}).roles == (Role.BROKER,)
+    assert read({"roles": None, "node_id": 1}).roles == (Role.CONTROLLER, Role.BROKER)
+
+
 def test_a_role_that_is_not_held_needs_nothing_and_has_nothing() -> None:
     broker = read({"roles": ["broker"], "node_id": 4})
     assert (broker.is_broker, broker.is_controller, broker.controller_listen) == (True, False, None)
