@@ -8,9 +8,10 @@ from lograft.metadata.config_resource import KEYS, OWNERS, check_resource, topic
 from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage, Topic
+from lograft.metadata.internal_topic_config import RAISABLE, check_internal_change, internal_default_of
 from lograft.metadata.partition_change import Conditions, settle
 from lograft.metadata.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
-from lograft.metadata.settings import CLUSTER, effective_min_isr, min_isr_under
+from lograft.metadata.settings import CLUSTER, effective_min_isr, min_isr_under, topic_min_isr_under, topic_setting
 from lograft.metadata.topic_config import MIN_ISR
 from lograft.proto import errors_pb2
 
@@ -33,12 +34,32 @@ def alter_configs(
     wanted = check_changes(KEYS[resource.kind], changes, OWNERS[resource.kind])
     present = image.config_of(resource)
     changed = {key: value for key, value in wanted.items() if present.get(key) != value}
+    if resource.kind is ResourceKind.TOPIC and topic_of(image, resource).is_internal:
+        _check_internal(image, topic_of(image, resource), changed)
     settled: list[PartitionChanged] = []
     if MIN_ISR in changed:
         _check_min_isr(image, resource, changed[MIN_ISR])
         settled = list(_settled(image, resource, changed[MIN_ISR]))
     records = [ConfigChanged(resource, key, value) for key, value in changed.items()]
     return Decision((*records, *settled), AlteredConfig(changed))
+
+
+def _check_internal(image: ClusterImage, topic: Topic, changed: Mapping[str, str | None]) -> None:
+    for key, value in changed.items():
+        present = topic_setting(image, topic.topic_id, key)
+        if key == MIN_ISR:
+            for partition in topic.partitions.values():
+                in_force = topic_min_isr_under(present, partition, is_internal=True)
+                # Not as it would come to: a majority holds anyway, but less was asked for.
+                wanted = min_isr_under(value, partition)
+                check_internal_change(topic.name, key, value, present, in_force=in_force, wanted=wanted)
+        elif key in RAISABLE:
+            asked = value if value is not None else internal_default_of(key)
+            assert asked is not None
+            assert present is not None
+            check_internal_change(topic.name, key, value, present, in_force=int(present), wanted=int(asked))
+        else:
+            check_internal_change(topic.name, key, value, present)
 
 
 def _check_min_isr(image: ClusterImage, resource: ConfigResource, value: str | None) -> None:
@@ -59,7 +80,7 @@ def _settled(image: ClusterImage, resource: ConfigResource, value: str | None) -
     """What partitions become when `min.insync.replicas` of the resource is `value`."""
     for topic, setting in _topics_concerned(image, resource, value):
         for number, partition in topic.partitions.items():
-            min_isr = min_isr_under(setting, partition)
+            min_isr = topic_min_isr_under(setting, partition, is_internal=topic.is_internal)
             if min_isr == effective_min_isr(image, topic.topic_id, partition):
                 continue
             after = settle(partition, partition, Conditions(image.brokers, min_isr))
@@ -72,9 +93,11 @@ def _topics_concerned(
 ) -> Iterator[tuple[Topic, str | None]]:
     """The topics for which something may change, each with its setting after the change."""
     if resource.kind is ResourceKind.TOPIC:
-        yield topic_of(image, resource), value if value is not None else image.config_of(CLUSTER).get(MIN_ISR)
+        topic = topic_of(image, resource)
+        default = image.config_of(CLUSTER).get(MIN_ISR) if not topic.is_internal else None
+        yield topic, value if value is not None else default
     elif resource.kind is ResourceKind.CLUSTER:
         for topic in image.topics.values():
             own = image.config_of(ConfigResource(ResourceKind.TOPIC, str(topic.topic_id)))
-            if MIN_ISR not in own:
+            if MIN_ISR not in own and not topic.is_internal:
                 yield topic, value

@@ -7,8 +7,9 @@ from enum import Enum
 from lograft.metadata.config_key import ConfigKey, check_keys
 from lograft.metadata.config_resource import KEYS, OWNERS, check_resource, topic_of
 from lograft.metadata.image import ClusterImage
+from lograft.metadata.internal_topic_config import internal_default_of
 from lograft.metadata.records import ConfigResource, ResourceKind
-from lograft.metadata.settings import CLUSTER, min_isr_of
+from lograft.metadata.settings import CLUSTER, min_isr_of, topic_setting
 from lograft.metadata.topic_config import MIN_ISR, TOPIC_CONFIG
 
 
@@ -58,11 +59,17 @@ def describe(image: ClusterImage, resource: ConfigResource, keys: Collection[str
 def _value_of(image: ClusterImage, resource: ConfigResource, key: ConfigKey) -> ConfigValue:
     setting, source = _setting_of(image, resource, key.name)
     value, default = setting if setting is not None else key.default, key.default
-    if key.name == MIN_ISR and resource.kind is ResourceKind.TOPIC:
+    topic = topic_of(image, resource) if resource.kind is ResourceKind.TOPIC else None
+    if topic is not None and topic.is_internal:
+        value, default = topic_setting(image, topic.topic_id, key.name), internal_default_of(key.name)
+        if value != setting:
+            source = ConfigSource.DEFAULT  # an earlier version let someone set it; it is not in force
+    if key.name == MIN_ISR and topic is not None:
         # Where partitions differ in the number of their replicas, what holds for all of them.
-        partitions = topic_of(image, resource).partitions.values()
-        fewest = min(partition.replication_factor for partition in partitions)
+        fewest = min(partition.replication_factor for partition in topic.partitions.values())
         value, default = str(min_isr_of(setting, fewest)), str(min_isr_of(None, fewest))
+        if topic.is_internal:
+            value = max(value, default, key=int)
     return ConfigValue(
         key=key.name,
         value=value,
@@ -78,7 +85,9 @@ def _value_of(image: ClusterImage, resource: ConfigResource, key: ConfigKey) -> 
 
 def _setting_of(image: ClusterImage, resource: ConfigResource, key: str) -> tuple[str | None, ConfigSource]:
     """What is set nearest to the resource: what a topic does not set, the cluster may."""
-    levels = [resource, CLUSTER] if resource.kind is ResourceKind.TOPIC else [resource]
+    levels = [resource]
+    if resource.kind is ResourceKind.TOPIC and not topic_of(image, resource).is_internal:
+        levels.append(CLUSTER)
     for level in levels:
         setting = image.config_of(level).get(key)
         if setting is not None:

@@ -42,11 +42,12 @@ def elect_unclean_leaders(
     """Have a live replica lead, of each of these partitions that has no leader: one that has everything acknowledged if
     that is possible by now; else the one with the longest log.
 
-    None: of all that have no leader, bit by bit: ask again until there are no records.
+    None: of all that have no leader, bit by bit: ask again until there are no records. Of the cluster's own topics only
+    those that are named: who gives up records of topics may not know that committed offsets would go with them.
     """
     elect = _election_at_any_price(image, log_ends)
     if partitions is None:
-        return change_each(image, _leaderless(image), elect, bit_by_bit=True)
+        return change_each(image, _leaderless(image), _sparing_internal(image, elect), bit_by_bit=True)
     return change_each(image, partitions, elect)
 
 
@@ -159,6 +160,23 @@ def _election_at_any_price(image: ClusterImage, log_ends: LogEnds) -> Change:
         return complete_if_due(image, topic_id, before, elect_unclean(before, elected))
 
     return elect
+
+
+def _sparing_internal(image: ClusterImage, elect: Change) -> Change:
+    def elect_unless_internal(topic_id: TopicId, number: int, before: Partition) -> Partition:
+        if not image.topics[topic_id].is_internal:
+            return elect(topic_id, number, before)
+        after = _elect_cleanly(image, topic_id, before)
+        if after.leader is not None:
+            return after
+        name = name_of(image, topic_id, number)
+        raise ControllerError(
+            errors_pb2.INVALID_TOPIC,
+            f"{name} is the cluster's own, and what consumer groups committed there could be lost: start a broker that "
+            f"has its records, or name {name} to give them up",
+        )
+
+    return elect_unless_internal
 
 
 def _longest_log(

@@ -7,6 +7,7 @@ from lograft.metadata.create_topic import CreateTopic, create_topic
 from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
+from lograft.metadata.internal_topic_config import LARGEST_BATCH_BYTES
 from lograft.metadata.partition import BrokerEpoch, BrokerId, TopicId
 from lograft.metadata.settings import cluster_setting
 from lograft.proto import errors_pb2
@@ -14,8 +15,6 @@ from lograft.runtime.rng import Rng
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 """What groups have committed, and who is in them."""
-
-_LARGEST_BATCH_BYTES = 16 * 1024 * 1024  # all of a group that changes at once
 
 
 def create_internal_topic(
@@ -32,7 +31,7 @@ def create_internal_topic(
 
 
 def _consumer_offsets(image: ClusterImage, topic_id: TopicId) -> CreateTopic:
-    """What would lose or rewrite commits is not left to the cluster's defaults."""
+    """What would lose commits is set too, for brokers of a version that has no `internal_setting`."""
     return CreateTopic(
         CONSUMER_OFFSETS,
         topic_id,
@@ -41,7 +40,7 @@ def _consumer_offsets(image: ClusterImage, topic_id: TopicId) -> CreateTopic:
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "max.message.bytes": str(_LARGEST_BATCH_BYTES),
+            "max.message.bytes": str(LARGEST_BATCH_BYTES),
             "segment.bytes": cluster_setting(image, "offsets.topic.segment.bytes"),
             "unclean.leader.election.enable": "false",
         },

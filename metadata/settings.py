@@ -2,6 +2,7 @@
 
 from lograft.metadata.cluster_config import cluster_default_of
 from lograft.metadata.image import ClusterImage
+from lograft.metadata.internal_topic_config import internal_setting
 from lograft.metadata.partition import BrokerId, Partition, TopicId
 from lograft.metadata.partition_change import Conditions
 from lograft.metadata.records import ConfigResource, ResourceKind
@@ -12,10 +13,19 @@ CLUSTER = ConfigResource(ResourceKind.CLUSTER)
 
 def topic_setting(image: ClusterImage, topic_id: TopicId, key: str) -> str | None:
     """None: not set, and the default depends on the partition (`min.insync.replicas`)."""
-    value = image.config_of(ConfigResource(ResourceKind.TOPIC, str(topic_id))).get(key)
+    own = image.config_of(ConfigResource(ResourceKind.TOPIC, str(topic_id)))
+    if is_internal(image, topic_id):
+        return internal_setting(own, key)
+    value = own.get(key)
     if value is None:
         value = image.config_of(CLUSTER).get(key)
     return value if value is not None else default_of(key)
+
+
+def is_internal(image: ClusterImage, topic_id: TopicId) -> bool:
+    """Is it one of the cluster's own topics, to which defaults of the cluster do not apply?"""
+    topic = image.topics.get(topic_id)
+    return topic is not None and topic.is_internal
 
 
 def cluster_setting(image: ClusterImage, key: str) -> str:
@@ -31,7 +41,14 @@ def is_cordoned(image: ClusterImage, broker_id: BrokerId) -> bool:
 
 def effective_min_isr(image: ClusterImage, topic_id: TopicId, partition: Partition) -> int:
     """What a write needs: `min.insync.replicas`, by default a majority, and never more than there are replicas."""
-    return min_isr_under(topic_setting(image, topic_id, MIN_ISR), partition)
+    setting = topic_setting(image, topic_id, MIN_ISR)
+    return topic_min_isr_under(setting, partition, is_internal=is_internal(image, topic_id))
+
+
+def topic_min_isr_under(setting: str | None, partition: Partition, *, is_internal: bool) -> int:
+    """As `min_isr_under`; never less than a majority for an internal topic, whatever is set."""
+    least = min_isr_under(setting, partition)
+    return max(least, min_isr_under(None, partition)) if is_internal else least
 
 
 def min_isr_under(setting: str | None, partition: Partition) -> int:

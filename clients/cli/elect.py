@@ -41,7 +41,8 @@ def leaders_command(
     """Elect leaders of topics, or of single partitions.
 
     --preferred is what happens by itself a while after a broker is back, unless `leader.rebalance.enable` is false.
-    --unclean gives up what only replicas have that are away: acknowledged records may be lost for good.
+    --unclean gives up what only replicas have that are away: acknowledged records may be lost for good. With --all it
+    leaves out the cluster's own topics, which hold what groups committed: name their partitions to give that up.
 
     \b
     lograft elect leaders --preferred
@@ -116,7 +117,12 @@ def _tell(elections: Sequence[Election], outcomes: Outcomes) -> list[LograftErro
 async def _foretell(
     admin: Admin, kind: ElectionKind, named: Sequence[PartitionDescription] | None, outcomes: Outcomes
 ) -> None:
-    partitions = named if named is not None else partitions_of(await admin.describe_cluster(include_internal=True))
+    if named is not None:
+        partitions = named
+    else:
+        # An unclean election of all leaves the cluster's own topics out: those have to be named.
+        cluster = await admin.describe_cluster(include_internal=kind is ElectionKind.PREFERRED)
+        partitions = partitions_of(cluster)
     for partition in partitions:
         name = f"{partition.topic}-{partition.number}"
         if needs_election(kind, partition):
