@@ -51,7 +51,7 @@ async def measure_everything(
         LocalCluster(directory, 3, port) as cluster,
         Admin(cluster.bootstrap) as admin,
         Confluent() as confluent,
-        ceiling(f"127.0.0.1:{port + 40}") as the_ceiling,
+        ceiling(f"127.0.0.1:{port + 55}") as the_ceiling,
     ):
         print(f"Against {confluent.versions} and its mock broker.")
         bench = Bench(cluster.bootstrap, admin, confluent, effort.rounds)

@@ -93,11 +93,11 @@ class BrokerPart:
                 **membership.handlers(),
                 **services.handlers(),
                 **GroupService(self._groups, lambda: membership.image, own_id).handlers(),
-                **source.handlers(),
             }
         )
-        self._handlers = counted(handlers, stats, runtime.clock)
-        self._server: Server | None = None
+        self._client_handlers = counted(handlers, stats, runtime.clock)
+        self._node_handlers = counted(source.handlers(), stats, runtime.clock)
+        self._servers: list[Server] = []
 
     @property
     def broker_epoch(self) -> BrokerEpoch | None:
@@ -137,8 +137,13 @@ class BrokerPart:
         return self._health.is_serving and silent_ms <= SessionTiming().session_ms
 
     async def listen(self, on_panic: PanicHandler) -> None:
-        assert self._config.listen is not None
-        self._server = await self._runtime.network.serve(self._config.listen, self._handlers, on_panic)
+        """Serve clients and other brokers, each at an address of its own: what brokers say to each other is believed,
+        so no client may come near it."""
+        config, serve = self._config, self._runtime.network.serve
+        assert config.listen is not None
+        assert config.nodes_listen is not None
+        self._servers.append(await serve(config.listen, self._client_handlers, on_panic))
+        self._servers.append(await serve(config.nodes_listen, self._node_handlers, on_panic))
 
     async def run(self) -> None:
         """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
@@ -158,7 +163,7 @@ class BrokerPart:
 
     def _address_of(self, broker_id: BrokerId) -> str | None:
         broker = self.membership.image.brokers.get(broker_id)
-        return broker.address if broker is not None else None
+        return broker.nodes_address if broker is not None else None
 
     async def _be_member(self) -> None:
         try:
@@ -185,10 +190,11 @@ class BrokerPart:
         self._health.set_serving(False)
 
     async def release(self) -> None:
-        """Give back the address: nothing is served from here on."""
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop(_STOP_GRACE_MS)
+        """Give back the addresses: nothing is served from here on."""
+        servers, self._servers = self._servers, []
+        async with asyncio.TaskGroup() as group:
+            for server in servers:
+                group.create_task(server.stop(_STOP_GRACE_MS))
 
 
 async def open_broker(
@@ -210,6 +216,7 @@ async def open_broker(
         clean_epoch=await _clean_epoch(directories),
         min_feature_level=MIN_FEATURE_LEVEL,
         max_feature_level=FEATURE_LEVEL,
+        nodes_address=config.nodes_advertised,
     )
     return BrokerPart(runtime, config, registration, directories, upkeep, lag)
 

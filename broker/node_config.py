@@ -11,6 +11,7 @@ from typing import Any
 
 from lograft.broker.config_values import (
     MAX_NODE_ID,
+    MAX_PORT,
     Address,
     ClusterId,
     Controllers,
@@ -31,6 +32,8 @@ from lograft.metadata.topic_config import TOPIC_CONFIG
 
 VARIABLE_PREFIX = "LOGRAFT_"
 DEFAULT_LISTEN = "0.0.0.0:9092"
+
+_NODES_PORT_DISTANCE = 2  # from that of clients
 
 _SHOWN_CHARACTERS = 60
 _CLOSE_VARIABLE = 0.85
@@ -67,10 +70,12 @@ KEYS: Mapping[str, Key] = {
         ),
         Key("cluster_id", ClusterId(), "Names the cluster; all its nodes agree."),
         Key("data_dirs", Directories(), "Where data is kept. The first also has a controller's metadata."),
-        Key("listen", Address(), "Where clients and other brokers are served."),
-        Key("advertised", Address(), "Where clients and other brokers find this node."),
+        Key("listen", Address(), "Where clients are served."),
+        Key("advertised", Address(), "Where clients find this node."),
         Key("controllers", Controllers(), "All controllers of the cluster."),
         Key("controller_listen", Address(), "Where a controller is served."),
+        Key("nodes_listen", Address(), "Where other brokers are served, and never clients."),
+        Key("nodes_advertised", Address(), "Where other brokers find this node."),
         Key("rack", Label(MAX_RACK_CHARACTERS), "Where the node stands: replicas are spread over racks."),
         Key("http", Address(), "Where /metrics, /healthz and /readyz are served; nowhere if it is left out."),
         Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
@@ -88,8 +93,9 @@ TABLES: Mapping[str, Mapping[str, ConfigKey]] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """`cluster_settings`: what the first start of the cluster makes the cluster's configuration. `listen` and
-    `advertised` are None without the role broker, `controller_listen` without the role controller."""
+    """`cluster_settings`: what the first start of the cluster makes the cluster's configuration. `listen`,
+    `advertised`, `nodes_listen` and `nodes_advertised` are None without the role broker, `controller_listen` without
+    the role controller."""
 
     node_id: int
     roles: tuple[Role, ...]
@@ -99,6 +105,8 @@ class NodeConfig:
     listen: str | None = None
     advertised: str | None = None
     controller_listen: str | None = None
+    nodes_listen: str | None = None
+    nodes_advertised: str | None = None
     rack: str | None = None
     http: str | None = None
     metrics_topics: int = 100
@@ -272,8 +280,8 @@ def _complete_controller(values: dict[str, Any], problems: list[str], *, has_rol
 
 def _complete_broker(values: dict[str, Any], problems: list[str], *, has_role: bool) -> None:
     if not has_role:
-        values.pop("listen", None)
-        values.pop("advertised", None)
+        for name in ("listen", "advertised", "nodes_listen", "nodes_advertised"):
+            values.pop(name, None)
         return
     listen = values.setdefault("listen", DEFAULT_LISTEN)
     advertised = values.setdefault("advertised", listen)
@@ -282,11 +290,32 @@ def _complete_broker(values: dict[str, Any], problems: list[str], *, has_role: b
             f"advertised cannot be {advertised!r}, which is no place to connect to: give the host:port at which others "
             "find this node"
         )
+        return
+    _complete_nodes_listener(values, problems)
+
+
+def _complete_nodes_listener(values: dict[str, Any], problems: list[str]) -> None:
+    """Beside the clients' listener, and advertised under the same host."""
+    if "nodes_listen" not in values:
+        host, _, port = values["listen"].rpartition(":")
+        nodes_port = int(port) + _NODES_PORT_DISTANCE
+        if nodes_port > MAX_PORT:
+            problems.append(f"nodes_listen is missing: {port} + {_NODES_PORT_DISTANCE} is no port, give host:port")
+            return
+        values["nodes_listen"] = f"{host}:{nodes_port}"
+    nodes_listen = values["nodes_listen"]
+    host = (values["advertised"] if is_wildcard(nodes_listen) else nodes_listen).rpartition(":")[0]
+    nodes_advertised = values.setdefault("nodes_advertised", f"{host}:{nodes_listen.rpartition(':')[2]}")
+    if is_wildcard(nodes_advertised):
+        problems.append(
+            f"nodes_advertised cannot be {nodes_advertised!r}, which is no place to connect to: give the host:port at "
+            "which other brokers find this node"
+        )
 
 
 def _check_ports(values: dict[str, Any], problems: list[str]) -> None:
     taken: dict[str, str] = {}
-    for name in ("listen", "controller_listen", "http"):
+    for name in ("listen", "controller_listen", "nodes_listen", "http"):
         address = values.get(name)
         if address is not None:
             other = taken.setdefault(address, name)

@@ -27,11 +27,15 @@ METHODS = (
 def public_services(methods: Iterable[str]) -> list[str]:
     """The services that `methods` belong to, without those that are none of a client's business."""
     services = dict.fromkeys(method.split("/")[1] for method in methods)
-    return sorted(service for service in services if ".internal." not in service)
+    return sorted(service for service in services if not _is_private(service))
+
+
+def _is_private(name: str) -> bool:
+    return ".internal." in name
 
 
 class ReflectionService:
-    """Tells of `services`, and of every file in the descriptor pool: what the program has loaded."""
+    """Tells of `services`, and of every file in the descriptor pool that is a client's business."""
 
     def __init__(self, services: Iterable[str]) -> None:
         self._services = sorted(services)
@@ -84,6 +88,8 @@ class ReflectionService:
 
     def _tell_file(self, answer: ServerReflectionResponse, file: FileDescriptor) -> None:
         """With all that it imports, so that the client need not ask again."""
+        if _is_private(file.package):
+            raise KeyError(file.name)
         files = [one.serialized_pb for one in with_imports(file)]
         answer.file_descriptor_response.CopyFrom(FileDescriptorResponse(file_descriptor_proto=files))
 

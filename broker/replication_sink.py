@@ -143,7 +143,8 @@ class _Leader:
     async def _converse(self) -> None:
         address = self._follower.address_of(self.leader_id)
         if address is None:
-            self._complaints.complain("unknown", "its address is not known")
+            remedy = "upgrade it if it runs an earlier version, which registered none"
+            self._complaints.complain("unknown", f"its address for other brokers is not known: {remedy}")
             return
         connection = await self._runtime.network.connect(address, self._times.connect_timeout_ms)
         try:

@@ -33,6 +33,7 @@ from lograft.storage.sealed_file import unseal
 CLUSTER_ID = "simulated"
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+NODES_PORT = 9094
 
 
 class World(Protocol):

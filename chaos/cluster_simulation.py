@@ -21,7 +21,7 @@ from lograft.chaos.cluster_live_history import live_history
 from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_members import MemberClient
 from lograft.chaos.cluster_nemesis import ClusterNemesis
-from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, SimulatedHost
+from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, NODES_PORT, SimulatedHost
 from lograft.chaos.cluster_operator import Operator
 from lograft.chaos.cluster_quorum import missing_voters, quorum_of
 from lograft.chaos.cluster_readers import AskingClient, ReadingClient
@@ -103,6 +103,7 @@ class SimulatedCluster:
         for number in numbers:
             roles = [Role.CONTROLLER] * (number in controllers) + [Role.BROKER] * (number in brokers)
             address = f"n{number}:{BROKER_PORT}" if number in brokers else None
+            nodes_address = f"n{number}:{NODES_PORT}" if number in brokers else None
             configs.append(
                 NodeConfig(
                     node_id=number,
@@ -113,6 +114,8 @@ class SimulatedCluster:
                     listen=address,
                     advertised=address,
                     controller_listen=controllers.get(number),
+                    nodes_listen=nodes_address,
+                    nodes_advertised=nodes_address,
                     rack=f"rack{number % weather.racks}" if weather.racks else None,
                     cluster_settings={
                         "replica.lag.time.max.ms": str(weather.lag_ms),

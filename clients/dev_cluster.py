@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lograft.clients.cli.main import CommandError
-from lograft.clients.dev_layout import HOST, Layout, UnknownLayout, layout_from_json
+from lograft.clients.dev_layout import HOST, PORTS, Layout, UnknownLayout, layout_from_json
 from lograft.clients.dev_node import DevNode
 from lograft.runtime.ports import is_port_free
 from lograft.runtime.processes import reap_children, wait_until
@@ -76,7 +76,8 @@ def check_ports(nodes: Sequence[DevNode]) -> None:
     if taken:
         raise CommandError(
             f"taken by another process: {', '.join(taken)}",
-            "stop what listens there, or choose other ports with --port; a cluster takes them from there up to 29 more",
+            "stop what listens there, or choose other ports with --port; "
+            f"a cluster takes them from there up to {PORTS - 1} more",
         )
 
 

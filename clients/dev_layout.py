@@ -6,11 +6,15 @@ from dataclasses import dataclass
 HOST = "127.0.0.1"
 DEFAULT_NODES = 3
 DEFAULT_PORT = 9092
-MAX_NODES = 10  # the ports of clients, controllers and HTTP are ten apart
-HIGHEST_PORT = 65535 - 3 * MAX_NODES
+MAX_NODES = 10  # the ports of each kind are as many apart
+PORTS = 51
+"""In a row, from that of the first node's clients. Kafka's from the thirtieth on, and the console's, are kept free."""
+
+HIGHEST_PORT = 65535 - PORTS + 1
 
 _CONTROLLER_PORTS = 10
 _HTTP_PORTS = 20
+_NODE_PORTS = 40
 _FORMAT = "lograft-dev-1"
 
 
@@ -43,12 +47,16 @@ class Layout:
     def http_address(self, number: int) -> str:
         return f"{HOST}:{self.port + _HTTP_PORTS + number - 1}"
 
+    def nodes_address(self, number: int) -> str:
+        return f"{HOST}:{self.port + _NODE_PORTS + number - 1}"
+
     def addresses(self, number: int) -> dict[str, str]:
         """All that the node listens on, by what it is for."""
         return {
             "clients": self.client_address(number),
             "controllers": self.controller_address(number),
             "HTTP": self.http_address(number),
+            "other brokers": self.nodes_address(number),
         }
 
     def node_config(self, number: int, data_directory: str) -> dict[str, object]:
@@ -62,6 +70,7 @@ class Layout:
             "advertised": self.client_address(number),
             "controllers": [f"{one}@{self.controller_address(one)}" for one in self.numbers],
             "controller_listen": self.controller_address(number),
+            "nodes_listen": self.nodes_address(number),
             "http": self.http_address(number),
             "cluster": {"offsets.topic.replication.factor": min(3, self.nodes)},
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lograft.clients.dev_cluster import DevCluster, find_cluster
-from lograft.clients.dev_layout import HOST, MAX_NODES
+from lograft.clients.dev_layout import HOST, MAX_NODES, PORTS
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.option_checks import check_integer
 from lograft.runtime.ports import is_port_free
@@ -16,7 +16,6 @@ from lograft.runtime.rng import system_rng
 
 # Below the ephemeral ports, so that no outgoing connection takes one while a node is restarted.
 _FIRST_PORT, _LAST_PORT = 12_100, 31_000
-_PORTS = 3 * MAX_NODES
 _ATTEMPTS = 20
 
 
@@ -89,7 +88,7 @@ def _start(directory: Path, nodes: int) -> None:
 def _free_ports() -> int:
     rng = system_rng()
     for _ in range(_ATTEMPTS):
-        first = rng.randrange(_FIRST_PORT, _LAST_PORT - _PORTS)
-        if all(is_port_free(HOST, port) for port in range(first, first + _PORTS)):
+        first = rng.randrange(_FIRST_PORT, _LAST_PORT - PORTS)
+        if all(is_port_free(HOST, port) for port in range(first, first + PORTS)):
             return first
-    raise InvalidArgument(f"no {_PORTS} free ports in a row from {_FIRST_PORT} to {_LAST_PORT}")
+    raise InvalidArgument(f"no {PORTS} free ports in a row from {_FIRST_PORT} to {_LAST_PORT}")

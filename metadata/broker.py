@@ -18,7 +18,8 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker's latest registration. `epoch` is new with each incarnation (process), across all brokers."""
+    """A broker's latest registration. `epoch` is new with each incarnation (process), across all brokers. `address`:
+    where clients reach it; `nodes_address`: where other brokers do."""
 
     broker_id: BrokerId
     epoch: BrokerEpoch
@@ -28,6 +29,7 @@ class Broker:
     directories: tuple[UUID, ...]
     boot_id: str
     state: BrokerState = BrokerState.FENCED
+    nodes_address: str | None = None
 
     @property
     def is_live(self) -> bool:

@@ -327,4 +327,5 @@ def _register_request(
         min_feature_level=registration.min_feature_level,
         max_feature_level=registration.max_feature_level,
         previous_epoch=previous_epoch,
+        nodes_address=registration.nodes_address,
     )

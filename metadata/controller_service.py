@@ -125,6 +125,7 @@ class ControllerService:
             clean_epoch=BrokerEpoch(request.clean_epoch) if request.HasField("clean_epoch") else None,
             min_feature_level=request.min_feature_level,
             max_feature_level=request.max_feature_level,
+            nodes_address=request.nodes_address if request.HasField("nodes_address") else None,
         )
         previous_epoch = BrokerEpoch(request.previous_epoch) if request.HasField("previous_epoch") else None
         committed = await self._active.submit(

@@ -155,6 +155,8 @@ def _fill_registered(target: pb.BrokerRegistered, record: BrokerRegistered) -> N
     target.directories.extend([directory.bytes for directory in broker.directories])
     target.boot_id = broker.boot_id
     target.state = _NUMBER_OF_STATE[broker.state]
+    if broker.nodes_address is not None:
+        target.nodes_address = broker.nodes_address
 
 
 def _read_registered(source: pb.BrokerRegistered) -> BrokerRegistered:
@@ -167,6 +169,7 @@ def _read_registered(source: pb.BrokerRegistered) -> BrokerRegistered:
         directories=tuple(map(_uuid, source.directories)),
         boot_id=source.boot_id,
         state=_known(_STATES, source.state, "state of a broker"),
+        nodes_address=source.nodes_address if source.HasField("nodes_address") else None,
     )
     return BrokerRegistered(broker)
 

@@ -34,7 +34,8 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})"
 class Registration:
     """What a broker says of itself. `boot_id` is the kernel's: it changes when the page cache was lost. `clean_epoch`
     is the broker epoch in the marker that a clean shutdown left, if there is one. Feature levels: the least and the
-    greatest that this program can work with."""
+    greatest that this program can work with.
+    `nodes_address`: where other brokers reach it; None: nowhere."""
 
     broker_id: BrokerId
     incarnation: UUID
@@ -45,6 +46,7 @@ class Registration:
     clean_epoch: BrokerEpoch | None
     min_feature_level: int
     max_feature_level: int
+    nodes_address: str | None = None
 
 
 def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None:
@@ -72,15 +74,16 @@ def register(
     epoch = BrokerEpoch(image.last_broker_epoch + 1)
     broker = Broker(
         request.broker_id, epoch, request.incarnation, request.address, request.rack, request.directories,
-        request.boot_id, BrokerState.FENCED,
+        request.boot_id, BrokerState.FENCED, request.nodes_address,
     )  # fmt: skip
     distrusted = () if old is None else _distrusted(old, request)
     return Decision((BrokerRegistered(broker), *_departures(image, broker, distrusted)), epoch)
 
 
 def _is_repeated(old: Broker, request: Registration) -> bool:
-    return (old.incarnation, old.address, old.rack, old.directories, old.boot_id) == (
+    return (old.incarnation, old.address, old.rack, old.directories, old.boot_id, old.nodes_address) == (
         request.incarnation, request.address, request.rack, request.directories, request.boot_id,
+        request.nodes_address,
     )  # fmt: skip
 
 
@@ -131,9 +134,9 @@ def _departures(image: ClusterImage, broker: Broker, distrusted: Collection[UUID
 def _check(image: ClusterImage, request: Registration) -> None:
     if not 0 <= request.broker_id <= MAX_BROKER_ID:
         raise _invalid(f"broker id {request.broker_id} is not between 0 and {MAX_BROKER_ID}")
-    address = _ADDRESS.fullmatch(request.address)
-    if address is None or not 0 < int(address[2]) < 65536:
-        raise _invalid(f"the advertised address {request.address!r} is not of the form host:port")
+    for address in (request.address, request.nodes_address):
+        if address is not None and not _is_address(address):
+            raise _invalid(f"the advertised address {address!r} is not of the form host:port")
     if request.rack is not None and not 0 < len(request.rack) <= MAX_RACK_CHARACTERS:
         raise _invalid(f"a rack has 1 to {MAX_RACK_CHARACTERS} characters, or is left out")
     if len(request.boot_id) > MAX_BOOT_ID_CHARACTERS:
@@ -151,6 +154,11 @@ def _check(image: ClusterImage, request: Registration) -> None:
             f"{request.min_feature_level} to {request.max_feature_level}: run one that fits",
         )
     _check_directories_are_its_own(image, request)
+
+
+def _is_address(text: str) -> bool:
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[2]) < 65536
 
 
 def _check_directories_are_its_own(image: ClusterImage, request: Registration) -> None:

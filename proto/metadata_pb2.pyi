@@ -19,7 +19,7 @@ BROKER_STATE_ACTIVE: BrokerState
 BROKER_STATE_SHUTTING_DOWN: BrokerState
 
 class BrokerRegistered(_message.Message):
-    __slots__ = ("broker_id", "epoch", "incarnation", "address", "rack", "directories", "boot_id", "state")
+    __slots__ = ("broker_id", "epoch", "incarnation", "address", "rack", "directories", "boot_id", "state", "nodes_address")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class BrokerRegistered(_message.Message):
     DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    NODES_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     epoch: int
     incarnation: bytes
@@ -36,7 +37,8 @@ class BrokerRegistered(_message.Message):
     directories: _containers.RepeatedScalarFieldContainer[bytes]
     boot_id: str
     state: BrokerState
-    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., state: _Optional[_Union[BrokerState, str]] = ...) -> None: ...
+    nodes_address: str
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., state: _Optional[_Union[BrokerState, str]] = ..., nodes_address: _Optional[str] = ...) -> None: ...
 
 class BrokerStateChanged(_message.Message):
     __slots__ = ("broker_id", "epoch", "state")

@@ -15,7 +15,7 @@ from compare.pacing import age_seconds, due_times, stamped
 from compare.servers import HOST, Servers, free_ports
 from compare.system import REPLICAS, Amount, Limit, Mode
 from lograft import Admin, Consumer, Producer, TopicPartition
-from lograft.clients.dev_layout import Layout, to_toml
+from lograft.clients.dev_layout import PORTS, Layout, to_toml
 from lograft.runtime.ports import is_port_free
 
 _ONE_BY_ONE, _ARROW = "send", "send_many (Arrow)"
@@ -172,8 +172,8 @@ def _count(delivery: Any) -> int:
 
 
 def _first_port() -> int:
-    """The layout wants thirty in a row."""
+    """Of as many in a row as the layout wants."""
     for first in free_ports(2000):
-        if all(is_port_free(HOST, port) for port in range(first, first + 30)):
+        if all(is_port_free(HOST, port) for port in range(first, first + PORTS)):
             return first
-    raise Wrong("no thirty free ports in a row")
+    raise Wrong(f"no {PORTS} free ports in a row")

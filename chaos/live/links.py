@@ -26,6 +26,7 @@ class Door(Enum):
 
     BROKER = "broker"
     CONTROLLER = "controller"
+    NODES = "nodes"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -52,6 +52,7 @@ class LiveCluster:
             await self.links.add_relay(
                 number, Door.CONTROLLER, layout.controller_relay(number), own.controller_address(number)
             )
+            await self.links.add_relay(number, Door.NODES, layout.nodes_relay(number), own.nodes_address(number))
         try:
             for node in self.nodes.values():
                 node.start()

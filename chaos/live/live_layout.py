@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from lograft.clients.dev_layout import HOST, Layout
 
-PORTS = 50
-"""A layout has thirty; the relays' follow."""
+PORTS = 90
+"""A layout's are below sixty; the relays' follow."""
 
-_CLIENT_RELAYS = 30
-_CONTROLLER_RELAYS = 40
+_CLIENT_RELAYS = 60
+_CONTROLLER_RELAYS = 70
+_NODE_RELAYS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,13 @@ class LiveLayout:
     def controller_relay(self, number: int) -> str:
         return f"{HOST}:{self.own.port + _CONTROLLER_RELAYS + number - 1}"
 
+    def nodes_relay(self, number: int) -> str:
+        return f"{HOST}:{self.own.port + _NODE_RELAYS + number - 1}"
+
     def node_config(self, number: int, data_directory: str) -> dict[str, object]:
         """As a user would write it: all that others are told of a node is where its relays are."""
         return self.own.node_config(number, data_directory) | {
             "advertised": self.client_relay(number),
+            "nodes_advertised": self.nodes_relay(number),
             "controllers": [f"{one}@{self.controller_relay(one)}" for one in self.numbers],
         }

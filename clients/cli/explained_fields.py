@@ -72,7 +72,7 @@ status.bytes | integer | How much the leader has of it on its disk.
 _BROKER = """
 metadata.name | string | Its id, as a name.
 metadata.id | integer | Its own in the cluster: node_id in its configuration.
-spec.address | string | Where clients and other brokers find it.
+spec.address | string | Where clients find it.
 spec.rack | string | Where it stands: replicas are spread over racks; null: it does not say.
 status.state | string | active: it serves. fenced: it is registered, but not alive, or not ready yet. shutting-down:
     what it leads moves to others.

@@ -219,7 +219,7 @@ def test_a_directory_that_cannot_be_written_to_is_refused(node: ServerProcess, h
     assert last == f"Error: {directory} cannot be used: Read-only file system; check that it exists and is writable"
 
 
-@pytest.mark.parametrize("key", ["listen", "controller_listen", "http"])
+@pytest.mark.parametrize("key", ["listen", "controller_listen", "nodes_listen", "http"])
 def test_a_port_in_use_is_refused(node: ServerProcess, key: str) -> None:
     with contextlib.closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Iterator
 
-PORTS_OF_DEV = 30
+PORTS_OF_DEV = 51
 """In a row, from that of the first node's clients: what `lograft dev up` takes."""
 
 # Below the ephemeral ports, so that no outgoing connection takes one; apart from where other tests look.

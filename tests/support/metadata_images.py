@@ -72,6 +72,7 @@ def broker(
         directories=tuple(directories),
         boot_id=boot_id,
         state=state,
+        nodes_address=f"broker-{broker_id}:9094",
     )
 
 

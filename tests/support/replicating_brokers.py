@@ -164,7 +164,7 @@ class Broker:
         controller = self._cluster.controller
         registration = Registration(
             self.broker_id, self.runtime.rng.uuid(), f"{self.host}:9092", None, (self.directory.identity,),
-            "boot", None, 1, 1,
+            "boot", None, 1, 1, f"{self.host}:9094",
         )  # fmt: skip
         previous_epoch = latest_epoch(controller.image, self.broker_id)
         decision = register(controller.image, registration, previous_epoch=previous_epoch, is_old_alive=False)
@@ -179,7 +179,7 @@ class Broker:
         )
         self.replicas = ReplicaManager(self.runtime, self.broker_id, self, [self.directory], sink)
         source = ReplicationSource(self.runtime, CLUSTER, self.broker_id, self.replicas, lambda: self.image)
-        server = await self.runtime.network.serve(f"{self.host}:9092", source.handlers(), fail)
+        server = await self.runtime.network.serve(f"{self.host}:9094", source.handlers(), fail)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._cluster.controller.publish(self.follower))
@@ -191,7 +191,7 @@ class Broker:
 
     def _address_of(self, broker_id: BrokerId) -> str | None:
         broker = self.image.brokers.get(broker_id)
-        return broker.address if broker is not None else None
+        return broker.nodes_address if broker is not None else None
 
     def replica(self, number: int = 0) -> Replica:
         if self.replicas is None:

@@ -61,6 +61,7 @@ class ServerProcess:
             "cluster_id": "processes",
             "data_dirs": [str(self.data_directory)],
             "listen": self.address,
+            "nodes_listen": free_address(),
             "http": self.http_address,
             "controllers": [f"{one}@{address}" for one, address in controllers.items()],
             **(changes or {}),

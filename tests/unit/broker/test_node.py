@@ -18,6 +18,7 @@ from lograft.broker.broker_part import _clean_epoch
 from lograft.broker.config_values import Role
 from lograft.broker.node import Machine, Node, NodeRefused
 from lograft.broker.node_config import NodeConfig
+from lograft.broker.replication_codec import REPLICATE
 from lograft.chaos.memory_store import MemoryDisk
 from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock
@@ -28,6 +29,7 @@ from lograft.metadata.calling import call
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.settings import CLUSTER
+from lograft.proto import controller_pb2, replication_pb2
 from lograft.proto.admin_pb2 import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -38,9 +40,12 @@ from lograft.proto.admin_pb2 import (
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.log_pb2 import AppendRequest, AppendResponse, NewRecord
 from lograft.proto.methods import APPEND, CREATE_TOPICS, DESCRIBE_CLUSTER, REPLACE_VOTER
+from lograft.raft.bootstrapping import OFFER_METHOD, PROBE_METHOD
+from lograft.raft.peer import MESSAGES_METHOD
 from lograft.raft.ports import Store
+from lograft.raft.snapshot_stream import SNAPSHOT_METHOD
 from lograft.runtime.files import read_whole
-from lograft.runtime.network import ConnectFailed
+from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import FAILED_FILE, MARKER_FILE
@@ -62,6 +67,8 @@ def config_of(number: int, roles: tuple[Role, ...] = BOTH, controllers: dict[int
         controllers=controllers,
         listen=f"n{number}:9092" if Role.BROKER in roles else None,
         advertised=f"n{number}:9092" if Role.BROKER in roles else None,
+        nodes_listen=f"n{number}:9094" if Role.BROKER in roles else None,
+        nodes_advertised=f"n{number}:9094" if Role.BROKER in roles else None,
         controller_listen=f"n{number}:9093" if Role.CONTROLLER in roles else None,
         cluster_settings={"num.partitions": "4"},
     )
@@ -331,6 +338,48 @@ async def test_an_orderly_stop_is_told_to_the_cluster_and_leaves_a_marker() -> N
         await world.until_ready()
 
 
+def internal_methods() -> list[str]:
+    services = [
+        service
+        for file in (controller_pb2.DESCRIPTOR, replication_pb2.DESCRIPTOR)
+        for service in file.services_by_name.values()
+    ]
+    methods = [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
+    return [*methods, MESSAGES_METHOD, SNAPSHOT_METHOD, PROBE_METHOD, OFFER_METHOD]
+
+
+async def status_of(world: World, address: str, method: str) -> Status | None:
+    """How a call with an empty message ends; None: well."""
+    connection = await world.network.host("client").connect(address)
+    try:
+        stream = connection.open(method)
+        await stream.send(b"")
+        await stream.half_close()
+        while await stream.receive() is not None:
+            pass
+    except StreamError as error:
+        return error.status
+    finally:
+        await connection.close()
+    return None
+
+
+@virtual
+async def test_clients_are_not_served_what_nodes_say_to_each_other() -> None:
+    async with three() as world:
+        assert len(internal_methods()) == 14
+        for method in internal_methods():
+            assert await status_of(world, "n1:9092", method) is Status.UNIMPLEMENTED, method
+        assert await status_of(world, "n1:9094", REPLICATE) is Status.INVALID_ARGUMENT
+
+
+@virtual
+async def test_clients_are_not_served_where_brokers_are() -> None:
+    async with three() as world:
+        for method in (APPEND, DESCRIBE_CLUSTER, CREATE_TOPICS, "/grpc.health.v1.Health/Check"):
+            assert await status_of(world, "n1:9094", method) is Status.UNIMPLEMENTED, method
+
+
 @virtual
 async def test_a_disk_that_fails_at_the_last_moment_does_not_keep_a_node_from_stopping() -> None:
     async with three() as world:
@@ -479,7 +528,8 @@ async def test_a_process_whose_place_was_taken_stops() -> None:
     """Another process with a copy of its directories, which cannot be: but then only one of them may go on."""
     async with three() as world:
         first = world.hosts[0]
-        copy = Host(world, 1, replace(first.config, listen="n9:9092", advertised="n9:9092", roles=(Role.BROKER,)))
+        moved = {"listen": "n9:9092", "advertised": "n9:9092", "nodes_listen": "n9:9094", "nodes_advertised": "n9:9094"}
+        copy = Host(world, 1, replace(first.config, **moved, roles=(Role.BROKER,)))
         copy.host = "n9"
         copy.files = first.files
         await first.kill()

@@ -44,6 +44,8 @@ CONFIG = NodeConfig(
     listen="0.0.0.0:9092",
     advertised="host1:9092",
     controller_listen="0.0.0.0:9093",
+    nodes_listen="0.0.0.0:9094",
+    nodes_advertised="host1:9094",
     rack="a",
     http="0.0.0.0:9644",
     cluster_settings={"retention.ms": "604800000"},
@@ -82,6 +84,8 @@ def test_every_key_can_be_given_as_text() -> None:
         "advertised": "host1:9092",
         "controllers": "3@host3:9093, 1@host1:9093,2@host2:9093",
         "controller_listen": "0.0.0.0:9093",
+        "nodes_listen": "0.0.0.0:9094",
+        "nodes_advertised": "host1:9094",
         "rack": "a",
         "http": "0.0.0.0:9644",
         "metrics_topics": "100",
@@ -99,6 +103,7 @@ def test_what_is_left_out_follows_from_the_rest() -> None:
     config = read_config(Sources(file=least))
     assert config.roles == (Role.CONTROLLER, Role.BROKER)
     assert (config.listen, config.controller_listen, config.http) == ("0.0.0.0:9092", "h:9093", None)
+    assert (config.nodes_listen, config.nodes_advertised) == ("0.0.0.0:9094", "h:9094")
     assert (config.log_level, config.cluster_settings) == ("info", {})
     assert read({"listen": "host1:1", "advertised": None}).advertised == "host1:1"
 
@@ -109,11 +114,22 @@ def test_a_node_that_no_controller_list_names_is_a_broker() -> None:
     assert read({"roles": None, "node_id": 1}).roles == (Role.CONTROLLER, Role.BROKER)
 
 
+def test_brokers_are_served_beside_clients() -> None:
+    aside = {"listen": "10.0.0.1:7000", "advertised": "public.example:80", "nodes_listen": None}
+    config = read(aside)
+    assert (config.nodes_listen, config.nodes_advertised) == ("10.0.0.1:7002", "10.0.0.1:7002")
+    config = read({**aside, "nodes_listen": "0.0.0.0:7100"})
+    assert (config.nodes_listen, config.nodes_advertised) == ("0.0.0.0:7100", "public.example:7100")
+    config = read(aside, variables={"LOGRAFT_NODES_ADVERTISED": "inside:1"}, flags={"nodes_listen": "[::]:7200"})
+    assert (config.nodes_listen, config.nodes_advertised) == ("[::]:7200", "inside:1")
+
+
 def test_a_role_that_is_not_held_needs_nothing_and_has_nothing() -> None:
     broker = read({"roles": ["broker"], "node_id": 4})
     assert (broker.is_broker, broker.is_controller, broker.controller_listen) == (True, False, None)
     controller = read({"roles": ["controller"], "advertised": None})
     assert (controller.is_broker, controller.listen, controller.advertised) == (False, None, None)
+    assert (controller.nodes_listen, controller.nodes_advertised) == (None, None)
 
 
 REFUSED = [
@@ -141,6 +157,10 @@ REFUSED = [
     ({"controllers": ["2@host2:9093"]}, "controllers does not name node 1, a controller: add 1@host:port"),
     ({"roles": ["broker"]}, "controllers names node 1, which has no role controller"),
     ({"controller_listen": "0.0.0.0:9092"}, "controller_listen cannot be '0.0.0.0:9092', which is listen already"),
+    ({"nodes_listen": "0.0.0.0:9092"}, "nodes_listen cannot be '0.0.0.0:9092', which is listen already"),
+    ({"nodes_listen": "9094"}, "nodes_listen cannot be '9094': give host:port"),
+    ({"nodes_advertised": "[::]:9094"}, "nodes_advertised cannot be '[::]:9094', which is no place to connect to"),
+    ({"listen": "0.0.0.0:65534"}, "nodes_listen is missing: 65534 + 2 is no port, give host:port"),
     ({"rack": ""}, "rack cannot be '': give a name"),
     ({"http": "x"}, "http cannot be 'x': give host:port"),
     ({"log_level": "loud"}, "log_level cannot be 'loud': give one of debug, info, warning, error"),

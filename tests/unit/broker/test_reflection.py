@@ -8,7 +8,12 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, Serv
 from support.raft_nodes import make_runtime, virtual
 
 from lograft.broker.reflection import METHODS, ReflectionService, public_services
-from lograft.proto import admin_pb2, cluster_pb2  # noqa: F401 (loaded, as in a node)
+from lograft.proto import (  # noqa: F401 (loaded, as in a node)
+    admin_pb2,
+    cluster_pb2,
+    controller_pb2,
+    replication_pb2,
+)
 from lograft.proto.cluster_pb2 import DescribeRequest
 from lograft.runtime.network import Status, Stream
 
@@ -52,6 +57,22 @@ async def test_a_call_can_be_made_up_from_what_is_told() -> None:
         method = pool.FindServiceByName("lograft.v1.Cluster").FindMethodByName("Describe")
         request = GetMessageClass(method.input_type)(topics=["orders"], linearizable=True)
         assert DescribeRequest.FromString(request.SerializeToString()).topics == ["orders"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ServerReflectionRequest(file_by_filename="lograft/proto/replication.proto"),
+        ServerReflectionRequest(file_containing_symbol="lograft.internal.v1.Replication"),
+        ServerReflectionRequest(file_containing_symbol="lograft.internal.v1.Controller.ReportFailures"),
+        ServerReflectionRequest(file_containing_symbol="lograft.internal.v1.RegisterRequest"),
+    ],
+)
+@virtual
+async def test_what_nodes_say_to_each_other_is_not_told(request_: ServerReflectionRequest) -> None:
+    stream = await open_reflection()
+    answer = await ask(stream, request_)
+    assert answer.error_response.error_code == Status.NOT_FOUND.value
 
 
 @virtual

@@ -17,6 +17,7 @@ def test_ports_are_where_they_are_promised_to_be() -> None:
         "clients": "127.0.0.1:9092",
         "controllers": "127.0.0.1:9102",
         "HTTP": "127.0.0.1:9112",
+        "other brokers": "127.0.0.1:9132",
     }
     assert LAYOUT.http_address(3) == "127.0.0.1:9114"
 
@@ -24,7 +25,7 @@ def test_ports_are_where_they_are_promised_to_be() -> None:
 def test_no_two_nodes_of_the_largest_cluster_want_the_same_port() -> None:
     layout = Layout("dev-1", MAX_NODES, 1)
     addresses = [address for number in layout.numbers for address in layout.addresses(number).values()]
-    assert len(set(addresses)) == len(addresses) == 3 * MAX_NODES
+    assert len(set(addresses)) == len(addresses) == 4 * MAX_NODES
 
 
 @pytest.mark.parametrize(("nodes", "factor"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
@@ -40,6 +41,7 @@ def test_a_node_takes_its_configuration(nodes: int, factor: str) -> None:
     assert config.advertised == config.listen == layout.client_address(nodes)
     assert config.controllers == {number: layout.controller_address(number) for number in layout.numbers}
     assert config.controller_listen == layout.controller_address(nodes)
+    assert config.nodes_listen == config.nodes_advertised == layout.nodes_address(nodes)
     assert config.http == layout.http_address(nodes)
     assert config.cluster_settings == {"offsets.topic.replication.factor": factor}
 

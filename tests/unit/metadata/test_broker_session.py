@@ -48,6 +48,7 @@ REGISTRATION = Registration(
     clean_epoch=BrokerEpoch(PREVIOUS_EPOCH),
     min_feature_level=1,
     max_feature_level=4,
+    nodes_address="broker-7:9094",
 )
 
 
@@ -176,7 +177,7 @@ async def test_a_broker_registers_with_all_it_has_to_say_of_itself() -> None:
     assert request == RegisterRequest(
         cluster_id=CLUSTER, broker_id=7, incarnation=UUID(int=1).bytes, address="broker-7:9092", rack="a",
         directories=[UUID(int=2).bytes, UUID(int=3).bytes], boot_id="boot", clean_epoch=69, min_feature_level=1,
-        max_feature_level=4, previous_epoch=PREVIOUS_EPOCH,
+        max_feature_level=4, previous_epoch=PREVIOUS_EPOCH, nodes_address="broker-7:9094",
     )  # fmt: skip
 
 

@@ -126,7 +126,13 @@ async def test_a_broker_that_registers_is_known_to_every_controller_as_it_says()
     async with controllers() as cluster:
         dirs = [UUID(int=5), UUID(int=6)]
         answer = await register(
-            cluster, 7, rack="r1", directories=[each.bytes for each in dirs], boot_id="kernel", clean_epoch=3
+            cluster,
+            7,
+            rack="r1",
+            directories=[each.bytes for each in dirs],
+            boot_id="kernel",
+            clean_epoch=3,
+            nodes_address="b7:9094",
         )
         await cluster.until_all(lambda node: node.machine.index >= answer.index)
         for host in cluster.hosts.values():
@@ -134,6 +140,7 @@ async def test_a_broker_that_registers_is_known_to_every_controller_as_it_says()
             assert broker.epoch == answer.broker_epoch > 0
             assert broker.incarnation == registration_of(7).incarnation
             assert (broker.address, broker.rack, broker.boot_id) == ("b7:9092", "r1", "kernel")
+            assert broker.nodes_address == "b7:9094"
             assert broker.directories == tuple(dirs)
             assert broker.state is BrokerState.FENCED
 

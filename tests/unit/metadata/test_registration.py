@@ -284,6 +284,8 @@ def test_after_a_broker_was_forgotten_only_who_knows_of_that_registers() -> None
         ({"address": "host:0"}, "host:port"),
         ({"address": "host:70000"}, "host:port"),
         ({"address": "a b:1"}, "host:port"),
+        ({"nodes_address": "host"}, "host:port"),
+        ({"nodes_address": ""}, "host:port"),
         ({"rack": ""}, "rack"),
         ({"rack": "r" * 256}, "rack"),
         ({"boot_id": "b" * 65}, "boot id"),
