@@ -6,7 +6,7 @@ from lograft.runtime.files import Buffer
 from lograft.storage.batch import decode_columns, rewrite_batch, validate_batch
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import BadAttributes, BadRecordCount, BatchTooLarge, InvalidRecord, InvalidTimestamp
-from lograft.storage.header import BatchHeader, parse_header
+from lograft.storage.header import COMPRESSION_MASK, BatchHeader, parse_header
 from lograft.storage.producer_state import NO_PRODUCER
 
 MAX_FUTURE_MS = 3600 * 1000
@@ -30,8 +30,7 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
         raise BadRecordCount(f"{len(batch) - header.total_bytes} bytes follow the batch: one batch at a time")
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise BadRecordCount(f"{header.record_count} records, and the last offset delta is {header.last_offset_delta}")
-    if header.is_control or header.has_delete_horizon or header.is_append_time:
-        raise BadAttributes(f"attributes {header.attributes:#06x} are not for clients to set")
+    _check_attributes(header)
     if header.producer_id != NO_PRODUCER and min(header.producer_id, header.producer_epoch, header.base_sequence) < 0:
         raise BadAttributes("a producer id needs an epoch and a sequence, and none is negative")
     if not config.append_time:
@@ -45,6 +44,15 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
     if len(rewritten) > config.max_message_bytes:
         raise BatchTooLarge(f"{len(rewritten)} bytes once converted, and at most {config.max_message_bytes} are taken")
     return Admitted(parse_header(rewritten), rewritten)
+
+
+def _check_attributes(header: BatchHeader) -> None:
+    """Refuse every bit but the compression's."""
+    if header.is_transactional:
+        # Stored, it would hold back readers of committed records once there are transactions: nothing would end it.
+        raise BadAttributes("the batch says that it is part of a transaction, which this version does not have")
+    if header.attributes & ~COMPRESSION_MASK:
+        raise BadAttributes(f"attributes {header.attributes:#06x} are not for clients to set")
 
 
 def _check_timestamps(header: BatchHeader, now_ms: int) -> None:

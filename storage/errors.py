@@ -53,7 +53,7 @@ class BatchTooLarge(InvalidBatch):
 
 
 class BadAttributes(InvalidBatch):
-    """Header fields that a client may not set so: control bit, delete horizon, timestamps, sequence numbers."""
+    """Header fields that a client may not set so: the transactional and control bits, timestamps, sequence numbers."""
 
 
 class InvalidTimestamp(InvalidBatch):

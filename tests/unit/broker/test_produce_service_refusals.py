@@ -26,6 +26,10 @@ REFUSALS = {
     "a batch cut short": (item(1, batch("a")[:-8]), errors_pb2.CORRUPT_BATCH),
     "two batches": (item(1, batch("a") * 2), errors_pb2.CORRUPT_BATCH),
     "too large a batch": (item(1, batch(size=2**21)), errors_pb2.BATCH_TOO_LARGE),
+    "a part of a transaction": (
+        item(1, encode_batch([b"a"], timestamps=NOW_MS, transactional=True)),
+        errors_pb2.INVALID_RECORD,
+    ),
     "a control batch": (item(1, encode_batch([b"a"], timestamps=NOW_MS, control=True)), errors_pb2.INVALID_RECORD),
     "a time to come": (item(1, encode_batch([b"a"], timestamps=NOW_MS * 2)), errors_pb2.INVALID_TIMESTAMP),
     "an old leader epoch": (item(1, batch("a"), leader_epoch=4), errors_pb2.FENCED_LEADER_EPOCH),

@@ -58,6 +58,13 @@ REFUSED: list[Any] = [
         encode_batch([b"a"], timestamps=NOW_MS, last_offset_delta=1), CONFIG, BadRecordCount, id="a hole at the end"
     ),
     pytest.param(make_batch(control=True), CONFIG, BadAttributes, id="control"),
+    pytest.param(make_batch(transactional=True), CONFIG, BadAttributes, id="transactional"),
+    pytest.param(
+        make_batch(transactional=True, producer_id=5, producer_epoch=0, base_sequence=0),
+        CONFIG,
+        BadAttributes,
+        id="transactional, of a producer",
+    ),
     pytest.param(make_batch(append_time=True), CONFIG, BadAttributes, id="append time"),
     pytest.param(make_batch(delete_horizon=NOW_MS), CONFIG, BadAttributes, id="delete horizon"),
     pytest.param(make_batch(producer_id=5), CONFIG, BadAttributes, id="producer without epoch and sequence"),
@@ -81,6 +88,18 @@ REFUSED: list[Any] = [
 def test_refused_with_the_cause_by_name(batch: bytes, config: LogConfig, error: type[InvalidBatch]) -> None:
     with pytest.raises(error):
         admit(batch, config, NOW_MS)
+
+
+@pytest.mark.parametrize("bit", range(3, 16))
+def test_no_attribute_but_the_compression_is_for_clients_to_set(bit: int) -> None:
+    attributes = 1 << bit if bit < 15 else -(1 << 15)
+    with pytest.raises(BadAttributes):
+        admit(resealed(make_batch(), 21, ">h", attributes), CONFIG, NOW_MS)
+
+
+def test_a_transactional_batch_is_told_why() -> None:
+    with pytest.raises(BadAttributes, match="part of a transaction, which this version does not have"):
+        admit(make_batch(transactional=True), CONFIG, NOW_MS)
 
 
 @pytest.mark.parametrize(
