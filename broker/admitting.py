@@ -1,37 +1,56 @@
 """Whether a batch from a client may be stored: looked at here and now, or, if that takes long, beside the loop."""
 
+import asyncio
+
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
-from lograft.runtime.blocking import Blocking
+from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
 from lograft.runtime.logging import get_logger
 from lograft.storage.admission import Admitted, admit
+from lograft.storage.compression import MAX_PAYLOAD_BYTES
 from lograft.storage.config import LogConfig
-from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import COMPRESSION_MASK, HEADER_BYTES
+from lograft.storage.errors import BadCompressedData, InvalidBatch
+from lograft.storage.header import COMPRESSION_MASK, HEADER_BYTES, MAGIC_ROWS
 
 log = get_logger(__name__)
 
-_QUICK_BYTES = 16 * 1024  # opened, or compressed, in well under a millisecond
+# What is opened on the loop takes a fraction of a millisecond: so much as it is stored, and so much once decompressed.
+_QUICK_BYTES = 16 * 1024
+_QUICK_ROWS_BYTES = 4 * 1024  # each row takes a step of its own
+_QUICK_OPENED_BYTES = 128 * 1024
+_MAGIC_BYTE = 16
 _ATTRIBUTES_LOW_BYTE = 22
+# A batch may decompress to 64 MiB, twice for a moment, whatever its size: of all the others, so many at once.
+_OPENED_AT_ONCE = 2
 
 
-def is_quick(batch: Buffer, config: LogConfig) -> bool:
-    """Whether `admit_now` takes no longer than reading the batch once."""
+def admit_quickly(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted | None:
+    """As `admit_now`; None if that would take long: only `AdmissionQueue` knows then."""
+    if not _may_be_quick(batch, config):
+        return None
+    try:
+        return admit_now(batch, config, now_ms, _QUICK_OPENED_BYTES)
+    except BadCompressedData:
+        return None  # it may only be large
+
+
+def _may_be_quick(batch: Buffer, config: LogConfig) -> bool:
     if len(batch) < HEADER_BYTES:
         return True  # refused at once
     codec = batch[_ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK
     is_converted = config.compression is not None and codec != config.compression
-    is_opened = config.cleanup_compact or is_converted
-    # What is compressed may be any number of times larger once it is opened.
-    return not is_opened or (codec == 0 and len(batch) <= _QUICK_BYTES)
+    is_decompressed = codec != 0 and config.validate_batches
+    if batch[_MAGIC_BYTE] == MAGIC_ROWS and (codec == 0 or is_decompressed):
+        return len(batch) <= _QUICK_ROWS_BYTES
+    return not (config.cleanup_compact or is_converted or is_decompressed) or len(batch) <= _QUICK_BYTES
 
 
-def admit_now(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
+def admit_now(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Admitted:
     """As `admit`. A bug in it, which some batch may have found, is INTERNAL for that batch: the node lives on."""
     try:
-        return admit(batch, config, now_ms)
+        return admit(batch, config, now_ms, limit_bytes)
     except InvalidBatch:
         raise
     except Exception as error:
@@ -43,8 +62,19 @@ def admit_now(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
         ) from error
 
 
-async def admit_beside(batch: Buffer, config: LogConfig, clock: Clock, blocking: Blocking) -> Admitted:
-    """As `admit_now`, wherever it does not hold up others."""
-    if is_quick(batch, config):
-        return admit_now(batch, config, clock.wall_ms())
-    return await blocking.run_blocking(admit_now, batch, config, clock.wall_ms())
+class AdmissionQueue:
+    """Admits batches that take long beside the loop, a few at once."""
+
+    def __init__(self, clock: Clock, blocking: Blocking) -> None:
+        self._clock = clock
+        self._blocking = blocking
+        self._turns = asyncio.Semaphore(_OPENED_AT_ONCE)
+
+    async def admit(self, batch: Buffer, config: LogConfig) -> Admitted:
+        """As `admit_now`, wherever it does not hold up others."""
+        admitted = admit_quickly(batch, config, self._clock.wall_ms())
+        if admitted is not None:
+            return admitted
+        async with self._turns:
+            # To its end, also if nobody waits any longer: it holds its memory until then.
+            return await run_to_end(self._blocking, admit_now, batch, config, self._clock.wall_ms())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from lograft.broker.admitting import admit_beside, admit_now, is_quick
+from lograft.broker.admitting import AdmissionQueue, admit_quickly
 from lograft.broker.call_stats import ServerStats
 from lograft.broker.in_flight import InFlight, TotalInFlight
 from lograft.broker.produce_requests import Item, ProduceMessage, UnreadableMessage, read_produce
@@ -55,6 +55,7 @@ class ProduceService:
         self.logs = logs
         self.limits = limits or ProduceLimits()
         self.total = TotalInFlight(self.limits.total_bytes)
+        self.admission = AdmissionQueue(runtime.clock, runtime.blocking)
         self.seconds = Histogram()  # of batches, from their arrival to their outcome
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -106,7 +107,7 @@ class _Conversation:
 
     def __init__(self, service: ProduceService, stream: Stream) -> None:
         self._clock = service.runtime.clock
-        self._blocking = service.runtime.blocking
+        self._admission = service.admission
         self._logs = service.logs
         self._stats = service.stats.of(PRODUCE)
         self._slow = service.stats.slow
@@ -170,8 +171,8 @@ class _Conversation:
         try:
             replica = self._find(item, message)
             touched[replica] = None
-            if is_quick(item.batch, replica.log_config):
-                admitted = admit_now(item.batch, replica.log_config, self._clock.wall_ms())
+            admitted = admit_quickly(item.batch, replica.log_config, self._clock.wall_ms())
+            if admitted is not None:
                 self._append(line, entry, item, message, replica, admitted)
             else:
                 line.waiting.append((entry, item, message))
@@ -194,7 +195,7 @@ class _Conversation:
             try:
                 replica = self._find(item, message)
                 await replica.room()
-                admitted = await admit_beside(item.batch, replica.log_config, self._clock, self._blocking)
+                admitted = await self._admission.admit(item.batch, replica.log_config)
                 self._append(line, entry, item, message, replica, admitted)
             except SERVICE_ERRORS as error:
                 self._refuse(line, entry, error)

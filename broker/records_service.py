@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Mapping
 from functools import partial
 
-from lograft.broker.admitting import admit_beside
+from lograft.broker.admitting import AdmissionQueue
 from lograft.broker.plain_records import batch_of, records_of
 from lograft.broker.produce_requests import read_acks
 from lograft.broker.replica_errors import ReplicaError
@@ -45,6 +45,7 @@ class RecordsService:
     def __init__(self, runtime: Runtime, logs: ServedLogs) -> None:
         self._runtime = runtime
         self._logs = logs
+        self._admission = AdmissionQueue(runtime.clock, runtime.blocking)
 
     def handlers(self) -> Mapping[str, Handler]:
         return {APPEND: unary(self._serve_append, pb.AppendRequest), READ: unary(self._serve_read, pb.ReadRequest)}
@@ -67,7 +68,7 @@ class RecordsService:
         check_writable(replica)
         replica.check_leads(leader_epoch)
         batch = await blocking.run_blocking(batch_of, request.records, clock.wall_ms())
-        admitted = await admit_beside(batch, replica.log_config, clock, blocking)
+        admitted = await self._admission.admit(batch, replica.log_config)
         await replica.room()
         pending = replica.begin_append(admitted, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
         if acks is Acks.NONE:

@@ -29,6 +29,7 @@ def log_config_of(image: ClusterImage, topic_id: TopicId) -> LogConfig:
         min_cleanable_dirty_ratio=float(_text(image, topic_id, "min.cleanable.dirty.ratio")),
         append_time=_text(image, topic_id, "message.timestamp.type") == "LogAppendTime",
         compression=_compression(_text(image, topic_id, "compression.type")),
+        validate_batches=_text(image, topic_id, "lograft.validate.batches") == "true",
         flush_mode=FlushMode(_text(image, topic_id, "flush.mode")),
         flush_messages=_unless_endless(_whole(image, topic_id, "flush.messages")),
         flush_ms=_unless_endless(_whole(image, topic_id, "flush.ms")),

@@ -56,6 +56,10 @@ TOPIC_CONFIG: Mapping[str, ConfigKey] = by_name(
         "How much log lies between two entries of a segment's index.",
     ),
     ConfigKey(
+        "lograft.validate.batches", Flag(), "true",
+        "Are compressed batches opened, and refused if no reader could decode them? Others always are.",
+    ),
+    ConfigKey(
         "max.message.bytes", Whole(_BATCH_HEADER_BYTES, _LARGEST_BATCH_BYTES), str(1024 * 1024 + 12),
         "The largest batch of records taken, as it is stored.",
     ),

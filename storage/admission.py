@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 
 from lograft.runtime.files import Buffer
-from lograft.storage.batch import decode_columns, rewrite_batch, validate_batch
+from lograft.storage.batch import check_records, decode_columns, rewrite_batch, validate_batch
+from lograft.storage.compression import MAX_PAYLOAD_BYTES, Compression
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import BadAttributes, BadRecordCount, BatchTooLarge, InvalidRecord, InvalidTimestamp
-from lograft.storage.header import COMPRESSION_MASK, BatchHeader, parse_header
+from lograft.storage.header import COMPRESSION_MASK, MAGIC_ROWS, BatchHeader, parse_header
 from lograft.storage.producer_state import NO_PRODUCER
 
 MAX_FUTURE_MS = 3600 * 1000
+# Of a few bytes each: a small compressed batch can hold millions, and to look at a million takes a second.
+MAX_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +23,11 @@ class Admitted:
     batch: Buffer
 
 
-def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
+def admit(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Admitted:
     """Check one batch from a client against the topic's rules, and rewrite it where they say so.
 
-    `InvalidBatch` names what is wrong; nothing is changed then.
+    `InvalidBatch` names what is wrong; nothing is changed then. `limit_bytes`: of what a payload decompresses to, more
+    is `BadCompressedData`; by default so much as readers take.
     """
     header = validate_batch(batch, max_bytes=config.max_message_bytes)
     if header.total_bytes != len(batch):
@@ -36,11 +40,14 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted:
     if not config.append_time:
         _check_timestamps(header, now_ms)
     if config.cleanup_compact:
-        _check_keys(batch)
+        _check_keys(batch, limit_bytes)
+    elif header.compression is Compression.NONE or config.validate_batches:
+        _check_records(batch, header, limit_bytes)
     to_codec = config.compression if config.compression not in (None, header.compression) else None
     if to_codec is None and not config.append_time:
         return Admitted(header, batch)
-    rewritten = rewrite_batch(batch, compression=to_codec, append_time=now_ms if config.append_time else None)
+    append_time = now_ms if config.append_time else None
+    rewritten = rewrite_batch(batch, compression=to_codec, append_time=append_time, limit_bytes=limit_bytes)
     if len(rewritten) > config.max_message_bytes:
         raise BatchTooLarge(f"{len(rewritten)} bytes once converted, and at most {config.max_message_bytes} are taken")
     return Admitted(parse_header(rewritten), rewritten)
@@ -62,7 +69,14 @@ def _check_timestamps(header: BatchHeader, now_ms: int) -> None:
         raise InvalidTimestamp(f"timestamp {header.max_timestamp} is more than an hour ahead of {now_ms}")
 
 
-def _check_keys(batch: Buffer) -> None:
-    keys = decode_columns(batch).keys
+def _check_records(batch: Buffer, header: BatchHeader, limit_bytes: int) -> None:
+    """Stored, a batch that no reader can decode would stop every one of them."""
+    if header.magic == MAGIC_ROWS and header.record_count > MAX_ROWS:
+        raise BatchTooLarge(f"a batch of {header.record_count} rows: at most {MAX_ROWS} are taken")
+    check_records(batch, header, limit_bytes=limit_bytes)
+
+
+def _check_keys(batch: Buffer, limit_bytes: int) -> None:
+    keys = decode_columns(batch, limit_bytes=limit_bytes).keys
     if any(key is None for key in keys):
         raise InvalidRecord("every record of a compacted topic needs a key")

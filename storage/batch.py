@@ -49,6 +49,7 @@ __all__ = [
     "Record",
     "arrow_of",
     "check_crc",
+    "check_records",
     "decode_arrow",
     "decode_columns",
     "decode_records",
@@ -378,6 +379,15 @@ def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | Non
     if header.compression is Compression.NONE and header.magic == MAGIC_COLUMNS:
         sections.parse_sections(payload, header.record_count)
     return header
+
+
+def check_records(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+    """Raise a subclass of InvalidBatch if a decoder would, for a batch that `validate_batch` has let through."""
+    payload = _open_payload(batch, header, limit_bytes)
+    if header.magic == MAGIC_ROWS:
+        rows_layout.check_rows(header, payload)
+    else:
+        columns_layout.check_columns(header, payload)
 
 
 def validate_deep(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> BatchHeader:

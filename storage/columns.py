@@ -25,6 +25,12 @@ from lograft.storage.sections import (
     parse_sections,
 )
 
+_OFFSET_BYTES = 4
+_OFFSET_SIGN = b"\x00\x00\x00\x80"
+_OFFSET_MASK = 0xFFFF_FFFF
+_MODEST_TIMESTAMP = 1 << 61
+_DELTA_HIGH_BITS = b"\x00\x00\x00\x00\x00\x00\x00\xe0"  # of 2**61 and above, and of what is negative
+
 
 def encode_columns(
     values: Sequence[bytes | None],
@@ -63,6 +69,25 @@ def decode_columns(header: BatchHeader, payload: BytesLike) -> Columns:
         values=_decode_nullable(VALUE_COLUMN, view, spans, count),
         headers=_decode_headers(view, spans, count),
     )
+
+
+def check_columns(header: BatchHeader, payload: BytesLike) -> None:
+    """Raise what `decode_columns` would, in about a thirtieth of its time: no record becomes an object.
+
+    Integers are compared a whole section at a time, each in a lane of one big number.
+    """
+    spans = parse_sections(payload, header.record_count)
+    if header.record_count == 0:
+        return
+    view = memoryview(payload)
+    if Section.OFFSET_DELTAS in spans:
+        _decode_record_offsets(header, view, spans)
+    if Section.TIMESTAMP_DELTAS in spans and not _are_modest(header.base_timestamp, view, spans):
+        _decode_timestamps(header, view, spans)
+    _check_nullable(KEY_COLUMN, view, spans, header.record_count)
+    _check_nullable(VALUE_COLUMN, view, spans, header.record_count)
+    if Section.HEADER_OFFSETS in spans:
+        _check_headers(header, view, spans)
 
 
 def pack_integers(code: str, numbers: Iterable[int]) -> bytes:
@@ -198,17 +223,71 @@ def _checked_offsets(view: memoryview, span: tuple[int, int], end: int, section:
     offsets = _integers("i", view, span)
     # Sorting what is sorted already takes one pass in C; comparing pairs in Python would take five times as long.
     if offsets[0] != 0 or offsets[-1] != end or sorted(offsets) != list(offsets):
-        raise BadRecord(f"the offsets of section {section:d} do not rise from 0 to {end}")
+        raise _bad_offsets(section, end)
     return offsets
 
 
+def _bad_offsets(section: Section, end: int) -> BadRecord:
+    return BadRecord(f"the offsets of section {section:d} do not rise from 0 to {end}")
+
+
 def _validity_bits(view: memoryview, span: tuple[int, int], count: int) -> str:
-    start, length = span
-    number = int.from_bytes(view[start : start + length], "little")
-    if number >> count:
-        raise BadRecord("validity bits beyond the last record are set")
+    number = _number(view, span)
+    _check_validity(number, count)
     # A bit above the last keeps leading zeros; reversed, and without it, the first record comes first.
     return f"{number | 1 << count:b}"[:0:-1]
+
+
+def _check_validity(number: int, count: int) -> None:
+    if number >> count:
+        raise BadRecord("validity bits beyond the last record are set")
+
+
+def _check_nullable(column: BinaryColumn, view: memoryview, spans: Spans, count: int) -> None:
+    if column.offsets not in spans:
+        return
+    _check_offsets(view, spans[column.offsets], spans[column.data][1], column.offsets)
+    if column.validity in spans:
+        _check_validity(_number(view, spans[column.validity]), count)
+
+
+def _check_headers(header: BatchHeader, view: memoryview, spans: Spans) -> None:
+    names_start, names_bytes = spans[Section.HEADER_KEY_BYTES]
+    if not bytes(view[names_start : names_start + names_bytes]).isascii():
+        _decode_headers(view, spans, header.record_count)  # where a name may begin depends on the text
+        return
+    count = header_count(spans)
+    _check_offsets(view, spans[Section.HEADER_OFFSETS], count, Section.HEADER_OFFSETS)
+    _check_offsets(view, spans[Section.HEADER_KEY_OFFSETS], names_bytes, Section.HEADER_KEY_OFFSETS)
+    _check_nullable(HEADER_VALUE_COLUMN, view, spans, count)
+
+
+def _check_offsets(view: memoryview, span: tuple[int, int], end: int, section: Section) -> None:
+    """As `_checked_offsets`, without the offsets."""
+    lanes = span[1] // _OFFSET_BYTES
+    offsets, signs = _number(view, span), int.from_bytes(_OFFSET_SIGN * lanes, "little")
+    lane_bits = 8 * _OFFSET_BYTES
+    last = offsets >> lane_bits * (lanes - 1)
+    rises = offsets & signs == 0 and offsets & _OFFSET_MASK == 0 and last == end
+    if rises:
+        # A lane keeps its sign bit if what is subtracted is not the larger one, and borrows nothing from the next.
+        signs >>= lane_bits
+        earlier = offsets ^ last << lane_bits * (lanes - 1)
+        rises = ((offsets >> lane_bits | signs) - earlier) & signs == signs
+    if not rises:
+        raise _bad_offsets(section, end)
+
+
+def _are_modest(base: int, view: memoryview, spans: Spans) -> bool:
+    """No timestamp can be out of range: the base is small, and so are all deltas, of which none is negative."""
+    span = spans[Section.TIMESTAMP_DELTAS]
+    high_bits = int.from_bytes(_DELTA_HIGH_BITS * (span[1] // len(_DELTA_HIGH_BITS)), "little")
+    return 0 <= base < _MODEST_TIMESTAMP and _number(view, span) & high_bits == 0
+
+
+def _number(view: memoryview, span: tuple[int, int]) -> int:
+    start, length = span
+    return int.from_bytes(view[start : start + length], "little")
 
 
 def _integers(code: str, view: memoryview, span: tuple[int, int]) -> tuple[int, ...]:

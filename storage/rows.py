@@ -7,7 +7,7 @@ zigzag varints, and a length of -1 is a null.
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
-from lograft.storage.columns import absolute_timestamps, check_offset_deltas
+from lograft.storage.columns import absolute_timestamps, check_offset_deltas, check_timestamp_range
 from lograft.storage.compression import BytesLike
 from lograft.storage.errors import BadRecord, BadRecordCount
 from lograft.storage.header import BatchHeader
@@ -73,8 +73,7 @@ def encode_rows(
 def decode_rows(header: BatchHeader, payload: BytesLike) -> Columns:
     """The records of an uncompressed rows payload; raises a subclass of InvalidBatch if any part is malformed."""
     count = header.record_count
-    if count * _SMALLEST_RECORD_BYTES > len(payload):
-        raise BadRecordCount(f"{count} records cannot fit a payload of {len(payload)} bytes")
+    _check_count(count, payload)
     data = bytes(payload)
     timestamp_deltas: list[int] = []
     offset_deltas: list[int] = []
@@ -85,7 +84,7 @@ def decode_rows(header: BatchHeader, payload: BytesLike) -> Columns:
     try:
         for _ in range(count):
             if position == len(data):
-                raise BadRecordCount(f"the header says {count} records, the payload holds {len(values)}")
+                raise _too_few(count, len(values))
             length, start = _read_varint(data, position)
             end = start + length
             timestamp_delta, position = _read_varint(data, start + 1)
@@ -97,8 +96,7 @@ def decode_rows(header: BatchHeader, payload: BytesLike) -> Columns:
                 pairs, position = _read_headers(data, position)
             else:
                 position += 1
-            if position != end:
-                raise BadRecord(f"record {len(values)} ends at {position}, its length says {end}")
+            _check_end(len(values), position, end)
             timestamp_deltas.append(timestamp_delta)
             offset_deltas.append(offset_delta)
             keys.append(key)
@@ -106,14 +104,50 @@ def decode_rows(header: BatchHeader, payload: BytesLike) -> Columns:
             headers.append(pairs)
     except IndexError:
         raise BadRecord(f"record {len(values)} reaches past the end of the payload") from None
-    if position != len(data):
-        raise BadRecordCount(f"{len(data) - position} bytes follow the {count} records of the header")
+    _check_all_used(count, data, position)
     if count == 0:
         return Columns([], [], [], [], [])
     check_offset_deltas(header, offset_deltas)
     base = header.base_offset
     offsets = [base + delta for delta in offset_deltas]
     return Columns(offsets, absolute_timestamps(header, timestamp_deltas), keys, values, headers)
+
+
+def check_rows(header: BatchHeader, payload: BytesLike) -> None:
+    """Raise what `decode_rows` would, keeping nothing of a record once it is checked."""
+    _check_count(header.record_count, payload)
+    data = bytes(payload)
+    size = len(data)
+    previous_offset, position = -1, 0
+    lowest = highest = 0  # of the timestamp deltas; 0 is the base, which is in range
+    try:
+        for number in range(header.record_count):
+            if position == size:
+                raise _too_few(header.record_count, number)
+            length, start = _read_varint(data, position)
+            timestamp_delta, position = _read_varint(data, start + 1)
+            offset_delta, position = _read_varint(data, position)
+            for _ in range(2):  # the key, and the value
+                field_bytes, position = _read_varint(data, position)
+                if field_bytes > 0:
+                    position += field_bytes
+                elif field_bytes < -1:
+                    raise BadRecord(f"a length of {field_bytes}")
+            if data[position]:
+                _, position = _read_headers(data, position)
+            else:
+                position += 1
+            _check_end(number, position, start + length)
+            if not previous_offset < offset_delta <= header.last_offset_delta:
+                raise BadRecord(f"offset delta {offset_delta} after {previous_offset}, of {header.last_offset_delta}")
+            previous_offset = offset_delta
+            if not lowest <= timestamp_delta <= highest:
+                lowest, highest = min(lowest, timestamp_delta), max(highest, timestamp_delta)
+    except IndexError:
+        raise BadRecord(f"a record reaches past the end of the payload of {size} bytes") from None
+    _check_all_used(header.record_count, data, position)
+    if not header.is_append_time:
+        check_timestamp_range(header.base_timestamp, lowest, highest)
 
 
 # -- encoding
@@ -134,6 +168,25 @@ def _encode_headers(pairs: Iterable[tuple[str, bytes | None]]) -> bytes:
         pieces += (_varints[len(encoded)], encoded)
         pieces += (_NULL,) if value is None else (_varints[len(value)], value)
     return b"".join(pieces)
+
+
+def _check_count(count: int, payload: BytesLike) -> None:
+    if count * _SMALLEST_RECORD_BYTES > len(payload):
+        raise BadRecordCount(f"{count} records cannot fit a payload of {len(payload)} bytes")
+
+
+def _too_few(count: int, found: int) -> BadRecordCount:
+    return BadRecordCount(f"the header says {count} records, the payload holds {found}")
+
+
+def _check_end(number: int, position: int, end: int) -> None:
+    if position != end:
+        raise BadRecord(f"record {number} ends at {position}, its length says {end}")
+
+
+def _check_all_used(count: int, data: bytes, position: int) -> None:
+    if position != len(data):
+        raise BadRecordCount(f"{len(data) - position} bytes follow the {count} records of the header")
 
 
 # -- decoding: an index past the end raises IndexError, which the caller turns into BadRecord

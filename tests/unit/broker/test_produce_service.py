@@ -2,17 +2,15 @@
 
 import asyncio
 
-import pytest
 from support.log_services import Node, settle
 from support.produce_talk import broken, item, numbers, producing, request
 from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
-from lograft.broker import admitting
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
-from lograft.storage.batch import decode_columns, encode_batch, parse_header
+from lograft.storage.batch import encode_batch, parse_header
 from lograft.storage.compression import Compression
 from lograft.storage.config import LogConfig
 
@@ -199,32 +197,6 @@ async def test_a_leader_epoch_that_ends_while_a_batch_is_converted_is_noticed() 
     orders.has_room.set()
     assert (await talk.hear()).results[0].error.code == errors_pb2.FENCED_LEADER_EPOCH
     assert orders.values == []
-
-
-@pytest.mark.parametrize(
-    ("content", "config", "is_quick"),
-    [
-        (batch(size=2**20), LogConfig(), True),
-        (batch(size=2**20), LogConfig(append_time=True), True),
-        (batch(size=2**20), LogConfig(cleanup_compact=True), False),
-        (batch("a"), LogConfig(cleanup_compact=True), True),
-        (batch("a"), LogConfig(compression=Compression.LZ4), True),
-        (batch(size=2**20), LogConfig(compression=Compression.LZ4), False),
-        (batch(size=2**20), LogConfig(compression=Compression.NONE), True),
-        (b"short", LogConfig(compression=Compression.LZ4), True),
-    ],
-)
-def test_only_batches_that_are_opened_go_beside_the_loop(content: bytes, config: LogConfig, is_quick: bool) -> None:
-    assert admitting.is_quick(content, config) is is_quick
-
-
-def test_a_compressed_batch_that_is_opened_goes_beside_the_loop_however_small_it_is() -> None:
-    bomb = encode_batch([bytes(2**20)], timestamps=NOW_MS, compression=Compression.ZSTD)
-    assert len(bomb) < 1000
-    assert decode_columns(bomb).values == [bytes(2**20)]
-    assert not admitting.is_quick(bomb, LogConfig(cleanup_compact=True))
-    assert not admitting.is_quick(bomb, LogConfig(compression=Compression.NONE))
-    assert admitting.is_quick(bomb, LogConfig(compression=Compression.ZSTD))
 
 
 # -- the end, and signs of life

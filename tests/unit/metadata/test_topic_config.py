@@ -18,6 +18,7 @@ INTERFACE_KEYS = [
     "unclean.leader.election.enable", "max.message.bytes", "compression.type", "message.timestamp.type",
     "min.compaction.lag.ms", "delete.retention.ms", "min.cleanable.dirty.ratio", "index.interval.bytes",
     "flush.messages", "flush.ms", "flush.mode",
+    "lograft.validate.batches",
 ]  # fmt: skip
 
 ALL_KEYS = [*CLUSTER_CONFIG.values(), *BROKER_CONFIG.values()]

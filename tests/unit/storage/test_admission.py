@@ -1,6 +1,7 @@
 """What a leader lets in, what it refuses, and what it rewrites."""
 
 import dataclasses
+import random
 import struct
 from typing import Any
 
@@ -8,13 +9,15 @@ import google_crc32c
 import pytest
 from support.virtual_log import NOW_MS, make_batch
 
-from lograft.storage.admission import MAX_FUTURE_MS, admit
+from lograft.storage.admission import MAX_FUTURE_MS, MAX_ROWS, admit
 from lograft.storage.batch import decode_records, encode_batch
 from lograft.storage.compression import Compression
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import (
     BadAttributes,
+    BadCompressedData,
     BadCrc,
+    BadRecord,
     BadRecordCount,
     BatchTooLarge,
     InvalidBatch,
@@ -23,7 +26,7 @@ from lograft.storage.errors import (
     TruncatedBatch,
     UnknownMagic,
 )
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, check_crc
+from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, check_crc, parse_header
 
 CONFIG = LogConfig()
 COMPACTED = LogConfig(cleanup_compact=True)
@@ -88,6 +91,54 @@ REFUSED: list[Any] = [
 def test_refused_with_the_cause_by_name(batch: bytes, config: LogConfig, error: type[InvalidBatch]) -> None:
     with pytest.raises(error):
         admit(batch, config, NOW_MS)
+
+
+def garbage(batch: bytes) -> bytes:
+    """The batch with noise for a payload, and a length and a CRC that say it is right."""
+    start = 64 if batch[16] == MAGIC_COLUMNS else 61
+    end = len(batch) - (batch[61] if batch[16] == MAGIC_COLUMNS else 0)
+    noise = random.Random(7).randbytes(end - start)
+    return resealed(batch[:start] + noise + batch[end:], 12, ">i", -1)
+
+
+@pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
+@pytest.mark.parametrize("codec", Compression)
+def test_what_no_reader_could_decode_is_not_stored(magic: int, codec: Compression) -> None:
+    batch = garbage(make_batch(3, value=b"value" * 20, magic=magic, compression=codec))
+    check_crc(batch, 0, parse_header(batch))
+    for config in (CONFIG, COMPACTED, LogConfig(append_time=True)):
+        with pytest.raises(InvalidBatch):
+            admit(batch, config, NOW_MS)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
+def test_compressed_garbage_is_stored_by_a_topic_that_does_not_look(codec: Compression) -> None:
+    batch = garbage(make_batch(3, value=b"value" * 20, compression=codec))
+    assert admit(batch, LogConfig(validate_batches=False), NOW_MS).batch is batch
+
+
+def test_offsets_inside_a_batch_are_looked_at() -> None:
+    """The section table says where they are, and is right; they do not rise."""
+    batch = make_batch(3, value=b"value")
+    at = batch.index(struct.pack("<iiii", 0, 5, 10, 15))
+    with pytest.raises(BadRecord, match="do not rise"):
+        admit(resealed(batch, at + 4, "<i", 11), CONFIG, NOW_MS)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
+def test_a_bomb_is_not_opened_beyond_the_limit(codec: Compression) -> None:
+    bomb = encode_batch([bytes(1_000_000)], timestamps=NOW_MS, compression=codec)
+    with pytest.raises(BadCompressedData):
+        admit(bomb, CONFIG, NOW_MS, limit_bytes=100_000)
+    assert admit(bomb, CONFIG, NOW_MS).batch is bomb
+
+
+def test_a_bomb_of_rows_is_refused_without_looking_at_them() -> None:
+    """A million of them in some kilobytes, each of which takes a step."""
+    rows = encode_batch([None] * 3, timestamps=NOW_MS, magic=MAGIC_ROWS, compression=Compression.ZSTD)
+    many = resealed(resealed(rows, 57, ">i", MAX_ROWS + 1), 23, ">i", MAX_ROWS)
+    with pytest.raises(BatchTooLarge, match="1000001 rows"):
+        admit(many, CONFIG, NOW_MS)
 
 
 @pytest.mark.parametrize("bit", range(3, 16))
