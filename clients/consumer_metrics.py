@@ -13,6 +13,7 @@ class ConsumerMetrics:
     those of batches as they came. `fetch_latency`: from asking a broker for a partition to its first answer; after that
     it sends by itself. `buffered_bytes`: what came and is not decoded yet. `current_lag`: of each partition that is
     assigned, as far as is known. `truncations`: how often what was given turned out to be lost by an unclean election.
+    `bad_batches`: those left out because of `on_bad_batch="skip"`.
     """
 
     assigned_partitions: int
@@ -24,6 +25,7 @@ class ConsumerMetrics:
     buffered_bytes: int
     current_lag: Mapping[TopicPartition, int | None]
     truncations: int
+    bad_batches: int = 0
 
 
 class FetchFigures:
@@ -34,3 +36,4 @@ class FetchFigures:
         self.bytes = Rate(now_ms)
         self.latency = LatencySamples()
         self.truncations = 0
+        self.bad_batches = 0

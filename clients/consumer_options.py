@@ -13,6 +13,7 @@ from lograft.clients.times import DURATIONS, BadTime, parse_duration
 from lograft.clients.topic_partition import is_text
 
 _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anchor.LATEST, "none": None}
+ON_BAD_BATCH = ("raise", "skip")
 _MILLISECOND = timedelta(milliseconds=1)
 
 # What coordinators take.
@@ -42,18 +43,20 @@ class ConsumerKeywords(TypedDict, total=False):
     client_id: str
     rack: str | None
     first_contact_ms: int | None
+    on_bad_batch: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
     """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, a
     duration (`timedelta`, or `"1h"`), which is the first record that is not older, or `none`, which is an error.
-    `key_deserializer`, `value_deserializer`: what keys and values become: `bytes`, `string`, `json`, or what a function
-    of topic and bytes gives. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is fetched
-    ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for whatever
-    asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas in sync
-    that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for any
-    broker at all; None: for as long as that.
+    `key_deserializer`, `value_deserializer`: what keys and values become: `bytes`, `string`, `json`, or what a
+    function of topic and bytes gives. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is
+    fetched ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for
+    whatever asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas
+    in sync that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for
+    any broker at all; None: for as long as that. `on_bad_batch`: what becomes of records that cannot be decoded:
+    `raise`, or `skip`, which leaves them out, logs a warning, and counts them in `metrics()`.
 
     `group`: whose offsets are committed, and whose members share the topics that they subscribe to. `instance_id`: a
     name of its own for a member that comes back, and finds its place and its partitions if that does not take longer
@@ -79,6 +82,7 @@ class ConsumerOptions:
     auto_commit_interval_ms: int = 5000
     session_timeout_ms: int = 10_000
     max_poll_interval_ms: int = 300_000
+    on_bad_batch: str = "raise"
 
     def __post_init__(self) -> None:
         self._check_group()
@@ -89,6 +93,13 @@ class ConsumerOptions:
         check_rack(self.rack)
         if self.first_contact_ms is not None:
             check_integer("first_contact_ms", self.first_contact_ms, 1)
+
+        if self.on_bad_batch not in ON_BAD_BATCH:
+            raise InvalidArgument(f"on_bad_batch is {self.on_bad_batch!r}: give {' or '.join(ON_BAD_BATCH)}")
+
+    @property
+    def skips_bad_batches(self) -> bool:
+        return self.on_bad_batch == "skip"
 
     def _check_group(self) -> None:
         for name in ("group", "instance_id"):

@@ -12,7 +12,12 @@ T = TypeVar("T")
 
 
 class Damaged(Exception):
-    """Records that cannot be read. The message says why, and if it can how to go on."""
+    """Records that cannot be read. The message says why, and if it can how to go on: behind `batch`, where that is
+    known."""
+
+    def __init__(self, message: str, batch: BatchHeader | None = None) -> None:
+        super().__init__(message)
+        self.batch = batch
 
 
 class FetchedChunk:
@@ -86,4 +91,4 @@ def open_batch(header: BatchHeader, opened: Callable[[], T]) -> T:
     try:
         return opened()
     except InvalidBatch as error:
-        raise Damaged(f"{error}; seek to {header.next_offset} to pass over it") from error
+        raise Damaged(f"{error}; seek to {header.next_offset} to pass over it", header) from error

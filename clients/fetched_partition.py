@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -38,11 +38,19 @@ _NONE = Columns([], [], [], [], [])
 class FetchedPartition:
     """`where`: the next record that is given; None while that is not known, and `anchor` says how to find it out.
     `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
+    `passed_over` is told of each batch that is damaged, which is then left out; without, it becomes the failure.
     `generation` grows with each seek and pause: what was asked for before is of no use. `leader_epoch`: of the leader
     that sent what is given now. `decoded_records`: in all.
     """
 
-    def __init__(self, name: TopicPartition, topic_id: bytes, anchor: Start | None) -> None:
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: bytes,
+        anchor: Start | None,
+        passed_over: Callable[[TopicPartition, Damaged], None] | None = None,
+    ) -> None:
+        self._passed_over = passed_over
         self.name = name
         self.topic_id = topic_id
         self.anchor: Start | None = anchor
@@ -205,20 +213,24 @@ class FetchedPartition:
         decoded: list[Columns] = []
         epochs: list[tuple[int, int]] = []
         position = before
-        try:
-            while at_least > 0:
+        while at_least > 0:
+            try:
                 batch = chunk.batch_at(position.offset)
                 if batch is None:
                     position = self._end_chunk(position)
                     break
                 header, view = batch
                 decoded.append(_decode(header, view, position.offset))
-                at_least -= len(decoded[-1].offsets)
-                self.decoded_records += len(decoded[-1].offsets)
-                epochs.append((header.base_offset, header.leader_epoch))
-                position = Position(header.next_offset, header.leader_epoch)
-        except Damaged as error:
-            self._fail(position, error)
+            except Damaged as error:
+                behind = self._behind(position, error)
+                if behind is None:
+                    break
+                position = behind
+                continue
+            at_least -= len(decoded[-1].offsets)
+            self.decoded_records += len(decoded[-1].offsets)
+            epochs.append((header.base_offset, header.leader_epoch))
+            position = Position(header.next_offset, header.leader_epoch)
         return RecordRun(self.name, before, _joined(decoded), position, epochs)
 
     def take_arrow(self, limit: int) -> list[Any]:
@@ -236,25 +248,29 @@ class FetchedPartition:
 
     def _decode_arrow(self, position: Position, limit: int, into: list[Any]) -> Position:
         """Where that leads."""
-        try:
-            while limit and self._chunks:
-                chunk = self._chunks[0]
-                self.leader_epoch = chunk.leader_epoch
+        while limit and self._chunks:
+            chunk = self._chunks[0]
+            self.leader_epoch = chunk.leader_epoch
+            try:
                 found = chunk.arrow_at(position.offset)
-                if found is None:
-                    position = self._end_chunk(position)
-                    continue
-                header, batch = found
-                position = Position(header.next_offset, header.leader_epoch)
-                if batch.num_rows > limit:
-                    position = Position(batch.column("offset")[limit].as_py(), header.leader_epoch)
-                    batch = batch.slice(0, limit)
-                if batch.num_rows:
-                    into.append(batch)
-                    limit -= batch.num_rows
-                    self.decoded_records += batch.num_rows
-        except Damaged as error:
-            self._fail(position, error)
+            except Damaged as error:
+                behind = self._behind(position, error)
+                if behind is None:
+                    break
+                position = behind
+                continue
+            if found is None:
+                position = self._end_chunk(position)
+                continue
+            header, batch = found
+            position = Position(header.next_offset, header.leader_epoch)
+            if batch.num_rows > limit:
+                position = Position(batch.column("offset")[limit].as_py(), header.leader_epoch)
+                batch = batch.slice(0, limit)
+            if batch.num_rows:
+                into.append(batch)
+                limit -= batch.num_rows
+                self.decoded_records += batch.num_rows
         return position
 
     def _end_chunk(self, position: Position) -> Position:
@@ -266,6 +282,14 @@ class FetchedPartition:
 
     def _nothing_at(self, position: Position) -> RecordRun:
         return RecordRun(self.name, position, _NONE, position)
+
+    def _behind(self, position: Position, error: Damaged) -> Position | None:
+        """Where it goes on if what is damaged is left out; None: it has failed."""
+        if self._passed_over is not None and error.batch is not None:
+            self._passed_over(self.name, error)
+            return Position(error.batch.next_offset, error.batch.leader_epoch)
+        self._fail(position, error)
+        return None
 
     def _fail(self, position: Position, error: Damaged) -> None:
         self._drop_chunks()

@@ -10,10 +10,14 @@ from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerOptions
 from lograft.clients.errors import NotAssigned, OffsetOutOfRange, UnknownTopicId, WakeupError
 from lograft.clients.fetch_line import FetchSettings
+from lograft.clients.fetched_chunk import Damaged
 from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.fetcher import Fetcher
 from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import TopicPartition, partition_name
+from lograft.runtime.logging import get_logger
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -67,7 +71,9 @@ class PartitionReader:
         if before is not None and before.topic_id == topic_id:
             return
         self.remove(name)
-        partition = FetchedPartition(name, topic_id, self._options.reset)
+        partition = FetchedPartition(
+            name, topic_id, self._options.reset, self._passed_over if self._options.skips_bad_batches else None
+        )
         if start is not None:
             partition.seek(start)
         elif self._options.reset is None:
@@ -76,6 +82,18 @@ class PartitionReader:
             )
         self._fetcher.partitions[name] = partition
         self._fetcher.wake()
+
+    def _passed_over(self, name: TopicPartition, error: Damaged) -> None:
+        self._fetcher.figures.bad_batches += 1
+        if error.batch is not None:
+            log.warning(
+                "bad_batch_skipped",
+                topic=name.topic,
+                partition=name.partition,
+                first_offset=error.batch.base_offset,
+                last_offset=error.batch.last_offset,
+                reason=str(error.__cause__),
+            )
 
     def remove(self, *names: TopicPartition) -> None:
         """From now on nothing of these is given. Ask for their positions before."""
@@ -110,6 +128,7 @@ class PartitionReader:
             buffered_bytes=self._fetcher.buffered_bytes,
             current_lag={name: partition.lag for name, partition in partitions.items()},
             truncations=figures.truncations,
+            bad_batches=figures.bad_batches,
         )
 
     # -- positions

@@ -56,8 +56,8 @@ TOPIC_CONFIG: Mapping[str, ConfigKey] = by_name(
         "How much log lies between two entries of a segment's index.",
     ),
     ConfigKey(
-        "lograft.validate.batches", Flag(), "true",
-        "Are compressed batches opened, and refused if no reader could decode them? Others always are.",
+        "lograft.validate.batches", Flag(), "false",
+        "Are compressed batches opened, and refused if no reader could do that? Storing them takes twice the CPU time.",
     ),
     ConfigKey(
         "max.message.bytes", Whole(_BATCH_HEADER_BYTES, _LARGEST_BATCH_BYTES), str(1024 * 1024 + 12),

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 from lograft.storage import columns as columns_layout
 from lograft.storage import rows as rows_layout
 from lograft.storage import sections
-from lograft.storage.compression import MAX_PAYLOAD_BYTES, BytesLike, Compression, compress, decompress
+from lograft.storage.compression import MAX_PAYLOAD_BYTES, BytesLike, Compression, check_beginning, compress, decompress
 from lograft.storage.errors import BadAttributes, BadBatchLength, BadRecord, BatchTooLarge, TruncatedBatch
 from lograft.storage.header import (
     APPEND_TIME_BIT,
@@ -378,6 +378,8 @@ def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | Non
     payload = _payload_at(buffer, position, header)
     if header.compression is Compression.NONE and header.magic == MAGIC_COLUMNS:
         sections.parse_sections(payload, header.record_count)
+    if header.compression is not Compression.NONE:
+        check_beginning(header.compression, payload)
     return header
 
 

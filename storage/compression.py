@@ -17,6 +17,7 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, and the ol
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_GZIP_MAGIC = b"\x1f\x8b"
 _SMALLEST_GUESS_BYTES = 4 * 1024
 _GROWTH = 4
 
@@ -40,6 +41,7 @@ class Compression(IntEnum):
         raise UnknownCompression(f"compression {name!r} is not one of {known}")
 
 
+_MARKS = {Compression.GZIP: _GZIP_MAGIC, Compression.LZ4: _LZ4_MAGIC, Compression.ZSTD: _ZSTD_MAGIC}
 # The most that one compressed byte can stand for, rounded up, so that a few bytes never reserve the whole limit.
 # Zstandard has no useful bound.
 _MAX_EXPANSION = {Compression.GZIP: 1_040, Compression.SNAPPY: 32, Compression.LZ4: 256}
@@ -86,6 +88,17 @@ def decompress(codec: Compression, data: BytesLike, limit_bytes: int = MAX_PAYLO
         return _decompress_growing(cramjam.lz4.decompress_into, view, _lz4_size(view), limit_bytes)
     assert codec is Compression.ZSTD
     return _decompress_growing(cramjam.zstd.decompress_into, view, _zstd_size(view), limit_bytes)
+
+
+def check_beginning(codec: Compression, data: BytesLike) -> None:
+    """Raise BadCompressedData if `data` does not even begin as the codec's streams do: nothing is decompressed."""
+    if codec is Compression.SNAPPY:
+        is_possible = len(data) > 0  # a raw block has no mark of its own
+    else:
+        mark = _MARKS.get(codec, b"")
+        is_possible = bytes(data[: len(mark)]) == mark
+    if not is_possible:
+        raise BadCompressedData(f"the payload does not begin as {codec.name.lower()} does")
 
 
 def _decompress_growing(

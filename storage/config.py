@@ -32,7 +32,7 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     append_time: bool = False  # message.timestamp.type=LogAppendTime
     compression: Compression | None = None  # None is `producer`: stored as it arrived
-    validate_batches: bool = True  # compressed ones are opened, too, before they are stored
+    validate_batches: bool = False  # compressed ones are opened, too, before they are stored
     flush_mode: FlushMode = FlushMode.FSYNC
     flush_messages: int | None = None  # with flush.mode=os, fsync after so many records anyway
     flush_ms: int | None = None  # and after so long

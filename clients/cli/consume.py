@@ -15,6 +15,7 @@ from lograft.clients.cli.options import Settings, command_flags
 from lograft.clients.cli.progress import Progress
 from lograft.clients.cli.records import make_writer
 from lograft.clients.consumer import Consumer
+from lograft.clients.consumer_options import ON_BAD_BATCH
 from lograft.clients.times import Earliest, Latest, Moment
 
 
@@ -47,6 +48,13 @@ from lograft.clients.times import Earliest, Latest, Moment
 )
 @click.option("-f", "--format", "form", help=r"Such as '%p %o %k %v\n'; see above.")
 @click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option(
+    "--on-bad-batch",
+    type=click.Choice(ON_BAD_BATCH),
+    default="raise",
+    show_default=True,
+    help="What to do about records that cannot be decoded: stop, or leave them out with a warning.",
+)
 @click.option("--exit", "exits", is_flag=True, help="Stop at the end of what is there now.")
 @command_flags("table", "json")
 @click.pass_context
@@ -62,6 +70,7 @@ def consume(
     group: str | None,
     form: str | None,
     max_records: int | None,
+    on_bad_batch: str,
     exits: bool,
 ) -> None:
     """Write the records of TOPIC to standard output, one value a line, until interrupted.
@@ -107,6 +116,7 @@ def consume(
             auto_commit=False,
             request_timeout_ms=settings.timeout_ms,
             first_contact_ms=settings.first_contact_ms,
+            on_bad_batch=on_bad_batch,
         ) as consumer,
     ):
         try:

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from lograft.clients.errors import CorruptBatch, InvalidArgument
 from lograft.clients.range_reader import OffsetRange, RangePart
+from lograft.runtime.logging import get_logger
 from lograft.storage.arrow import SCHEMA
 from lograft.storage.batch import BatchHeader, Compression, decode_arrow, iterate_batches
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.header import check_crc
+
+log = get_logger(__name__)
 
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -26,13 +29,16 @@ GOOD_BYTES = 1024 * 1024
 _SMALLEST_REPEAT = 4096
 
 
-def row_batches(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) -> Iterator[Any]:
-    """Record batches of `schema`, whose columns are some of those below, in the order of the log."""
+def row_batches(
+    wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, *, skips_bad: bool = False
+) -> Iterator[Any]:
+    """Record batches of `schema`, whose columns are some of those below, in the order of the log. `skips_bad`: leave
+    out what cannot be decoded; else that is `CorruptBatch`."""
     makers = [_maker(wanted, field) for field in schema]
     needed = pa.schema([field for field in SCHEMA if field.name in schema.names or field.name == "offset"])
     waiting: list[Any] = []
     rows = size_bytes = 0
-    for header, opened in _opened(wanted, parts, needed):
+    for header, opened in _opened(wanted, parts, needed, skips_bad=skips_bad):
         made = pa.RecordBatch.from_arrays([make(header, opened) for make in makers], schema=schema)
         waiting.append(made)
         rows += made.num_rows
@@ -45,7 +51,9 @@ def row_batches(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) ->
         yield _joined(waiting)
 
 
-def _opened(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) -> Iterator[tuple[BatchHeader, Any]]:
+def _opened(
+    wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, *, skips_bad: bool
+) -> Iterator[tuple[BatchHeader, Any]]:
     """Each batch's records that are in its part of the range. Control batches are not for users."""
     for part in parts:
         view = memoryview(part.batches)
@@ -53,14 +61,24 @@ def _opened(wanted: OffsetRange, parts: Iterable[RangePart], schema: Any) -> Ite
             for at, header in iterate_batches(view):
                 if header.is_control or header.next_offset <= part.start or header.base_offset >= part.next_offset:
                     continue
-                check_crc(view, at, header)
-                records = _inside(part, header, decode_arrow(view[at : at + header.total_bytes], schema=schema))
+                try:
+                    check_crc(view, at, header)
+                    decoded = decode_arrow(view[at : at + header.total_bytes], schema=schema)
+                except InvalidBatch as error:
+                    if not skips_bad:
+                        raise
+                    log.warning(
+                        "bad_batch_skipped", topic=wanted.topic, partition=wanted.partition,
+                        first_offset=header.base_offset, last_offset=header.last_offset, reason=str(error),
+                    )  # fmt: skip
+                    continue
+                records = _inside(part, header, decoded)
                 if records.num_rows:
                     yield header, records
         except InvalidBatch as error:
             raise CorruptBatch(
                 f"{wanted.name} cannot be read between {part.start} and {part.next_offset}: {error}; leave these "
-                "offsets out with startingOffsets and endingOffsets"
+                "offsets out with startingOffsets and endingOffsets, or set onBadBatch to skip"
             ) from error
 
 

@@ -43,8 +43,8 @@ _CHOICE = ("subscribe", "subscribePattern", "assign")
 _STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _READING = (
-    *_CHOICE, *_STARTS, "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions",
-    "maxRecordsPerPartition", "maxBytesPerPartition", "readFrom", "groupIdPrefix",
+    *_CHOICE, *_STARTS, "startingOffsetsByTimestampStrategy", "failOnDataLoss", "onBadBatch", "includeHeaders",
+    "minPartitions", "maxRecordsPerPartition", "maxBytesPerPartition", "readFrom", "groupIdPrefix",
 )  # fmt: skip
 READ_OPTIONS = (*_CLUSTER, *_READING, *_ENDS, "pushDown")
 STREAM_OPTIONS = (
@@ -88,6 +88,7 @@ class ReadOptions:
     end: Wanted
     missing_start_is_latest: bool = False
     fail_on_data_loss: bool = True
+    skips_bad_batches: bool = False
     include_headers: bool = False
     split: SplitOptions = SplitOptions()
     spreads_reads: bool = False
@@ -201,6 +202,7 @@ def _read_options(options: Options, start: Wanted, end: Wanted, *, pushes_down: 
         end,
         missing_start_is_latest=options.choice("startingOffsetsByTimestampStrategy", "error", "latest") == "latest",
         fail_on_data_loss=options.flag("failOnDataLoss", True),
+        skips_bad_batches=options.choice("onBadBatch", "raise", "skip") == "skip",
         include_headers=options.flag("includeHeaders", False),
         split=SplitOptions(
             options.count("minPartitions", MAX_PARTS),

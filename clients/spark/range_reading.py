@@ -27,7 +27,8 @@ def read_partition(partition: InputPartition, schema: StructType, options: ReadO
     """Record batches. Spark makes a partition of its own of a plan that has none: that has nothing."""
     if isinstance(partition, RangePartition):
         wanted = partition.wanted
-        yield from row_batches(wanted, _parts(wanted, options), arrow_schema(schema))
+        parts = _parts(wanted, options)
+        yield from row_batches(wanted, parts, arrow_schema(schema), skips_bad=options.skips_bad_batches)
 
 
 def _parts(wanted: OffsetRange, options: ReadOptions) -> Iterator[RangePart]:

@@ -17,7 +17,7 @@ from lograft.storage.config import LogConfig
 from lograft.storage.errors import TruncatedBatch
 from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS
 
-UNCHECKED = LogConfig(validate_batches=False)
+CHECKED = LogConfig(validate_batches=True)
 
 
 def packed(size: int, compression: Compression, magic: int = MAGIC_COLUMNS) -> bytes:
@@ -34,16 +34,16 @@ def packed(size: int, compression: Compression, magic: int = MAGIC_COLUMNS) -> b
         (batch("a"), LogConfig(compression=Compression.LZ4), True),
         (batch(size=2**19), LogConfig(compression=Compression.LZ4), False),
         (batch(size=2**19), LogConfig(compression=Compression.NONE), True),
-        (packed(100, Compression.LZ4), LogConfig(), True),
+        (packed(100, Compression.LZ4), CHECKED, True),
         (packed(100, Compression.LZ4), LogConfig(compression=Compression.NONE), True),
-        (packed(2**19, Compression.ZSTD), LogConfig(), False),
-        (packed(2**19, Compression.ZSTD), UNCHECKED, True),
-        (packed(2**19, Compression.ZSTD), LogConfig(compression=Compression.ZSTD, validate_batches=False), True),
-        (packed(2**19, Compression.ZSTD), LogConfig(compression=Compression.NONE, validate_batches=False), False),
-        (packed(2**19, Compression.ZSTD), LogConfig(cleanup_compact=True, validate_batches=False), False),
+        (packed(2**19, Compression.ZSTD), CHECKED, False),
+        (packed(2**19, Compression.ZSTD), LogConfig(), True),
+        (packed(2**19, Compression.ZSTD), LogConfig(compression=Compression.ZSTD), True),
+        (packed(2**19, Compression.ZSTD), LogConfig(compression=Compression.NONE), False),
+        (packed(2**19, Compression.ZSTD), LogConfig(cleanup_compact=True), False),
         (packed(5000, Compression.NONE, MAGIC_ROWS), LogConfig(), False),
         (packed(1000, Compression.NONE, MAGIC_ROWS), LogConfig(), True),
-        (packed(5000, Compression.GZIP, MAGIC_ROWS), UNCHECKED, True),
+        (packed(5000, Compression.GZIP, MAGIC_ROWS), LogConfig(), True),
     ],
 )
 def test_only_what_takes_long_to_open_goes_beside_the_loop(content: bytes, config: LogConfig, is_quick: bool) -> None:
@@ -62,7 +62,7 @@ async def test_batches_that_may_become_large_are_opened_a_few_at_once() -> None:
     """One of a kilobyte takes 64 MiB: a hundred together would take all there is."""
     blocking = HeldBlocking()
     queue = admitting.AdmissionQueue(LoopClock(), blocking)
-    admissions = [asyncio.ensure_future(queue.admit(packed(2**19, Compression.ZSTD), LogConfig())) for _ in range(100)]
+    admissions = [asyncio.ensure_future(queue.admit(packed(2**19, Compression.ZSTD), CHECKED)) for _ in range(100)]
     most = 0
     admissions[0].cancel()  # whoever sent it is gone: it is opened all the same
     while not all(admission.done() for admission in admissions):

@@ -25,7 +25,7 @@ SETTINGS = [
     ("flush.mode", "os", {"flush_mode": FlushMode.OS}),
     ("flush.ms", "50", {"flush_ms": 50}),
     ("index.interval.bytes", "8192", {"index_interval_bytes": 8192}),
-    ("lograft.validate.batches", "false", {"validate_batches": False}),
+    ("lograft.validate.batches", "true", {"validate_batches": True}),
     ("max.message.bytes", "5000", {"max_message_bytes": 5000}),
     ("message.timestamp.type", "LogAppendTime", {"append_time": True}),
     ("min.cleanable.dirty.ratio", "0.25", {"min_cleanable_dirty_ratio": 0.25}),

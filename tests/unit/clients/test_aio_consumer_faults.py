@@ -1,6 +1,7 @@
 """The consumer against brokers that die, move, refuse and fall silent: it gives each record once, in order."""
 
 import asyncio
+import struct
 from random import Random
 
 import pytest
@@ -9,9 +10,11 @@ from support.numbered_records import ORDERS_0, ORDERS_1, consuming, numbers, pol
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
+from lograft.clients.consumer_options import ConsumerOptions
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto.methods import FETCH
 from lograft.storage.batch import encode_batch, parse_header, stamp
+from lograft.storage.header import checksum
 
 # -- when things go wrong
 
@@ -74,6 +77,50 @@ async def test_a_damaged_batch_is_told_after_what_came_before_it() -> None:
             await consumer.poll(5.0)
         await consumer.seek(ORDERS_0, 5)
         assert await poll_values(consumer, 5) == numbers(5, 10)
+
+
+def store_bad(cluster: FakeCluster, start: int, *, has_good_checksum: bool) -> None:
+    """Two records that nobody can decode."""
+    bad = bytearray(stamp(encode_batch([b"value", b"other"], timestamps=0), start, 0))
+    bad[bad.index(b"value") - 8] ^= 1  # among the value's offsets
+    if has_good_checksum:
+        struct.pack_into(">I", bad, 17, checksum(bad, 21, len(bad)))
+    cluster.log("orders").batches.append((parse_header(bad), bytes(bad)))
+
+
+@pytest.mark.parametrize("has_good_checksum", [True, False])
+@virtual
+async def test_batches_that_cannot_be_decoded_are_left_out_if_one_says_so(has_good_checksum: bool) -> None:
+    async with consuming(on_bad_batch="skip") as (cluster, consumer):
+        store(cluster, 0, 0, 10)
+        store_bad(cluster, 10, has_good_checksum=has_good_checksum)
+        store_bad(cluster, 12, has_good_checksum=has_good_checksum)
+        store(cluster, 0, 14, 20)
+        store_bad(cluster, 20, has_good_checksum=has_good_checksum)
+        store(cluster, 0, 22, 25)
+        await consumer.assign([ORDERS_0])
+        assert await poll_values(consumer, 19) == numbers(0, 10) + numbers(14, 20) + numbers(22, 25)
+        assert consumer.metrics().bad_batches == 3
+        await consumer.seek(ORDERS_0, 8)
+        table = await consumer.poll_arrow(1.0)
+        assert table.column("offset").to_pylist() == [8, 9, *range(14, 20), 22, 23, 24]
+        assert await consumer.position(ORDERS_0) == 25
+
+
+@virtual
+async def test_nothing_but_what_cannot_be_decoded_leads_past_it() -> None:
+    async with consuming(on_bad_batch="skip") as (cluster, consumer):
+        store_bad(cluster, 0, has_good_checksum=True)
+        await consumer.assign([ORDERS_0])
+        assert await consumer.poll(1.0) == []
+        assert await consumer.position(ORDERS_0) == 2
+        store(cluster, 0, 2, 5)
+        assert await poll_values(consumer, 3) == numbers(2, 5)
+
+
+def test_what_to_do_about_bad_batches_is_one_of_two() -> None:
+    with pytest.raises(errors.InvalidArgument, match="on_bad_batch is 'ignore': give raise or skip"):
+        ConsumerOptions(on_bad_batch="ignore")
 
 
 @virtual

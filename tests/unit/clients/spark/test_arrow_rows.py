@@ -266,6 +266,17 @@ def test_a_damaged_batch_is_an_error_that_says_where(at: int) -> None:
         read([log[0], bytes(damaged), log[2]], 15)
 
 
+@pytest.mark.parametrize("at", [30, 70, -1])
+def test_a_damaged_batch_is_left_out_if_one_says_so(at: int) -> None:
+    log = [encode_batch([b"some value"] * 5, timestamps=0, base_offset=base) for base in (0, 5, 10)]
+    damaged = bytearray(log[1])
+    damaged[at] ^= 0x55
+    parts = [RangePart(b"".join((log[0], damaged, log[2])), 0, 15)]
+    wanted = OffsetRange("orders", b"id", 0, 0, 15)
+    (rows,) = row_batches(wanted, parts, arrow_schema(ALL), skips_bad=True)
+    assert rows.column("offset").to_pylist() == [*range(5), *range(10, 15)]
+
+
 def test_a_batch_that_is_cut_short_is_an_error() -> None:
     batch = encode_batch([b"some value"] * 5, timestamps=0)
     with pytest.raises(CorruptBatch, match="orders-0 cannot be read between 0 and 5"):

@@ -62,6 +62,8 @@ def test_the_least_is_where_the_cluster_is_and_which_topic() -> None:
         ("startingOffsetsByTimestampStrategy", "error", "missing_start_is_latest", False),
         ("failOnDataLoss", "false", "fail_on_data_loss", False),
         ("failOnDataLoss", "True", "fail_on_data_loss", True),
+        ("onBadBatch", "skip", "skips_bad_batches", True),
+        ("onBadBatch", "raise", "skips_bad_batches", False),
         ("includeHeaders", "true", "include_headers", True),
         ("minPartitions", "12", "split", SplitOptions(12, None, None)),
         ("minPartitions", str(MAX_PARTS), "split", SplitOptions(MAX_PARTS, None, None)),
