@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lograft.broker.matching import TruncateTo
+from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_codec import (
     REPLICATE,
     ReplicationCodecError,
@@ -17,6 +18,7 @@ from lograft.broker.replication_feeding import Fed, Feeding, FeedingLimits
 from lograft.broker.replication_ports import LedReplicas, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS, detail_of
 from lograft.broker.throttle import Throttle
+from lograft.metadata.broker import Broker
 from lograft.metadata.calling import invalid
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
@@ -107,16 +109,29 @@ class ReplicationSource:
             )
         if hello.leader_id != self._broker_id:
             raise invalid(f"this is broker {self._broker_id}, not {hello.leader_id}: its address is another by now")
+        if hello.broker_id == self._broker_id:
+            raise invalid(f"broker {hello.broker_id} cannot follow itself")
         follower_id, broker_epoch = BrokerId(hello.broker_id), BrokerEpoch(hello.broker_epoch)
+        self.find_follower(follower_id, broker_epoch)
+        return follower_id, broker_epoch
+
+    def find_follower(self, follower_id: BrokerId, broker_epoch: BrokerEpoch) -> Broker:
+        """The broker whose latest registration got that epoch, as far as this one knows. `StreamError` otherwise: no
+        process follows that the metadata do not know. One that has just registered tries again."""
         known = self._image().brokers.get(follower_id)
-        stream = self._streams.get(follower_id)
-        latest = max(known.epoch if known is not None else 0, stream.broker_epoch if stream is not None else 0)
-        if broker_epoch < latest:
+        if known is None or broker_epoch > known.epoch:
+            latest = f"epoch {known.epoch}" if known is not None else "no registration"
+            raise _refusal(
+                errors_pb2.UNAVAILABLE,
+                f"broker {self._broker_id} knows {latest} of broker {follower_id}, not epoch {broker_epoch}: "
+                "try again when the metadata have arrived",
+            )
+        if broker_epoch < known.epoch:
             raise _refusal(
                 errors_pb2.STALE_BROKER_EPOCH,
-                f"broker {follower_id} was started again since epoch {broker_epoch}: it is in {latest}",
+                f"broker {follower_id} was started again since epoch {broker_epoch}: it is in {known.epoch}",
             )
-        return follower_id, broker_epoch
+        return known
 
 
 class _Conversation:
@@ -168,18 +183,18 @@ class _Conversation:
     # -- listening
 
     def _hear(self, request: pb.ReplicateRequest) -> None:
-        feeding = self._feeding
+        feeding, follower = self._feeding, self._source.find_follower(self._follower_id, self.broker_epoch)
         for handle in request.unsubscribe:
             fed = feeding.find(handle)
             if fed is not None:
                 feeding.forget(fed)
         for subscribe in request.subscribe:
-            self._note_wish(subscribe)
+            self._note_wish(subscribe, follower)
         for acknowledgement in request.acknowledgements:
             self._note_acknowledgement(acknowledgement)
         feeding.grant(request.window_bytes)
 
-    def _note_wish(self, message: pb.Subscribe) -> None:
+    def _note_wish(self, message: pb.Subscribe, follower: Broker) -> None:
         try:
             wish = read_subscribe(message, self._follower_id, self.broker_epoch)
         except ReplicationCodecError as error:
@@ -188,7 +203,12 @@ class _Conversation:
             raise invalid(f"handle {message.handle} is in use: take another one for each subscription")
         if max(len(self._feeding), self._wishes.qsize()) >= self._source.limits.subscriptions:
             raise invalid(f"one stream has at most {self._source.limits.subscriptions} subscriptions")
-        self._wishes.put_nowait((self._feeding.add(message.handle), wish))
+        fed, directory_id = self._feeding.add(message.handle), wish.subscriber.directory_id
+        if directory_id not in follower.directories:
+            reason = f"broker {self._follower_id} has not registered a data directory {directory_id}"
+            self._feeding.refuse(fed, ReplicaError(errors_pb2.INELIGIBLE_REPLICA, reason))
+            return
+        self._wishes.put_nowait((fed, wish))
 
     def _note_acknowledgement(self, message: pb.ReplicaAcknowledgement) -> None:
         fed = self._feeding.find(message.handle)
@@ -198,6 +218,12 @@ class _Conversation:
             raise invalid(f"an acknowledgement of subscription {message.handle}, which is not matched")
         acknowledgement = read_acknowledgement(message)
         try:
+            if acknowledgement.end_offset > fed.next_offset:
+                raise ReplicaError(
+                    errors_pb2.INVALID_REQUEST,
+                    f"broker {self._follower_id} acknowledged offset {acknowledgement.end_offset}, but was sent only "
+                    f"what is below {fed.next_offset}",
+                )
             fed.feed.acknowledged(acknowledgement)
         except SERVICE_ERRORS as error:
             self._feeding.refuse(fed, error)

@@ -63,17 +63,28 @@ class HeartbeatService:
             raise to_stream_error(ControllerError(WRONG_CLUSTER, f"{message}: check cluster_id"))
         process = (BrokerId(first.broker_id), BrokerEpoch(first.broker_epoch))
         conversation = _Conversation(self, stream, process)
-        self._sessions.stream_opened(*process, self._clock.monotonic_ms())
+        is_noted = self._note(process, is_first=True)
         try:
             async with asyncio.TaskGroup() as group:
                 await conversation.answer(first, group)
                 while (heartbeat := await self._receive(stream)) is not None:
                     if (heartbeat.broker_id, heartbeat.broker_epoch) != process:
                         raise invalid("a heartbeat of another process on this stream: open a stream for each epoch")
-                    self._sessions.heard(*process, self._clock.monotonic_ms())
+                    is_noted = self._note(process, is_first=not is_noted) or is_noted
                     await conversation.answer(heartbeat, group)
         finally:
-            self._sessions.stream_broken(*process, self._clock.monotonic_ms())
+            if is_noted:
+                self._sessions.stream_broken(*process, self._clock.monotonic_ms())
+
+    def _note(self, process: Process, *, is_first: bool) -> bool:
+        """That the process was heard, and with the first of its heartbeats, that it has a stream. False: the active
+        controller knows every registration there is, and this is none of them; others may learn of it yet."""
+        broker = self._machine.image.brokers.get(process[0])
+        if self._active.is_active and (broker is None or broker.epoch != process[1]):
+            return False
+        note = self._sessions.stream_opened if is_first else self._sessions.heard
+        note(*process, self._clock.monotonic_ms())
+        return True
 
     async def _receive(self, stream: Stream) -> BrokerHeartbeatRequest | None:
         data = await stream.receive()

@@ -63,7 +63,10 @@ class World:
         self.network = VirtualNetwork(Rng(1))
         self.partitions = [LeadersPartition() for _ in range(partitions)]
         runtime = make_runtime(1, self.network, "leader")
-        self.source = ReplicationSource(runtime, CLUSTER, LEADER, LeadersPartitions(*self.partitions), image, limits)
+        self.image = image()
+        self.source = ReplicationSource(
+            runtime, CLUSTER, LEADER, LeadersPartitions(*self.partitions), lambda: self.image, limits
+        )
         self.panics: list[BaseException] = []
 
     async def open(self, host: str = "follower") -> ByHand:

@@ -30,7 +30,8 @@ DIRECTORY = UUID(int=99)
 
 
 def image() -> ClusterImage:
-    return image_with(broker(1, epoch=11), broker(2, epoch=22), broker(3, epoch=33))
+    epochs = {1: 11, 2: 22, 3: 33}
+    return image_with(*(broker(number, epoch=epoch, directories=[DIRECTORY]) for number, epoch in epochs.items()))
 
 
 def led_by(leader: int, leader_epoch: int = 1, partition_epoch: int = 1) -> Partition:

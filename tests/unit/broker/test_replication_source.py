@@ -1,11 +1,14 @@
 """The leader's side of replication streams: who may follow, what it acknowledges, and what it hears without asking."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 from support.fake_controllers import until
 from support.followers_by_hand import PLENTY, acknowledgement, code_of, hello, keep_alive, refusal, subscribe, world
+from support.metadata_images import broker, image_with
 from support.raft_nodes import virtual
+from support.replication_fakes import DIRECTORY
 
 from lograft.broker.following import Acknowledge
 from lograft.metadata.partition import LeaderEpoch, PartitionEpoch
@@ -22,6 +25,10 @@ from lograft.runtime.network import Status, StreamError
         ({"cluster_id": "another"}, errors_pb2.WRONG_CLUSTER),
         ({"leader_id": 3}, errors_pb2.INVALID_REQUEST),
         ({"broker_epoch": 21}, errors_pb2.STALE_BROKER_EPOCH),
+        ({"broker_epoch": 23}, errors_pb2.UNAVAILABLE),
+        ({"broker_epoch": 2**62}, errors_pb2.UNAVAILABLE),
+        ({"broker_id": 4, "broker_epoch": 44}, errors_pb2.UNAVAILABLE),
+        ({"broker_id": 1, "broker_epoch": 11}, errors_pb2.INVALID_REQUEST),
     ],
 )
 @virtual
@@ -79,14 +86,38 @@ async def test_a_broker_has_one_stream_the_latest() -> None:
 
 
 @virtual
-async def test_a_process_that_was_succeeded_by_another_is_refused_though_the_metadata_do_not_say_so_yet() -> None:
+async def test_an_epoch_that_was_never_given_out_shuts_nobody_out() -> None:
     async with world() as one:
-        follower = await one.open()
-        await follower.say(hello=hello(broker_epoch=50), subscribe=[subscribe(1)])
+        follower = await one.follow(subscribe(1))
         assert (await follower.next()).matched[0].handle == 1
-        stale = await one.follow(subscribe(2))
-        assert code_of(await refusal(stale)) == errors_pb2.STALE_BROKER_EPOCH
-        assert len(one.partitions[0].feeds) == 1
+        stranger = await one.open("stranger")
+        await stranger.say(hello=hello(broker_epoch=2**62), subscribe=[subscribe(2)], window_bytes=PLENTY)
+        assert code_of(await refusal(stranger)) == errors_pb2.UNAVAILABLE
+        one.partitions[0].append(b"x")
+        await follower.until(lambda: len(follower.frames(1)) == 1)
+        again = await one.follow(subscribe(3))
+        assert (await again.next()).matched[0].handle == 3
+
+
+@virtual
+async def test_a_process_that_was_succeeded_by_another_is_heard_no_more() -> None:
+    async with world() as one:
+        follower = await one.follow(subscribe(1))
+        assert (await follower.next()).matched[0].handle == 1
+        one.image = image_with(broker(1, epoch=11), broker(2, epoch=50, directories=[DIRECTORY]))
+        await follower.say(acknowledgements=[acknowledgement(1, 0)])
+        assert code_of(await refusal(follower)) == errors_pb2.STALE_BROKER_EPOCH
+        assert one.partitions[0].acknowledged == []
+
+
+@virtual
+async def test_a_replica_in_a_directory_that_was_not_registered_counts_for_nothing() -> None:
+    async with world() as one:
+        follower = await one.follow(subscribe(1, directory_id=UUID(int=98).bytes), subscribe(2))
+        await follower.until(lambda: any(response.matched for response in follower.responses))
+        (refused,) = (refused for response in follower.responses for refused in response.refused)
+        assert (refused.handle, refused.error.code) == (1, errors_pb2.INELIGIBLE_REPLICA)
+        assert [subscriber.directory_id for subscriber, _ in one.partitions[0].subscribers] == [DIRECTORY]
 
 
 # -- acknowledgements
@@ -113,6 +144,18 @@ async def test_an_acknowledgement_of_what_was_not_sent_ends_that_subscription() 
         assert (refused.handle, refused.error.code) == (1, errors_pb2.INVALID_REQUEST)
         assert one.partitions[0].feeds == []
         assert len(one.partitions[1].feeds) == 1
+
+
+@virtual
+async def test_a_follower_cannot_have_what_is_not_sent_yet() -> None:
+    async with world() as one:
+        one.partitions[0].append(b"x", b"y")
+        follower = await one.follow(subscribe(1), window_bytes=0)
+        await follower.next()
+        await follower.say(acknowledgements=[acknowledgement(1, 2)])
+        (refused,) = (await follower.next()).refused
+        assert (refused.handle, refused.error.code) == (1, errors_pb2.INVALID_REQUEST)
+        assert one.partitions[0].acknowledged == []
 
 
 # -- watermarks and signs of life

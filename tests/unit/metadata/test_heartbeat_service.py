@@ -18,7 +18,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.heartbeat_service import HeartbeatService
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import records_of
-from lograft.metadata.partition import BrokerEpoch
+from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.metadata.reported_ends import ReportedEnds
 from lograft.metadata.sessions import Sessions
 from lograft.metadata.stream_errors import to_controller_error
@@ -204,9 +204,11 @@ def test_who_has_no_place_is_told_so_by_the_active_controller_alone(broker_id: i
             assert (answer.error.code, answer.state) == (code, BROKER_STATE_UNSPECIFIED)
             await asyncio.sleep(0.1)
             assert not here.office.node.reads, "the quorum is not asked for who has no place"
+            assert not here.sessions.is_alive(BrokerId(broker_id), BrokerEpoch(epoch), here.now_ms)
             here.office.node.lose(to=2)
             answer = await line.ask(READY)  # the same stream goes on, for this one may just not know yet
             assert not answer.HasField("error")
+            assert here.sessions.is_alive(BrokerId(broker_id), BrokerEpoch(epoch), here.now_ms)
             assert not here.office.node.queued
 
     scenario()
