@@ -8,6 +8,7 @@ import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 
 from lograft.broker.leading import _Follower
+from lograft.broker.replication_source import ReplicationSource
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
@@ -44,11 +45,21 @@ async def a_member_comes_back_with_another_disk(cluster: SimulatedCluster) -> No
     await scene.until_whole()
 
 
+class _Everywhere:
+    """A broker that has every directory."""
+
+    directories = type("All", (), {"__contains__": lambda *_: True})()
+
+
 def count_whatever_directory_it_is_in(patch: pytest.MonkeyPatch) -> None:
+    """Two rules stand against it: nobody follows with a registration that the leader does not know, and what counts is
+    the directory that the metadata name."""
+
     def end_offset(follower: _Follower, directory_id: object) -> int:
         return follower.subscription.end_offset if follower.subscription is not None else -1
 
     patch.setattr(_Follower, "end_offset_in", end_offset)
+    patch.setattr(ReplicationSource, "find_follower", lambda *_: _Everywhere())
 
 
 # -- a consumer notices that what it read is gone
