@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, named, require
@@ -18,14 +19,28 @@ class GroupReader(Protocol):
         ...
 
 
-class GroupHistory:
-    """Of one group."""
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A lower bound of a group's committed offset, which holds for one generation of the partition."""
 
-    def __init__(self) -> None:
+    offset: int
+    generation: int
+
+
+class GroupHistory:
+    """Of one group. `history` knows the generations of partitions.
+
+    An unclean election may cut a partition's log below the group's committed offset. The group then follows the log:
+    its member is told LOG_TRUNCATED, goes back to where the logs part, and commits from there. So a floor holds only
+    for the generation of the record it was committed behind.
+    """
+
+    def __init__(self, history: ClusterHistory) -> None:
         self.members: list[GroupReader] = []
         self.counts: Counter[str] = Counter()
+        self._history = history
         self._delivered: dict[PartitionKey, dict[int, bytes]] = {}
-        self._committed: dict[PartitionKey, int] = {}  # at least
+        self._committed: dict[PartitionKey, Floor] = {}
 
     # -- who reads
 
@@ -44,24 +59,34 @@ class GroupHistory:
 
     # -- how far it has come
 
-    def committed_at_least(self, key: PartitionKey) -> int:
-        """Whoever asks from now on is told no less."""
-        return self._committed.get(key, 0)
+    def committed_at_least(self, key: PartitionKey) -> Floor:
+        """Coordinators answer later requests with no less, until an unclean election of the partition."""
+        return self._valid(key, self._committed.get(key))
 
-    def committed(self, key: PartitionKey, offset: int) -> None:
-        """It was acknowledged, or told."""
+    def committed(self, key: PartitionKey, offset: int, generation: int) -> None:
+        """A commit was acknowledged. `generation`: of the last record before `offset`."""
         self.counts["committed"] += 1
-        self._committed[key] = max(offset, self._committed.get(key, 0))
+        before = self._committed.get(key)
+        if before is None or (generation, offset) > (before.generation, before.offset):
+            self._committed[key] = Floor(offset, generation)
 
-    def told(self, key: PartitionKey, offset: int, at_least: int) -> None:
-        """`at_least`: what was committed when it was asked."""
-        require(offset >= at_least, "what is committed does not go back", named(key), f"from {at_least} to", offset)
-        self.committed(key, offset)
+    def told(self, key: PartitionKey, offset: int, at_least: Floor) -> None:
+        """A coordinator answered with this committed offset. `at_least`: the floor when it was asked. Nobody knows
+        behind which record it was committed: only before the first unclean election that does not matter."""
+        floor = self._valid(key, at_least).offset
+        require(offset >= floor, "what is committed does not go back", named(key), f"from {floor} to", offset)
+        if self._history.last_generation(key) == 0:
+            self.committed(key, offset, 0)
 
-    def began(self, key: PartitionKey, offset: int, at_least: int) -> None:
-        """A member's first record of a partition. `at_least`: what was committed when it took that; there may be
-        nothing there any more."""
-        require(offset >= at_least, "a member begins where the group is", named(key), f"at {offset}, not", at_least)
+    def began(self, key: PartitionKey, offset: int, at_least: Floor) -> None:
+        """A member's first record of a partition. `at_least`: the floor when it took the partition. Retention may
+        have deleted the records there."""
+        floor = self._valid(key, at_least).offset
+        require(offset >= floor, "a member begins where the group is", named(key), f"at {offset}, not", floor)
+
+    def _valid(self, key: PartitionKey, floor: Floor | None) -> Floor:
+        last = self._history.last_generation(key)
+        return floor if floor is not None and floor.generation == last else Floor(0, last)
 
     # -- the end
 

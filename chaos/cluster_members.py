@@ -6,6 +6,7 @@ from uuid import UUID
 
 from lograft.chaos.cluster_checks import check_next
 from lograft.chaos.cluster_clients import Client, Stage
+from lograft.chaos.cluster_group_history import Floor
 from lograft.chaos.cluster_history import PartitionKey, Read
 from lograft.chaos.cluster_marks import mark_of
 from lograft.chaos.cluster_member_notes import GROUP, MemberNotes
@@ -32,7 +33,7 @@ class MemberRecorder(RebalanceListener):
         self._stage = stage
         self._history = stage.group
         self._latest: dict[PartitionKey, Read] = {}
-        self._began_at: dict[PartitionKey, int] = {}  # or later
+        self._began_at: dict[PartitionKey, Floor] = {}
         self._notes = MemberNotes(name, stage, consumer)
 
     @property
@@ -49,7 +50,9 @@ class MemberRecorder(RebalanceListener):
                 self._stage.note("took", self.name, str(key[0])[:4], key[1])
                 self._history.took(self, key)
                 self._latest.pop(key, None)
-                self._began_at[key] = self._history.committed_at_least(key) if self._commits_hold else 0
+                self._began_at.pop(key, None)
+                if self._commits_hold:
+                    self._began_at[key] = self._history.committed_at_least(key)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         self._notes.lost(partitions)
@@ -108,8 +111,9 @@ class MemberRecorder(RebalanceListener):
     def _check(self, read: Read) -> None:
         stage, before = self._stage, self._latest.get(read.key)
         if before is None:
-            if stage.history.last_generation(read.key) == 0:
-                self._history.began(read.key, read.offset, self._began_at.get(read.key, 0))
+            floor = self._began_at.get(read.key)
+            if floor is not None:
+                self._history.began(read.key, read.offset, floor)
         else:
             if read.offset != before.offset + 1:
                 stage.note_replicas()
@@ -122,11 +126,12 @@ class MemberRecorder(RebalanceListener):
         """All that was given."""
         latest = {name: self._latest.get(key) for name in self.consumer.assignment() if (key := self._key(name))}
         offsets = {name: read.offset + 1 for name, read in latest.items() if read is not None}
-        by_key = {read.key: offsets[name] for name, read in latest.items() if read is not None}
-        async with self._notes.committing(by_key):
+        reads = {read.key: read for read in latest.values() if read is not None}
+        async with self._notes.committing({key: read.offset + 1 for key, read in reads.items()}):
             await self.consumer.commit(offsets)
-        for key, offset in by_key.items():
-            self._history.committed(key, offset)
+        for key, read in reads.items():
+            generation = self._stage.history.generation(key, read.leader_epoch)
+            self._history.committed(key, read.offset + 1, generation)
 
     async def ask_for_commits(self) -> None:
         """Of whatever it reads, how far the group has come."""

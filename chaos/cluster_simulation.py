@@ -67,7 +67,7 @@ class SimulatedCluster:
         self.rng = rng.fork()
         self.schedule = Schedule()
         self.history = ClusterHistory()
-        self.group = GroupHistory()
+        self.group = GroupHistory(self.history)
         self._loop = asyncio.get_running_loop()
         self.failure: asyncio.Future[None] = self._loop.create_future()
         low_ms, high_ms = self.weather.delay_ms

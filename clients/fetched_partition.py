@@ -77,6 +77,10 @@ class FetchedPartition:
     def position(self) -> int | None:
         return None if self._run is None else self._run.position.offset
 
+    def epoch_before(self, offset: int) -> int | None:
+        """Return the leader epoch of the last record before `offset`, if it was given lately; else None."""
+        return None if self._run is None else self._run.epoch_before(offset)
+
     @property
     def fetch_epoch(self) -> int | None:
         """The leader epoch of the last record before `fetch_offset`, if it is known."""

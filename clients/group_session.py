@@ -381,6 +381,19 @@ class GroupSession:
             self._auto_committed = {}
             log.warning("auto_commit_failed", group=self._options.group, reason=str(committed.exception()))
 
+    def _with_epochs(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Add the leader epochs that the caller left out, where they are known. By its epoch the next member learns
+        that an unclean election cut the log below the offset; without one it would pass over what was written since."""
+        return {name: self._with_epoch(name, given) for name, given in offsets.items()}
+
+    def _with_epoch(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
+        partition = self._reader.partitions.get(name)
+        if given.leader_epoch is not None or partition is None:
+            return given
+        return OffsetAndMetadata(given.offset, given.metadata, partition.epoch_before(given.offset))
+
     def _positions(
         self, names: Iterable[TopicPartition] | None = None
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, bytes]]:
@@ -402,7 +415,7 @@ class GroupSession:
             strange = [name for name in offsets if name not in topic_ids and name not in self._reader.partitions]
             if strange:
                 raise commit_failed(strange)
-        return self._offsets.commit(positions if offsets is None else offsets, topic_ids)
+        return self._offsets.commit(positions if offsets is None else self._with_epochs(offsets), topic_ids)
 
     async def committed(self, topic_ids: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Of those partitions of which anything is. How long to ask is up to the caller."""

@@ -70,6 +70,16 @@ class RecordRun:
         latest = bisect_right(self._epochs, given, key=lambda entry: entry[0])
         return Position(given + 1, self._epochs[latest - 1][1])
 
+    def epoch_before(self, offset: int) -> int | None:
+        """Return the leader epoch of the last record before `offset`; None if it lies outside this run."""
+        for position in (self.after, self._before):
+            if offset == position.offset:
+                return position.leader_epoch
+        if not self._before.offset < offset < self.after.offset:
+            return None
+        latest = bisect_right(self._epochs, offset - 1, key=lambda entry: entry[0])
+        return self._epochs[latest - 1][1] if latest else None
+
     def take(self, limit: int) -> list[Record]:
         return list(islice(self.ready, limit))
 

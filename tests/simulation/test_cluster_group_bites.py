@@ -98,7 +98,7 @@ class Reader:
 
 
 def test_two_readers_of_a_partition_are_noticed() -> None:
-    group = GroupHistory()
+    group = GroupHistory(ClusterHistory())
     first, second = Reader("a", KEY), Reader("b")
     group.members += [first, second]
     group.took(first, KEY)
@@ -109,16 +109,38 @@ def test_two_readers_of_a_partition_are_noticed() -> None:
 
 
 def test_a_commit_that_goes_back_is_noticed() -> None:
-    group = GroupHistory()
-    group.committed(KEY, 5)
+    group = GroupHistory(ClusterHistory())
+    group.committed(KEY, 5, 0)
     at_least = group.committed_at_least(KEY)
-    group.committed(KEY, 7)
+    group.committed(KEY, 7, 0)
     group.told(KEY, 5, at_least)  # it was asked before
     with pytest.raises(InvariantBroken, match="does not go back"):
         group.told(KEY, 6, group.committed_at_least(KEY))
-    group.began(KEY, 9, 7)
+    floor = group.committed_at_least(KEY)
+    group.began(KEY, 9, floor)
     with pytest.raises(InvariantBroken, match="begins where the group is"):
-        group.began(KEY, 6, 7)
+        group.began(KEY, 6, floor)
+
+
+def test_a_group_goes_back_with_its_log_after_an_unclean_election_and_then_no_more() -> None:
+    """Seed 2082007999: the member committed 226, was told that the log was cut at 98, and committed 167."""
+    history = ClusterHistory()
+    group = GroupHistory(history)
+    group.committed(KEY, 226, 0)
+    before = group.committed_at_least(KEY)
+    history.elected_uncleanly(KEY, 4)
+    group.began(KEY, 98, before)
+    group.told(KEY, 167, before)
+    group.told(KEY, 150, group.committed_at_least(KEY))  # nobody knows what lies before those
+    group.committed(KEY, 227, 0)  # behind a record of the former generation: its member had not heard of it
+    group.told(KEY, 100, group.committed_at_least(KEY))
+    group.committed(KEY, 193, 1)
+    group.committed(KEY, 190, 1)  # it was asked for before
+    with pytest.raises(InvariantBroken, match="does not go back"):
+        group.told(KEY, 192, group.committed_at_least(KEY))
+    with pytest.raises(InvariantBroken, match="begins where the group is"):
+        group.began(KEY, 192, group.committed_at_least(KEY))
+    group.told(KEY, 193, group.committed_at_least(KEY))
 
 
 def final(*values: bytes) -> dict[PartitionKey, FinalPartition]:
@@ -127,7 +149,8 @@ def final(*values: bytes) -> dict[PartitionKey, FinalPartition]:
 
 
 def test_a_record_that_was_never_delivered_is_noticed() -> None:
-    group, history = GroupHistory(), ClusterHistory()
+    history = ClusterHistory()
+    group = GroupHistory(history)
     group.delivered(Read(KEY, "a", 0, b"x", 1))
     group.check_delivered(final(b"x"), history)
     for values in ((b"x", b"y"), (b"y",)):

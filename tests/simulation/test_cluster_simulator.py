@@ -237,10 +237,11 @@ class _Committed:
 @virtual
 async def test_a_deleted_topic_takes_its_offsets_along(is_deleted: bool) -> None:
     topics = {} if is_deleted else {TOPIC_ID: SimpleNamespace(topic_id=TOPIC_ID)}
-    group = GroupHistory()
-    group.committed((TOPIC_ID, 0), 22)
+    history = ClusterHistory()
+    group = GroupHistory(history)
+    group.committed((TOPIC_ID, 0), 22, 0)
     image = SimpleNamespace(topics=topics, topic=lambda _: None)
-    stage: Any = SimpleNamespace(image=image, history=ClusterHistory(), group=group, now_us=0)
+    stage: Any = SimpleNamespace(image=image, history=history, group=group, now_us=0)
     consumer: Any = _Committed()
     member = MemberRecorder("m", consumer, stage)
     if is_deleted:
@@ -267,7 +268,7 @@ class _At:
 @pytest.mark.parametrize(("offset", "is_at"), [(6, False), (7, True), (8, True)])
 def test_who_finds_the_last_records_deleted_is_at_the_end_all_the_same(offset: int, is_at: bool) -> None:
     consumer: Any = _At(offset)
-    stage: Any = SimpleNamespace(group=GroupHistory())
+    stage: Any = SimpleNamespace(group=GroupHistory(ClusterHistory()))
     member = MemberRecorder("m", consumer, stage)
     assert member.is_at({(TOPIC_ID, 0): 7}) is is_at
     assert not member.is_at({(TOPIC_ID, 1): 0})
