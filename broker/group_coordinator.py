@@ -21,12 +21,13 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.records import PartitionChanged, Record, TopicCreated, TopicDeleted
 from lograft.proto import errors_pb2
 from lograft.runtime.clock import Clock
+from lograft.runtime.deadline import COORDINATOR_MS, answer_ms
 from lograft.runtime.logging import get_logger
 
 log = get_logger(__name__)
 
 _EXPIRY_MS = 60_000
-_CREATION_MS = 10_000
+_CREATION_MS = answer_ms(COORDINATOR_MS)
 
 
 class LedReplicas(Protocol):

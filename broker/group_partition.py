@@ -53,6 +53,7 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.settings import cluster_setting
 from lograft.proto import errors_pb2
 from lograft.runtime.clock import Clock
+from lograft.runtime.deadline import ATTEMPT_MS, answer_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.racing import until_first
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
@@ -63,7 +64,7 @@ from lograft.storage.reader import Batches
 log = get_logger(__name__)
 
 _READ_BYTES = 256 * 1024
-_COMMIT_TIMEOUT_MS = 10_000
+_COMMIT_TIMEOUT_MS = answer_ms(ATTEMPT_MS)
 _RETRY_MS = 500
 _FORGOTTEN_AT_ONCE = 1000
 _LOST = (

@@ -11,10 +11,11 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
 from lograft.broker.served_logs import epoch_given
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.request_checks import DEFAULT_TIMEOUT_MS, check_item_count, check_timeout
+from lograft.metadata.request_checks import check_item_count, check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire import WireError, cut_out
+from lograft.runtime.deadline import DEFAULT_TIMEOUT_MS
 from lograft.runtime.files import Buffer
 
 # From here on, taking a message apart by hand costs less than the copies that the generated code makes.

@@ -9,9 +9,10 @@ from lograft.metadata.producer_ids import ProducerIdBlock
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
+from lograft.runtime.deadline import ATTEMPT_MS, answer_ms
 from lograft.runtime.network import Handler
 
-_TIMEOUT_MS = 10_000
+_TIMEOUT_MS = answer_ms(ATTEMPT_MS)
 
 
 class ProducerIdService:

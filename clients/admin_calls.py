@@ -15,6 +15,7 @@ from lograft.clients.item_results import error_in, is_retriable
 from lograft.clients.option_checks import check_integer
 from lograft.proto import cluster_pb2, methods
 from lograft.runtime.client_runtime import close_client_runtime
+from lograft.runtime.deadline import ATTEMPT_MS, Deadline
 from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
@@ -23,11 +24,10 @@ DEFAULT_TIMEOUT_MS = 30_000
 # of it only: it may be cut off from all controllers while others are not.
 _CONFIRM_MS = 3000
 _CONFIRM_ATTEMPT_MS = 1000
-_ATTEMPT_MS = 10_000
 _MAX_TIMEOUT_MS = 2**53
 _FIRST_RETRY_MS = 50
 _LAST_RETRY_MS = 1000
-_LEAST_ATTEMPT_MS = 1000  # that makes sense
+_LEAST_ATTEMPT_MS = 2000  # that makes sense: each on the way answers a while before who asked gives up
 
 R = TypeVar("R", bound=Message)
 Item = TypeVar("Item")
@@ -40,16 +40,12 @@ class Attempts:
     def __init__(self, runtime: Runtime, timeout_ms: int) -> None:
         self._clock = runtime.clock
         self._backoff = Backoff(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
-        self._ends_ms = runtime.clock.monotonic_ms() + timeout_ms
-        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms // 10)
-
-    @property
-    def left_ms(self) -> int:
-        return max(1, self._ends_ms - self._clock.monotonic_ms())
+        self._deadline = Deadline(runtime.clock, timeout_ms)
+        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms * 2 // 5)
 
     async def may_go_on(self) -> bool:
         """Whether it is time for another one, after a pause; False at once if there is none."""
-        longest_ms = self.left_ms - self._least_ms
+        longest_ms = self._deadline.left_ms - self._least_ms
         if longest_ms <= 0:
             return False
         await self._clock.sleep_ms(min(self._backoff.next_ms(), longest_ms))
@@ -125,9 +121,9 @@ class AdminCalls:
             return described
 
     @property
-    def _server_timeout_ms(self) -> int:
-        """How long one broker may try what can be asked of another, too."""
-        return min(self._timeout_ms, _ATTEMPT_MS)
+    def _attempt_ms(self) -> int:
+        """How long to wait for one broker, if the same can be asked of another."""
+        return min(self._timeout_ms, ATTEMPT_MS)
 
     @property
     def _rng(self) -> Any:
@@ -141,9 +137,11 @@ class AdminCalls:
 
     async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
         cluster = self._open()
-        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
-            attempt_ms = self._server_timeout_ms if repeatable else self._timeout_ms
-            return await cluster.call_any(method, request, response_type, repeatable=repeatable, attempt_ms=attempt_ms)
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            attempt_ms = self._attempt_ms if repeatable else self._timeout_ms
+            return await cluster.call_any(
+                method, request, response_type, repeatable=repeatable, attempt_ms=attempt_ms, deadline=deadline
+            )
 
     async def _each(
         self,
@@ -159,12 +157,13 @@ class AdminCalls:
         cluster, attempts = self._open(), self._attempts()
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
-        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
             while waiting:
                 request = request_of([items[number] for number in waiting])
                 response: Any = await cluster.call_any(
-                    method, request, response_type, repeatable=repeatable, attempt_ms=self._server_timeout_ms
-                )
+                    method, request, response_type,
+                    repeatable=repeatable, attempt_ms=self._attempt_ms, deadline=deadline,
+                )  # fmt: skip
                 results.update(zip(waiting, response.results, strict=True))
                 waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
                 if waiting:

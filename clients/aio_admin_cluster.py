@@ -30,8 +30,6 @@ from lograft.proto import methods
 # For leaders to say where their partitions start and end.
 _REPLICAS_MS = 3000
 _MOST_LOOKS = 10  # at copies that differ, but whose replicas change, too
-_MAX_SERVER_TIMEOUT_MS = 300_000  # brokers take no longer one
-_WAY_BACK_MS = 500  # for an answer
 
 _QuorumRequest: TypeAlias = (
     pb.AddVoterRequest | pb.RemoveVoterRequest | pb.ReplaceVoterRequest | pb.TransferLeadershipRequest
@@ -131,9 +129,7 @@ class ClusterAdmin(TopicAdmin):
         results = await self._each(
             methods.ALTER_REASSIGNMENTS,
             items,
-            lambda asked: pb.AlterReassignmentsRequest(
-                items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
-            ),
+            lambda asked: pb.AlterReassignmentsRequest(items=asked, validate_only=validate_only),
             pb.AlterReassignmentsResponse,
             repeatable=validate_only,
         )
@@ -159,7 +155,6 @@ class ClusterAdmin(TopicAdmin):
             kind=codec.ELECTION_KINDS[kind],
             all_partitions=partitions is None,
             partitions=[codec.write_partition(partition) for partition in partitions or ()],
-            timeout_ms=self._server_timeout_ms,
         )
         response = await self._call(
             methods.ELECT_LEADERS, request, pb.ElectLeadersResponse, repeatable=kind is ElectionKind.PREFERRED
@@ -171,7 +166,7 @@ class ClusterAdmin(TopicAdmin):
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker for good. It must be stopped, and have no replicas."""
         check_integer("broker_id", broker_id, 0)
-        request = pb.UnregisterBrokerRequest(broker_id=broker_id, timeout_ms=self._server_timeout_ms)
+        request = pb.UnregisterBrokerRequest(broker_id=broker_id)
         # Once it is done, the same again is refused, as if nothing had been done.
         await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse, repeatable=False)
 
@@ -217,15 +212,18 @@ class ClusterAdmin(TopicAdmin):
         """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
         answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
         cluster, attempts = self._open(), self._attempts()
-        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer"):
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
             while True:
-                left_ms = attempts.left_ms
-                request.timeout_ms = max(1, min(left_ms - min(left_ms // 5, _WAY_BACK_MS), _MAX_SERVER_TIMEOUT_MS))
                 try:
                     return await cluster.call_any(
-                        method, request, response_type,
-                        repeatable=repeatable, attempt_ms=left_ms, answers=QuorumChangeNotNow,
-                    )  # fmt: skip
+                        method,
+                        request,
+                        response_type,
+                        repeatable=repeatable,
+                        attempt_ms=self._timeout_ms,
+                        deadline=deadline,
+                        answers=QuorumChangeNotNow,
+                    )
                 except QuorumChangeNotNow as refusal:
                     self._tell_refused(refusal)
                     if not await attempts.may_go_on():

@@ -65,9 +65,7 @@ class TopicAdmin(AdminCalls):
         results = await self._each(
             methods.CREATE_TOPICS,
             items,
-            lambda asked: pb.CreateTopicsRequest(
-                topics=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
-            ),
+            lambda asked: pb.CreateTopicsRequest(topics=asked, validate_only=validate_only),
             pb.CreateTopicsResponse,
         )
         return [_created(result) for result in results]
@@ -87,7 +85,7 @@ class TopicAdmin(AdminCalls):
         results = await self._each(
             methods.DELETE_TOPICS,
             items,
-            lambda asked: pb.DeleteTopicsRequest(topics=asked, timeout_ms=self._server_timeout_ms),
+            lambda asked: pb.DeleteTopicsRequest(topics=asked),
             pb.DeleteTopicsResponse,
             repeatable=all(item.topic_id for item in items),
         )
@@ -104,9 +102,7 @@ class TopicAdmin(AdminCalls):
         results = await self._each(
             methods.CREATE_PARTITIONS,
             items,
-            lambda asked: pb.CreatePartitionsRequest(
-                items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
-            ),
+            lambda asked: pb.CreatePartitionsRequest(items=asked, validate_only=validate_only),
             pb.CreatePartitionsResponse,
             repeatable=validate_only,
         )
@@ -141,9 +137,7 @@ class TopicAdmin(AdminCalls):
         results = await self._each(
             methods.ALTER_CONFIGS,
             [item],
-            lambda asked: pb.AlterConfigsRequest(
-                items=asked, validate_only=validate_only, timeout_ms=self._server_timeout_ms
-            ),
+            lambda asked: pb.AlterConfigsRequest(items=asked, validate_only=validate_only),
             pb.AlterConfigsResponse,
             repeatable=validate_only,
         )

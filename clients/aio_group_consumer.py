@@ -38,7 +38,7 @@ class GroupConsumer:
     _task: ClientTask
     _group: GroupSession | None
 
-    def _within(self, what: str) -> AbstractAsyncContextManager[None]:
+    def _within(self, what: str) -> AbstractAsyncContextManager[object]:
         return self._cluster.within(self._options.request_timeout_ms, what)
 
     # -- subscribing

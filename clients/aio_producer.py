@@ -71,7 +71,7 @@ class Producer:
         limits = AccumulatorLimits(options.batch_bytes, options.buffer_bytes, queue)
         self._accumulator = Accumulator(limits, is_idempotent=options.wire_acks != pb.ACKS_NONE)
         settings = ProduceSettings(
-            options.wire_acks, options.compression_codec, options.request_timeout_ms, options.client_id
+            options.wire_acks, options.compression_codec, options.broker_timeout_ms, options.client_id
         )
         self._sender = Sender(self._cluster, self._accumulator, settings)
         self._placer = Placer(self._accumulator, options.partitioner, self._runtime.rng)

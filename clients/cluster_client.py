@@ -22,6 +22,7 @@ from lograft.clients.errors import (
 )
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
+from lograft.runtime.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
 from lograft.runtime.retrying import Backoff
@@ -42,9 +43,9 @@ class ClusterTimes:
 
     silence_ms: int = SILENCE_LIMIT_MS
     check_every_ms: int = 5000
-    attempt_ms: int = 10_000
+    attempt_ms: int = ATTEMPT_MS
     describe_ms: int = 2000
-    linearizable_ms: int = 6000
+    linearizable_ms: int = LINEARIZABLE_MS
     first_contact_ms: int | None = None
     first_retry_ms: int = 20
     last_retry_ms: int = 500
@@ -53,7 +54,8 @@ class ClusterTimes:
 class ClusterClient:
     """`view` is what is known; `run` keeps it up to date, for the topics that were asked for, until cancelled.
 
-    Calls ask until there is an answer: how long is up to the caller, by `within`.
+    Calls ask until there is an answer: how long is up to the caller, by `within`. Each request says how long its answer
+    is waited for (`timeout_ms`), if it has a place for that.
     """
 
     def __init__(self, runtime: Runtime, bootstrap: Sequence[str], times: ClusterTimes | None = None) -> None:
@@ -197,11 +199,13 @@ class ClusterClient:
         *,
         repeatable: bool,
         attempt_ms: int | None = None,
+        deadline: Deadline | None = None,
         answers: type[LograftError] | tuple[()] = (),
     ) -> R:
         """The answer of some broker. It is asked again while that can help; if the one before may have been carried
-        out, only when doing it twice is as good as once: `repeatable`. Errors of the class `answers` are answers, too:
-        the cluster's, whichever broker gives them."""
+        out, only when doing it twice is as good as once: `repeatable`. No attempt takes longer than `attempt_ms`, or is
+        said to be waited for beyond the `deadline`, which is that of the `within` around it. Errors of the class
+        `answers` are answers, too: the cluster's, whichever broker gives them."""
         backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         if self._first_asked_ms is None:
             self._first_asked_ms = self.runtime.clock.monotonic_ms()
@@ -209,7 +213,7 @@ class ClusterClient:
             for address in self._candidates():
                 try:
                     connection = await self.connections.get(address)
-                    answer = await self._attempt(connection, method, request, response_type, attempt_ms)
+                    answer = await self._attempt(connection, method, request, response_type, attempt_ms, deadline)
                 except ConnectFailed:
                     continue
                 except LograftError as error:
@@ -242,10 +246,14 @@ class ClusterClient:
         request: Message,
         response_type: type[R],
         attempt_ms: int | None = None,
+        deadline: Deadline | None = None,
     ) -> R:
         attempt_ms = attempt_ms or self._times.attempt_ms
+        left_ms = attempt_ms if deadline is None else min(attempt_ms, deadline.left_ms)
+        set_timeout(request, left_ms)
         self.calls_made += method != DESCRIBE_CLUSTER
-        timeout = asyncio.timeout(attempt_ms / 1000)
+        # If the deadline around it passes first, the error is that of `within`, which says what was not done.
+        timeout = asyncio.timeout(attempt_ms / 1000 if left_ms == attempt_ms else None)
         try:
             async with timeout:
                 return await call(connection, method, request, response_type)
@@ -263,14 +271,15 @@ class ClusterClient:
         return brokers
 
     @contextlib.asynccontextmanager
-    async def within(self, timeout_ms: float, what: str) -> AsyncIterator[None]:
-        """A deadline for the block: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done, and why. If a broker
-        was asked that is gone by now, it may have been done all the same: that is no `NoBrokerAvailable`."""
+    async def within(self, timeout_ms: float, what: str) -> AsyncIterator[Deadline]:
+        """A deadline for the block, to be handed inward: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done,
+        and why. If a broker was asked that is gone by now, it may have been done all the same: that is no
+        `NoBrokerAvailable`."""
         asked = self.calls_made
         timeout = asyncio.timeout(timeout_ms / 1000)
         try:
             async with timeout:
-                yield
+                yield Deadline(self.runtime.clock, int(timeout_ms))
         except TimeoutError:
             if not timeout.expired():
                 raise

@@ -10,6 +10,7 @@ from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavai
 from lograft.clients.item_results import Result, checked
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import FIND_COORDINATOR
+from lograft.runtime.deadline import COORDINATOR_MS
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.retrying import Backoff
 
@@ -18,7 +19,6 @@ T = TypeVar("T")
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
-_FIND_MS = 2000  # a broker that takes longer may be gone; and a session does not last for ever
 
 
 class GroupCoordinator:
@@ -85,7 +85,7 @@ class GroupCoordinator:
     async def _find(self) -> str:
         request = pb.FindCoordinatorRequest(group=self.group)
         answer = await self._cluster.call_any(
-            FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True, attempt_ms=_FIND_MS
+            FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True, attempt_ms=COORDINATOR_MS
         )
         self._leader_epoch = answer.leader_epoch
         self._address = answer.address

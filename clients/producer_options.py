@@ -8,6 +8,7 @@ from lograft.clients.option_checks import check_client_id, check_duration, check
 from lograft.clients.partitioning import Partitioner
 from lograft.clients.serializers import SerializerOption, find_serializer
 from lograft.proto import log_pb2 as pb
+from lograft.runtime.deadline import MAX_TIMEOUT_MS, answer_ms
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.storage.batch import Compression
 from lograft.storage.errors import UnknownCompression
@@ -18,7 +19,6 @@ MAX_DELIVERY_TIMEOUT_MS = 3_600_000
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 """A batch travels whole, with a little around it."""
 
-_MAX_REQUEST_TIMEOUT_MS = 300_000  # brokers take no longer one
 _NO_LIMIT = 2**63
 _ACKS = {"all": pb.ACKS_ALL, "-1": pb.ACKS_ALL, "1": pb.ACKS_LEADER, "0": pb.ACKS_NONE}
 
@@ -73,7 +73,7 @@ class ProducerOptions:
         _ = self.compression_codec
         check_integer("batch_bytes", self.batch_bytes, 1, MAX_RECORD_BYTES)
         check_integer("buffer_bytes", self.buffer_bytes, 1, _NO_LIMIT)
-        check_integer("request_timeout_ms", self.request_timeout_ms, 1, _MAX_REQUEST_TIMEOUT_MS)
+        check_integer("request_timeout_ms", self.request_timeout_ms, 1, MAX_TIMEOUT_MS)
         check_integer("delivery_timeout_ms", self.delivery_timeout_ms, 1)
         if self.delivery_timeout_ms > MAX_DELIVERY_TIMEOUT_MS:
             raise InvalidArgument(
@@ -88,6 +88,11 @@ class ProducerOptions:
             raise InvalidArgument(f"partitioner is {self.partitioner!r}: give a function")
         find_serializer("key_serializer", self.key_serializer)
         find_serializer("value_serializer", self.value_serializer)
+
+    @property
+    def broker_timeout_ms(self) -> int:
+        """How long a broker may wait for replicas: it says why it gave up before the delivery has failed here."""
+        return min(self.request_timeout_ms, answer_ms(self.delivery_timeout_ms))
 
     @property
     def wire_acks(self) -> pb.Acks:

@@ -11,6 +11,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.request_checks import check_timeout
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
+from lograft.runtime.deadline import answer_ms
 from lograft.runtime.network import Handler
 
 Q = TypeVar("Q", bound=Message)
@@ -19,7 +20,7 @@ Q = TypeVar("Q", bound=Message)
 def admin_handler(
     answer: Callable[[Q], Awaitable[Message]], request_type: type[Q], controllers: Mapping[int, str]
 ) -> Handler:
-    """Serves one method by `answer`, for as long as the request's `timeout_ms` says. An error that names the active
+    """Serves one method by `answer`, in the time that the request's `timeout_ms` leaves. An error that names the active
     controller gets its address from `controllers`."""
 
     async def handle(request: Q) -> Message:
@@ -32,8 +33,13 @@ def admin_handler(
     return unary(handle, request_type)
 
 
+def time_to_answer_ms(request: Message) -> int:
+    """Return how long the controller may take: less than the sender of the request waits."""
+    return answer_ms(check_timeout(getattr(request, "timeout_ms", 0)))
+
+
 async def _in_time(request: Q, answer: Callable[[Q], Awaitable[Message]]) -> Message:
-    timeout_ms = check_timeout(getattr(request, "timeout_ms", 0))
+    timeout_ms = time_to_answer_ms(request)
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             return await answer(request)

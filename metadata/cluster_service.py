@@ -20,12 +20,13 @@ from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
 from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.raft.errors import RaftError
+from lograft.runtime.deadline import LINEARIZABLE_MS, Deadline, answer_ms
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
 ALIVE_EVERY_MS = 500
-LINEARIZABLE_TIMEOUT_MS = 5000
+LINEARIZABLE_TIMEOUT_MS = answer_ms(LINEARIZABLE_MS)
 _READ_INDEX_TIMEOUT_MS = 1500
 _FIRST_RETRY_MS = 50
 _LAST_RETRY_MS = 500
@@ -61,7 +62,7 @@ class _Watcher:
 class ClusterService(MachineListener):
     """`read_index`: whoever has applied that index has all that was committed anywhere when it was asked for; it may
     raise `ControllerError` or `RaftError`. `controller_id`: the active controller, as far as known here. `create`: has
-    topics created; it may raise `ControllerError`."""
+    topics created, whoever asks waits for so many milliseconds; it may raise `ControllerError`."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class ClusterService(MachineListener):
         cluster_id: str,
         read_index: Callable[[], Awaitable[int]],
         controller_id: Callable[[], int | None],
-        create: Callable[[Sequence[str]], Awaitable[None]] | None = None,
+        create: Callable[[Sequence[str], int], Awaitable[None]] | None = None,
         max_remembered_records: int = MAX_REMEMBERED_RECORDS,
     ) -> None:
         self._runtime = runtime
@@ -113,28 +114,29 @@ class ClusterService(MachineListener):
         request = read_request(pb.DescribeRequest, await receive_request(stream))
         try:
             choice = _choice(request.topics, request.include_internal)
+            deadline = Deadline(self._runtime.clock, LINEARIZABLE_TIMEOUT_MS)
             if request.linearizable or request.create_missing:
-                await self._catch_up()
+                await self._catch_up(deadline)
             self._check_ready()
             if request.create_missing and self._create is not None:
-                await self._create_missing(list(choice.names))
+                await self._create_missing(list(choice.names), deadline)
         except ControllerError as error:
             raise to_stream_error(error) from None
         description = self._share(("describe", choice.include_internal), choice, lambda: self._describe(choice))
         assert description is not None
         await stream.send(description)
 
-    async def _create_missing(self, names: Sequence[str]) -> None:
+    async def _create_missing(self, names: Sequence[str], deadline: Deadline) -> None:
         missing = missing_topics(self._source.image, names)
         if not missing or self._create is None:
             return
         try:
-            async with asyncio.timeout(LINEARIZABLE_TIMEOUT_MS / 1000):
-                await self._create(missing)
+            async with asyncio.timeout(deadline.left_ms / 1000):
+                await self._create(missing, deadline.left_ms)
         except TimeoutError:
-            message = f"topic {missing[0]!r} could not be created within {LINEARIZABLE_TIMEOUT_MS} ms: try again"
+            message = f"topic {missing[0]!r} could not be created within {deadline.timeout_ms} ms: try again"
             raise ControllerError(errors_pb2.UNAVAILABLE, message) from None
-        await self._catch_up()
+        await self._catch_up(deadline)
 
     def _describe(self, choice: TopicChoice) -> bytes:
         return self._description(choice).SerializeToString()
@@ -150,17 +152,17 @@ class ClusterService(MachineListener):
                 errors_pb2.UNAVAILABLE, "this node has heard nothing of the cluster yet: ask another, or try again soon"
             )
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, deadline: Deadline) -> None:
         """Return once all that was committed anywhere when this was called is in the image."""
         try:
-            async with asyncio.timeout(LINEARIZABLE_TIMEOUT_MS / 1000):
+            async with asyncio.timeout(deadline.left_ms / 1000):
                 index = await self._committed_index()
                 while self._source.index < index:
                     await self._changed.wait()
         except TimeoutError:
             raise ControllerError(
                 errors_pb2.UNAVAILABLE,
-                f"no controller could tell within {LINEARIZABLE_TIMEOUT_MS} ms how far the metadata is committed: most "
+                f"no controller could tell within {deadline.timeout_ms} ms how far the metadata is committed: most "
                 "may be down; try again, or ask without `linearizable` for what this node knows",
             ) from None
 

@@ -1,6 +1,6 @@
 """Requests to the active controller, whichever that is at the moment."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -76,13 +76,14 @@ class ControllerClient:
     async def call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = False) -> R:
         """The answer of the active controller, or the `ControllerError` it has for it."""
         try:
-            answer = await self.call_bytes(method, request.SerializeToString(), repeatable=repeatable)
+            answer = await self.call_bytes(method, request.SerializeToString, repeatable=repeatable)
         except StreamError as error:
             raise to_controller_error(error) from None
         return read_answer(response_type, answer)
 
-    async def call_bytes(self, method: str, request: bytes, *, repeatable: bool = False) -> bytes:
-        """The same with messages as bytes. Errors are `StreamError`s with a detail, the controller's own unchanged."""
+    async def call_bytes(self, method: str, request: Callable[[], bytes], *, repeatable: bool = False) -> bytes:
+        """The same with messages as bytes, made for each attempt. Errors are `StreamError`s with a detail, the
+        controller's own unchanged."""
         backoff = Backoff(self._runtime.rng, self._limits.first_retry_ms, self._limits.last_retry_ms)
         tried: list[int] = []
         may_be_done = False

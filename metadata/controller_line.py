@@ -1,6 +1,7 @@
 """The way to one controller: a connection, made when it is needed and shared by all calls."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lograft.metadata.calling import NotSent, exchange
@@ -41,9 +42,9 @@ class ControllerLine:
         for silence in self._silences:
             silence.heard()
 
-    async def ask(self, method: str, request: bytes) -> bytes:
-        """The answer. `ConnectFailed` or `NotSent`: nothing was done. Any other `StreamError` as the controller gave
-        it, or without a detail: then the outcome is unknown.
+    async def ask(self, method: str, request: Callable[[], bytes]) -> bytes:
+        """The answer to `request`, which is made once there is a connection. `ConnectFailed` or `NotSent`: nothing was
+        done. Any other `StreamError` as the controller gave it, or without a detail: then the outcome is unknown.
 
         A controller of which nothing is heard takes its connection with it, and whoever else waits there.
         """
@@ -55,7 +56,7 @@ class ControllerLine:
         async def ask() -> None:
             nonlocal outcome
             try:
-                outcome = await exchange(connection, method, request)
+                outcome = await exchange(connection, method, request())
             except StreamError as error:
                 outcome = error
 

@@ -20,11 +20,11 @@ def missing_topics(image: ClusterImage, names: Sequence[str]) -> list[str]:
     return [name for name in names if image.topic(name) is None and not name.startswith(INTERNAL_PREFIX)]
 
 
-async def create_topics(client: ControllerClient, rng: Rng, names: Sequence[str]) -> None:
+async def create_topics(client: ControllerClient, rng: Rng, names: Sequence[str], timeout_ms: int) -> None:
     """With as many partitions and replicas as the cluster gives by default. `ControllerError` if one cannot be; that
     somebody else was quicker is no error."""
     topics = [NewTopic(name=name, topic_id=rng.uuid().bytes) for name in names]
-    request = CreateTopicsRequest(topics=topics)
+    request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
     answer = await client.call(CREATE_TOPICS, request, CreateTopicsResponse, repeatable=True)
     for result in answer.results:
         if result.HasField("error") and result.error.code != errors_pb2.TOPIC_ALREADY_EXISTS:

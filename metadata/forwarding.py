@@ -1,4 +1,7 @@
-"""What any broker is asked, but only the active controller can do: handed on to it, and its answer back."""
+"""What any broker is asked, but only the active controller can do: handed on to it, and its answer back.
+
+Each attempt at a controller is told how much time is left: looking for the active one takes some, too.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
+from lograft.metadata.admin_calls import time_to_answer_ms
 from lograft.metadata.calling import read_request, receive_request
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
@@ -13,12 +17,11 @@ from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.proto.admin_pb2 import CreateTopicsRequest
+from lograft.runtime.deadline import Deadline, with_timeout
 from lograft.runtime.network import Handler, Stream, StreamError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 
-DEFAULT_TIMEOUT_MS = 30_000
-MAX_TIMEOUT_MS = 10 * 60 * 1000
 MAX_IN_FLIGHT = 256
 
 
@@ -51,7 +54,8 @@ FORWARDED: Mapping[str, Forwarded] = {
 
 
 class Forwarding:
-    """Relays requests as they are, and answers and errors as they come; within the time that a request gives itself."""
+    """Relays requests as they are but for their `timeout_ms`, and answers and errors as they come; in the time that
+    the request's `timeout_ms` leaves."""
 
     def __init__(self, runtime: Runtime, client: ControllerClient, max_in_flight: int = MAX_IN_FLIGHT) -> None:
         self._runtime = runtime
@@ -69,19 +73,23 @@ class Forwarding:
             request = read_request(forwarded.request_type, data)
             if isinstance(request, CreateTopicsRequest) and give_ids(request, self._runtime.rng):
                 data = request.SerializeToString()
-            timeout_ms = timeout_of(request)
-            await stream.send(await self._relay(name, data, timeout_ms, repeatable=forwarded.repeatable))
+            await stream.send(await self._relay(name, forwarded, data, _time_to_answer_ms(request)))
 
         return serve
 
-    async def _relay(self, name: str, data: bytes, timeout_ms: int, *, repeatable: bool) -> bytes:
+    async def _relay(self, name: str, forwarded: Forwarded, data: bytes, timeout_ms: int) -> bytes:
         if self._in_flight >= self._max_in_flight:
             message = f"{self._in_flight} requests are waiting for the controller already: try again later"
             raise to_stream_error(ControllerError(errors_pb2.UNAVAILABLE, message))
         self._in_flight += 1
+        deadline = Deadline(self._runtime.clock, timeout_ms)
+
+        def request() -> bytes:
+            return with_timeout(forwarded.request_type, data, deadline.left_ms)
+
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await self._client.call_bytes(name, data, repeatable=repeatable)
+                return await self._client.call_bytes(name, request, repeatable=forwarded.repeatable)
         except TimeoutError:
             raise self._timed_out(timeout_ms) from None
         finally:
@@ -95,10 +103,11 @@ class Forwarding:
         return to_stream_error(ControllerError(errors_pb2.TIMED_OUT, message))
 
 
-def timeout_of(request: Message) -> int:
-    """What the request says, within reason, or the default."""
-    timeout_ms = int(getattr(request, "timeout_ms", 0))
-    return min(timeout_ms, MAX_TIMEOUT_MS) if timeout_ms > 0 else DEFAULT_TIMEOUT_MS
+def _time_to_answer_ms(request: Message) -> int:
+    try:
+        return time_to_answer_ms(request)
+    except ControllerError as error:
+        raise to_stream_error(error) from None
 
 
 def give_ids(request: CreateTopicsRequest, rng: Rng) -> bool:

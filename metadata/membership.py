@@ -9,6 +9,7 @@ membership.session.set_wanted(Wanted.READY)         # once the logs are recovere
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 from lograft.metadata.alter_partition import Alteration
@@ -72,7 +73,7 @@ class ClusterMembership:
             cluster_id,
             self.latest_index,
             lambda: self.client.active_id,
-            lambda names: create_topics(self.client, runtime.rng, names),
+            partial(create_topics, self.client, runtime.rng),
         )
 
     @property

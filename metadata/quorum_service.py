@@ -4,23 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lograft.metadata.admin_calls import admin_handler
+from lograft.metadata.admin_calls import admin_handler, time_to_answer_ms
 from lograft.metadata.admin_codec import read_optional_uuid
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.quorum_changes import Connections, QuorumChange, QuorumNode, WhoAnswers, refusal_of
-from lograft.metadata.request_checks import check_timeout
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.raft.configuration import Configuration, Member
 from lograft.raft.errors import NotLeader
+from lograft.runtime.deadline import answer_ms
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
-
-# Whoever waits for as long as the request says should get the answer by then.
-_WAY_BACK_MS = 200
 
 
 def missing_voters(configuration: Configuration, controllers: Mapping[int, str]) -> tuple[Member, ...]:
@@ -123,8 +120,8 @@ class QuorumService:
             raise ControllerError(
                 errors_pb2.QUORUM_CHANGE_NOT_NOW, f"{self._under_way} is not through yet: wait for that, and try again"
             )
-        timeout_ms = check_timeout(request.timeout_ms)
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms - min(timeout_ms // 10, _WAY_BACK_MS)
+        # Shorter than the handler's: what a change refuses at its end has to arrive before that time is over.
+        deadline_ms = self._clock.monotonic_ms() + answer_ms(time_to_answer_ms(request))
         self._under_way = what
         try:
             log.info("quorum_change_begins", what=what)

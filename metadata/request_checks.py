@@ -2,14 +2,13 @@
 
 from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
+from lograft.runtime.deadline import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
 
-DEFAULT_TIMEOUT_MS = 30_000
-MAX_TIMEOUT_MS = 300_000
 MAX_ITEMS = 10_000
 
 
 def check_timeout(timeout_ms: int) -> int:
-    """How long to wait, in milliseconds; 0 is the default."""
+    """How long the sender of a request waits, in milliseconds; 0 is the default."""
     if not 0 <= timeout_ms <= MAX_TIMEOUT_MS:
         raise ControllerError(
             errors_pb2.INVALID_REQUEST,

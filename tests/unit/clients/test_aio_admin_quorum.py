@@ -12,6 +12,7 @@ from lograft.clients.aio_admin import Admin
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.proto.errors import error_detail
+from lograft.runtime.deadline import answer_ms
 from lograft.runtime.network import Status, Stream, StreamError
 
 LOST = None
@@ -20,8 +21,8 @@ NOT_NOW = errors_pb2.QUORUM_CHANGE_NOT_NOW
 
 
 class Asked:
-    """What brokers answer, one after the other, each after five seconds or when the request's time is over. The last
-    answer is given again and again."""
+    """What brokers answer, one after the other, each after five seconds or when the request leaves no more time. The
+    last answer is given again and again."""
 
     def __init__(self, cluster: FakeCluster, answers: Sequence[int | None]) -> None:
         self.timeouts_ms: list[int] = []
@@ -37,7 +38,7 @@ class Asked:
             self._cluster.kill(number)
             return
         if code != errors_pb2.NONE:
-            await asyncio.sleep(min(5000, timeout_ms) / 1000)
+            await asyncio.sleep(min(5000, answer_ms(timeout_ms)) / 1000)
             detail = error_detail(code, "node 3 does not answer")
             raise StreamError(Status.UNAVAILABLE, detail.message, detail.SerializeToString())
         await stream.send(pb.QuorumChangeResponse().SerializeToString())
@@ -87,7 +88,7 @@ async def test_each_attempt_is_told_how_much_time_is_left() -> None:
     with pytest.raises(errors.QuorumChangeNotNow):
         await story.replace(18_000)
     assert story.asked.timeouts_ms == sorted(story.asked.timeouts_ms, reverse=True)
-    assert story.asked.timeouts_ms[0] == 17_500
+    assert story.asked.timeouts_ms[0] == 18_000
     assert story.asked.timeouts_ms[-1] < 3000
 
 

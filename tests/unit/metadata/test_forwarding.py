@@ -10,7 +10,7 @@ from support.raft_nodes import virtual
 from lograft.metadata.calling import call, exchange, unary
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.forwarding import FORWARDED, Forwarding, timeout_of
+from lograft.metadata.forwarding import FORWARDED, Forwarding
 from lograft.metadata.stream_errors import to_controller_error
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2, controller_pb2, errors_pb2, groups_pb2, log_pb2, methods
@@ -102,7 +102,7 @@ async def test_a_topic_without_an_id_gets_one_and_keeps_it_in_every_attempt() ->
 
 
 @virtual
-async def test_a_request_that_needs_no_id_is_relayed_byte_for_byte() -> None:
+async def test_a_request_that_needs_no_id_is_relayed_as_it_is_but_for_the_time_that_is_left() -> None:
     world = FakeControllers(1)
     seen: list[bytes | None] = []
 
@@ -114,7 +114,10 @@ async def test_a_request_that_needs_no_id_is_relayed_byte_for_byte() -> None:
     data = DELETE.SerializeToString() + b"\xfa\x06\x01y"
     async with broker_before(world) as connection:
         assert await exchange(connection, DELETE_TOPICS, data) == b"\x0a\x03\x12\x01z" + b"\xfa\x06\x01q"
-    assert seen == [data]
+    (relayed,) = seen
+    assert relayed is not None
+    assert relayed.startswith(data)
+    assert pb.DeleteTopicsRequest.FromString(relayed[len(data) :]) == pb.DeleteTopicsRequest(timeout_ms=28_999)
 
 
 @virtual
@@ -176,7 +179,7 @@ async def test_what_cannot_be_read_is_refused_here(data: bytes, reason: str) -> 
     assert not world.asked
 
 
-@pytest.mark.parametrize(("timeout_ms", "after_ms"), [(0, 30_000), (2_500, 2_500)])
+@pytest.mark.parametrize(("timeout_ms", "after_ms"), [(0, 29_000), (2_500, 2_000), (300_000, 299_000)])
 @virtual
 async def test_when_the_time_is_over_the_caller_hears_why(timeout_ms: int, after_ms: int) -> None:
     world = FakeControllers(1, 2)
@@ -238,15 +241,13 @@ def test_every_method_is_in_the_list() -> None:
     assert served == {path for path in listed if path.startswith("/lograft.") and not path.endswith("/")}
 
 
-@pytest.mark.parametrize(
-    ("request_", "expected_ms"),
-    [
-        (pb.DeleteTopicsRequest(), 30_000),
-        (pb.DeleteTopicsRequest(timeout_ms=-5), 30_000),
-        (pb.DeleteTopicsRequest(timeout_ms=700), 700),
-        (pb.DeleteTopicsRequest(timeout_ms=2**31 - 1), 600_000),
-        (pb.DescribeQuorumRequest(), 30_000),
-    ],
-)
-def test_how_long_a_request_may_take(request_: Message, expected_ms: int) -> None:
-    assert timeout_of(request_) == expected_ms
+@pytest.mark.parametrize("timeout_ms", [-1, 300_001, 2**31 - 1])
+@virtual
+async def test_a_time_that_makes_no_sense_is_refused_as_the_controller_does(timeout_ms: int) -> None:
+    world = FakeControllers(1)
+    await world.serve(1, {DELETE_TOPICS: never_answer})
+    async with broker_before(world) as connection:
+        error = await refusal(connection, DELETE_TOPICS, pb.DeleteTopicsRequest(timeout_ms=timeout_ms))
+    assert error.code == errors_pb2.INVALID_REQUEST
+    assert "give 1 to 300000, or 0 for 30000" in error.message
+    assert not world.asked
