@@ -84,19 +84,28 @@ class Accumulator:
         return batch, index
 
     def fill(
-        self, partition_key: PartitionKey, topic: str, columns: RecordColumns, start: int, now_ms: int
+        self,
+        partition_key: PartitionKey,
+        topic: str,
+        columns: RecordColumns,
+        start: int,
+        now_ms: int,
+        most_bytes: int | None = None,
     ) -> tuple[PendingBatch, int, int]:
-        """Put records, from `start` on, into one batch, as many as it takes and at least one. The batch, the place of
-        the first there, and where among `columns` the first is that is still to be put somewhere."""
+        """Put records, from `start` on, into one batch, as many as it takes, of at most `most_bytes`, and at least one.
+        The batch, the place of the first there, and where among `columns` the first is that is still to be put
+        somewhere."""
         queue = self._busy_queue(partition_key)
         batch = queue.filling
         if batch is not None:
-            first, end = batch.record_count, self._join(batch, columns, start)
+            first, end = batch.record_count, self._joint_end(batch, columns, start, most_bytes)
             if end == start:
                 queue.close_filling()
                 batch = None
+            else:
+                self._join(batch, columns, start, end)
         if batch is None:
-            first, end = 0, self._batch_end(columns, start)
+            first, end = 0, self._batch_end(columns, start, most_bytes)
             batch = queue.filling = self._new_batch(partition_key, topic, self._cut(columns, start, end), now_ms)
         self.buffered_bytes += columns.bytes_between(start, end)
         # Of arrays nothing is made that takes more.
@@ -104,20 +113,34 @@ class Accumulator:
             queue.close_filling()
         return batch, first, end
 
-    def _join(self, batch: PendingBatch, columns: RecordColumns, start: int) -> int:
-        """Add to a batch what fits, unless it comes in arrays that are worth a batch of their own. Where that ends."""
-        assert isinstance(batch.columns, ListColumns)
-        end = columns.fitting(start, self._limits.batch_bytes - batch.size_bytes)
+    def _joint_end(self, batch: PendingBatch, columns: RecordColumns, start: int, most_bytes: int | None = None) -> int:
+        """Where those end that are added to a batch: all that fit, unless they come in arrays that are worth a batch of
+        their own."""
+        room_bytes = self._limits.batch_bytes - batch.size_bytes
+        end = columns.fitting(start, room_bytes)
         if end == start:
             return start
+        if most_bytes is not None:
+            end = min(end, max(columns.fitting(start, most_bytes), start + 1))
+        if isinstance(columns, SizedLists):
+            return end
+        own_bytes = columns.bytes_between(start, self._batch_end(columns, start, most_bytes))
+        return start if own_bytes >= self._small_bytes else end
+
+    @staticmethod
+    def _join(batch: PendingBatch, columns: RecordColumns, start: int, end: int) -> None:
+        assert isinstance(batch.columns, ListColumns)
         size_bytes = columns.bytes_between(start, end)
         if isinstance(columns, SizedLists):
             batch.columns.extend(columns.lists, start, end, size_bytes)
-            return end
-        if columns.bytes_between(start, self._batch_end(columns, start)) >= self._small_bytes:
-            return start
-        batch.columns.extend(columns.cut(start, end).as_lists(), 0, end - start, size_bytes)
-        return end
+        else:
+            batch.columns.extend(columns.cut(start, end).as_lists(), 0, end - start, size_bytes)
+
+    def least_bytes(self, columns: RecordColumns, start: int) -> int:
+        """What goes into one batch at the least, from `start` on: a record, or all that make a batch of their own."""
+        own_bytes = columns.bytes_between(start, self._batch_end(columns, start))
+        is_own = not isinstance(columns, SizedLists) and own_bytes >= self._small_bytes
+        return own_bytes if is_own else columns.bytes_between(start, start + 1)
 
     def _cut(self, columns: RecordColumns, start: int, end: int) -> BatchColumns:
         """The contents of a new batch."""
@@ -125,9 +148,12 @@ class Accumulator:
         is_small = part.size_bytes < self._small_bytes
         return part.as_lists() if is_small and not isinstance(part, ListColumns) else part
 
-    def _batch_end(self, columns: RecordColumns, start: int) -> int:
-        """Where a batch that begins with the record at `start` is full."""
-        return max(columns.fitting(start, self._limits.batch_bytes - BATCH_OVERHEAD_BYTES), start + 1)
+    def _batch_end(self, columns: RecordColumns, start: int, most_bytes: int | None = None) -> int:
+        """Where a batch that begins with the record at `start` is full, or has `most_bytes`."""
+        room_bytes = self._limits.batch_bytes - BATCH_OVERHEAD_BYTES
+        if most_bytes is not None:
+            room_bytes = min(room_bytes, most_bytes)
+        return max(columns.fitting(start, room_bytes), start + 1)
 
     @property
     def _small_bytes(self) -> int:
@@ -152,6 +178,11 @@ class Accumulator:
         """Whether the partition has a batch that takes more records."""
         queue = self._busy.get(partition_key)
         return queue is not None and queue.filling is not None
+
+    def is_stuck(self, partition_key: PartitionKey) -> bool:
+        """Whether the last attempt to send what the partition has failed."""
+        queue = self._busy.get(partition_key)
+        return queue is not None and bool(queue.trouble)
 
     def close_all(self) -> None:
         """Let nothing linger: what is there now is sent as soon as can be."""

@@ -14,7 +14,7 @@ from lograft.clients.errors import BufferFull, ClientClosed, LograftError, Timed
 from lograft.clients.given_columns import PIECE_BYTES, GivenColumns, Serializers, given_columns
 from lograft.clients.parcel import Parcel
 from lograft.clients.partition_queue import QueueLimits
-from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey
+from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES
 from lograft.clients.placing import Placer
 from lograft.clients.produce_line import ProduceSettings
 from lograft.clients.producer_metrics import ProducerMetrics
@@ -74,7 +74,7 @@ class Producer:
             options.wire_acks, options.compression_codec, options.broker_timeout_ms, options.client_id
         )
         self._sender = Sender(self._cluster, self._accumulator, settings)
-        self._placer = Placer(self._accumulator, options.partitioner, self._runtime.rng)
+        self._placer = Placer(self._accumulator, options.partitioner, self._runtime.rng, options.batch_bytes)
         self._task.start()
         self._task.when_failed(self._abandon_all)
 
@@ -130,8 +130,7 @@ class Producer:
         """Take a record to be stored. Returns as soon as there is room for it; the `Delivery` tells what became of it.
 
         Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
-        default now. Without a `partition` the key decides, or, if there is none, chance: then records go to one
-        partition until its batch is sent.
+        default now. Without a `partition` the key decides; if there is none, partitions take turns, a batch each.
         """
         check_place(topic, partition)
         if self._serializers:
@@ -162,15 +161,11 @@ class Producer:
         view = self._cluster.view.topic(topic)
         if view is None or not self._accumulator.has_room(size_bytes + BATCH_OVERHEAD_BYTES):
             return None
-        if partition is None:
-            partition = self._placer.partition(view, key, value)
-        elif not 0 <= partition < view.partition_count:
+        if partition is not None and not 0 <= partition < view.partition_count:
             return None  # it may be new
         clock = self._runtime.clock
         moment = clock.wall_ms() if timestamp is None else timestamp
-        batch, index = self._accumulator.append(
-            PartitionKey(view.id, partition), topic, key, value, moment, headers, clock.monotonic_ms()
-        )
+        batch, index = self._placer.place_one(view, partition, key, value, moment, headers, clock.monotonic_ms())
         self._sender.wake()
         return Delivery(batch, index)
 

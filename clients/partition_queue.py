@@ -101,10 +101,13 @@ class PartitionQueue:
 
     @property
     def _patience_ms(self) -> float:
-        """Of a batch that takes more records. A message costs the same whatever its size, here and on every replica: so
-        one that is not full goes when nothing is under way, and under load what comes meanwhile goes together."""
+        """Of the batch that is being filled. A message costs the same whatever its size, here and on every replica: so
+        one that is not full goes when nothing is under way, and under load what comes meanwhile goes together. The
+        batch that it is `behind` counts, too: spread over many partitions, there would be as many times the batches."""
         limits = self._limits
-        return max(limits.linger_ms, limits.hold_ms) if self.in_flight else limits.linger_ms
+        batch = self.filling
+        is_behind = batch is not None and batch.behind is not None and not batch.behind.is_settled
+        return max(limits.linger_ms, limits.hold_ms) if self.in_flight or is_behind else limits.linger_ms
 
     def _next_waiting(self) -> PendingBatch | None:
         """While there is a hole, only what may be in the log is sent, to find out."""
@@ -131,6 +134,7 @@ class PartitionQueue:
             self._number(batch, identity)
         self.waiting.remove(batch)
         self.in_flight.append(batch)
+        batch.behind = None
         return batch
 
     @property

@@ -9,22 +9,66 @@ from lograft.runtime.rng import Rng
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int], int | None]
 """(topic, key, value, number of partitions) to a partition; None leaves it to the default."""
 
+FIRST_TURN_BYTES = 32 * 1024
+"""What a partition is given at a time, at least: so a few records are spread, too."""
+
 
 def partition_of_key(key: bytes, partition_count: int) -> int:
     """The same for the same key, in any program, for as long as the topic has as many partitions: by CRC-32."""
     return zlib.crc32(key) % partition_count
 
 
-class StickyPartitions:
-    """Records without a key: all to one partition until its batch is full or sent, then to another, at random."""
+class Turns:
+    """Records of one topic that have no key: partitions take turns, in an order that is drawn anew for each round.
 
-    def __init__(self, rng: Rng) -> None:
+    A turn ends when its batch was sent, which the caller sees, and in any case after as many bytes as each partition
+    has had on average: at least `FIRST_TURN_BYTES`, at most `most_bytes`, a batch. So a short burst is spread evenly,
+    and a long one fills its batches.
+    """
+
+    def __init__(self, rng: Rng, most_bytes: int) -> None:
+        self.partition: int | None = None  # whose turn it is; None: nobody had one yet
+        self.left_bytes = 0
         self._rng = rng
-        self._current: dict[bytes, int] = {}
+        self._most_bytes = most_bytes
+        self._turn_bytes = 0
+        self._given_bytes = 0
+        self._count = 0
+        self._ahead: list[int] = []  # in this round; the last one is next
 
-    def partition(self, topic_id: bytes, partition_count: int, is_filling: Callable[[int], bool]) -> int:
-        """`is_filling` tells whether a partition has a batch that takes more."""
-        partition = self._current.get(topic_id, -1)
-        if not 0 <= partition < partition_count or not is_filling(partition):
-            partition = self._current[topic_id] = self._rng.randrange(partition_count)
-        return partition
+    def is_over(self, partition_count: int, next_bytes: int) -> bool:
+        """Whether `next_bytes` is more than is left of this turn. What is more than a whole turn has one to itself."""
+        return partition_count != self._count or self.left_bytes < min(next_bytes, self._turn_bytes)
+
+    def next(self, partition_count: int, is_usable: Callable[[int], bool] = lambda _: True) -> int:
+        """Begin the turn of another partition, if there is more than one. Those that are not usable are passed over,
+        unless none is."""
+        previous = self.partition
+        if partition_count != self._count:
+            self._count, self._ahead = partition_count, []
+        if not self._begin_usable(is_usable):
+            self._draw_round(previous)
+            if not self._begin_usable(is_usable):
+                self.partition = self._rng.randrange(partition_count)
+        assert self.partition is not None
+        self.left_bytes = self._turn_bytes
+        return self.partition
+
+    def _begin_usable(self, is_usable: Callable[[int], bool]) -> bool:
+        while self._ahead:
+            self.partition = self._ahead.pop()
+            if is_usable(self.partition):
+                return True
+        return False
+
+    def _draw_round(self, previous: int | None) -> None:
+        self._turn_bytes = min(max(FIRST_TURN_BYTES, self._given_bytes // self._count), self._most_bytes)
+        self._ahead = list(range(self._count))
+        self._rng.shuffle(self._ahead)
+        if self._ahead[-1] == previous:  # a batch each also where two rounds meet
+            self._ahead.insert(0, self._ahead.pop())
+
+    def give(self, size_bytes: int) -> None:
+        """So much went to the partition whose turn it is."""
+        self.left_bytes -= size_bytes
+        self._given_bytes += size_bytes

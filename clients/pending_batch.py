@@ -51,7 +51,8 @@ class PendingBatch:
     """`order` says which of two batches of a partition was first filled.
 
     `sequence` is given when it is first sent, and kept for as long as it may be in the log. `in_doubt`: some attempt
-    may have stored it. `outcome` is set once, for good.
+    may have stored it. `outcome` is set once, for good. `behind`: the batch that was filled before it with records
+    that, like its own, any partition could have had; only until this one is sent.
     """
 
     topic: str
@@ -66,6 +67,7 @@ class PendingBatch:
     attempts: int = 0  # that went out
     outcome: Outcome | None = None
     halves: "tuple[PendingBatch, PendingBatch] | None" = None
+    behind: "PendingBatch | None" = None
     _listeners: list[Callable[[], object]] = field(default_factory=list)
 
     @property
@@ -113,7 +115,7 @@ class PendingBatch:
         self._tell()
 
     def _let_go(self) -> None:
-        self.encoded = None
+        self.encoded = self.behind = None
         self.columns = self.columns.only_timestamps()
 
     def _half_settled(self) -> None:

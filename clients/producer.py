@@ -86,8 +86,7 @@ class Producer(SyncClient):
         """Take a record to be stored. Returns as soon as there is room for it; the `Delivery` tells what became of it.
 
         Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
-        default now. Without a `partition` the key decides, or, if there is none, chance: then records go to one
-        partition until its batch is sent.
+        default now. Without a `partition` the key decides; if there is none, partitions take turns, a batch each.
         """
         # What nearly every record is, spelt out: calls, and questions asked again, would take as long as all of this.
         if (

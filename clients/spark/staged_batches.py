@@ -1,7 +1,7 @@
 """Rows as the batches that will be published, not numbered yet; and how one looks as a record of the staging topic."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lograft.clients.arrow_columns import ArrowColumns, arrow_columns, columns_of_table
 from lograft.clients.errors import BatchTooLarge, InvalidArgument, InvalidRecord, UnknownPartition
+from lograft.clients.partitioning import Turns
 from lograft.clients.record_checks import check_size
 from lograft.storage.batch import Compression, encode_arrow
 
@@ -60,13 +61,14 @@ def read_staged(key: bytes | None, value: bytes | None) -> StagedBatch:
     return StagedBatch(Target(topic_id, partition), count, value)
 
 
-def batches_of(table: Any, topic: TargetTopic, *, now_ms: int, chance: Callable[[int], int]) -> Iterator[StagedBatch]:
-    """All rows of `table`, each partition's in order. Rows with neither partition nor key go where `chance` says."""
+def batches_of(table: Any, topic: TargetTopic, *, now_ms: int, turns: Turns) -> Iterator[StagedBatch]:
+    """All rows of `table`, each partition's in order. Partitions take `turns` at rows with neither partition nor
+    key."""
     given = columns_of_table(table)
     columns = arrow_columns(given, now_ms)
     if topic.needs_keys and (columns.keys is None or columns.keys.null_count):
         raise InvalidRecord(f"topic {topic.name!r} is compacted: every row needs a key")
-    numbers = _partitions(columns, given.partitions, topic, lambda: chance(topic.partition_count))
+    numbers = _partitions(columns, given.partitions, topic, turns)
     for number, indices in ArrowColumns.grouped(numbers).items():
         picked = columns.pick(indices)
         for part in _cut(picked):
@@ -96,14 +98,13 @@ def _encoded(columns: ArrowColumns, topic: TargetTopic) -> Iterator[tuple[int, b
         yield from _encoded(columns.cut(start, end), topic)
 
 
-def _partitions(
-    columns: ArrowColumns, wanted: Any, topic: TargetTopic, chance: Callable[[], int]
-) -> NDArray[np.uint16]:
+def _partitions(columns: ArrowColumns, wanted: Any, topic: TargetTopic, turns: Turns) -> NDArray[np.uint16]:
     partition_count = topic.partition_count
-    if columns.has_keys:
-        numbers = columns.partitions_of_keys(partition_count, chance)
-    else:
-        numbers = np.full(len(columns), chance(), np.uint16)
+    has_keys = columns.has_keys
+    numbers = columns.partitions_of_keys(partition_count, lambda: 0) if has_keys else _by_turns(columns, topic, turns)
+    if has_keys and columns.keys.null_count:
+        are_without = columns.keys.is_null().to_numpy(zero_copy_only=False)
+        numbers[are_without] = _by_turns(columns.pick(np.flatnonzero(are_without)), topic, turns)
     if wanted is None:
         return numbers
     array = wanted.combine_chunks() if isinstance(wanted, pa.ChunkedArray) else wanted
@@ -113,6 +114,20 @@ def _partitions(
         if not 0 <= number < partition_count:
             raise UnknownPartition(f"topic {topic.name!r} has no partition {number}: it has 0 to {partition_count - 1}")
     return np.where(are_given, given, numbers).astype(np.uint16)
+
+
+def _by_turns(columns: ArrowColumns, topic: TargetTopic, turns: Turns) -> NDArray[np.uint16]:
+    numbers = np.empty(len(columns), np.uint16)
+    start, count = 0, len(columns)
+    while start < count:
+        number = turns.partition
+        if number is None or turns.is_over(topic.partition_count, columns.bytes_between(start, start + 1)):
+            number = turns.next(topic.partition_count)
+        end = max(columns.fitting(start, turns.left_bytes), start + 1)
+        numbers[start:end] = number
+        turns.give(columns.bytes_between(start, end))
+        start = end
+    return numbers
 
 
 def _cut(columns: ArrowColumns) -> Iterator[ArrowColumns]:

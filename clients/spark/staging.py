@@ -12,9 +12,10 @@ from pyspark.sql.datasource import WriterCommitMessage
 from lograft.clients.admin import Admin
 from lograft.clients.admin_types import ConfigKind
 from lograft.clients.errors import InvalidConfig, TopicAlreadyExists
+from lograft.clients.partitioning import Turns
 from lograft.clients.producer import Producer
 from lograft.clients.spark.planner import open_admin
-from lograft.clients.spark.staged_batches import StagedBatch, Target, TargetTopic, batches_of
+from lograft.clients.spark.staged_batches import BATCH_BYTES, StagedBatch, Target, TargetTopic, batches_of
 from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions
 from lograft.clients.spark.written_rows import tables_by_topic
 from lograft.runtime.clock import LoopClock
@@ -93,6 +94,7 @@ class _Staging:
         self._options = options
         self._rng = system_rng()
         self._topics: dict[str, TargetTopic] = {}
+        self._turns: dict[str, Turns] = {}
         ensure_topics(admin)
         topic = admin.describe_topic(STAGED_TOPIC)
         self.topic_id = topic.id.bytes
@@ -107,8 +109,9 @@ class _Staging:
             topic = self._topics.get(name)
             if topic is None:
                 topic = self._topics[name] = _look_up(self._admin, name, self._options.compression)
+                self._turns[name] = Turns(self._rng, BATCH_BYTES)
             now_ms = LoopClock().wall_ms()
-            yield from batches_of(table, topic, now_ms=now_ms, chance=self._rng.randrange)
+            yield from batches_of(table, topic, now_ms=now_ms, turns=self._turns[name])
 
 
 def _look_up(admin: Admin, name: str, compression: str | None) -> TargetTopic:

@@ -114,7 +114,7 @@ def test_each_record_is_found_in_one_batch_of_its_partition_and_in_order(
     rounds: list[tuple[list[Sent], Any]], partitions: int, seed: int
 ) -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    placer = Placer(accumulator, None, Random(seed))
+    placer = Placer(accumulator, None, Random(seed), BATCH_BYTES)
     found: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
     for sent, way in rounds:
         parcels = way(sent)
@@ -152,7 +152,7 @@ def test_lists_arrow_and_one_by_one_put_records_with_keys_into_the_same_partitio
     outcomes = []
     for way in (as_lists, as_arrow, as_given_lists):
         accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-        placer = Placer(accumulator, None, Random(1))
+        placer = Placer(accumulator, None, Random(1), BATCH_BYTES)
         for parcel in way(keyed):
             placer.place(parcel, view(partitions), 0)
         in_partitions: dict[int, list[Any]] = defaultdict(list)
@@ -168,7 +168,7 @@ def test_lists_arrow_and_one_by_one_put_records_with_keys_into_the_same_partitio
 def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data: st.DataObject) -> None:
     """Batches are stored, split or refused, in any order."""
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    placer = Placer(accumulator, None, Random(1))
+    placer = Placer(accumulator, None, Random(1), BATCH_BYTES)
     parcels = way(sent)
     for parcel in parcels:
         placer.place(parcel, view(3), 0)
@@ -209,7 +209,7 @@ def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data:
 def test_ranges_that_follow_each_other_are_told_as_one() -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
     (parcel,) = as_lists([Sent(None, bytes(200), 0, [], 1) for _ in range(6)])
-    Placer(accumulator, None, Random(1)).place(parcel, view(3), 0)
+    Placer(accumulator, None, Random(1), BATCH_BYTES).place(parcel, view(3), 0)
     accumulator.close_all()
     for number in range(3):
         batch = accumulator.take(PartitionKey(TOPIC_ID, 1), 0)

@@ -1,6 +1,7 @@
 """Rows as batches that are published later."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import pyarrow as pa
@@ -9,13 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.clients.errors import BatchTooLarge, InvalidArgument, InvalidRecord, UnknownPartition
-from lograft.clients.partitioning import partition_of_key
+from lograft.clients.partitioning import Turns, partition_of_key
 from lograft.clients.spark import staged_batches
 from lograft.clients.spark.staged_batches import StagedBatch, Target, TargetTopic, batches_of, read_staged
+from lograft.runtime.rng import Rng
 from lograft.storage.batch import Compression, Record, decode_records, validate_batch
 from lograft.storage.header import renumber
 
 ORDERS = b"o" * 16
+
+
+class OnePartition(Turns):
+    """Partition 1 has all turns."""
+
+    def next(self, partition_count: int, is_usable: Callable[[int], bool] = lambda _: True) -> int:
+        super().next(partition_count, is_usable)
+        self.partition = 1
+        return 1
 
 
 def staged(
@@ -26,7 +37,7 @@ def staged(
     needs_keys: bool = False,
 ) -> list[StagedBatch]:
     orders = TargetTopic("orders", ORDERS, 3, max_batch_bytes, needs_keys, compression)
-    return list(batches_of(table, orders, now_ms=1000, chance=lambda _: 1))
+    return list(batches_of(table, orders, now_ms=1000, turns=OnePartition(Rng(1), staged_batches.BATCH_BYTES)))
 
 
 def records(batches: Sequence[StagedBatch], partition: int) -> list[Record]:
@@ -41,7 +52,7 @@ def records(batches: Sequence[StagedBatch], partition: int) -> list[Record]:
     ),
     st.sampled_from([Compression.NONE, Compression.LZ4, Compression.ZSTD]),
 )
-def test_each_row_goes_where_it_says_or_its_key_does_or_chance(
+def test_each_row_goes_where_it_says_or_its_key_does_or_by_turns(
     rows: list[tuple[bytes | None, bytes | None, int | None]], compression: Compression
 ) -> None:
     table = pa.table(
@@ -61,6 +72,22 @@ def test_each_row_goes_where_it_says_or_its_key_does_or_chance(
         assert [(record.key, record.value) for record in records(batches, number)] == expected
     assert sum(each.record_count for each in batches) == len(rows)
     assert all(validate_batch(each.batch).record_count == each.record_count for each in batches)
+
+
+@pytest.mark.parametrize("keys", [None, [b"k"] + [None] * 9999])
+def test_rows_without_a_key_are_spread_also_within_a_table(keys: list[bytes | None] | None) -> None:
+    """A task's rows are often no more than one."""
+    values = [b"%0100d" % number for number in range(10_000)]
+    table = pa.table({"value": values, "key": pa.array(keys or [None] * 10_000, pa.binary())})
+    orders = TargetTopic("orders", ORDERS, 6, 1_000_000, False, Compression.NONE)
+    turns = Turns(Rng(1), staged_batches.BATCH_BYTES)
+    batches = [each for _ in range(2) for each in batches_of(table, orders, now_ms=1000, turns=turns)]
+    counts = Counter({each.target.partition: 0 for each in batches})
+    for each in batches:
+        counts[each.target.partition] += each.record_count
+    assert sum(counts.values()) == 20_000
+    assert len(counts) == 6
+    assert max(counts.values()) <= 3 * min(counts.values()), counts
 
 
 def test_batches_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
