@@ -45,8 +45,8 @@ class ProducerKeywords(TypedDict, total=False):
 class ProducerOptions:
     """`acks`: when a record counts as stored: `all` in-sync replicas have it, the leader has it (1), or at once
     (0). `compression`: none, gzip, snappy, lz4 or zstd. `linger_ms`: how long a batch that is not full waits for
-    more; while the one before it is under way, at least 5 ms or until that is acknowledged. `batch_bytes`: when it is full.
-    `buffer_bytes`: for all records that are not acknowledged; when that is full, `send` blocks for up to
+    more; while the one before it is under way, at least 5 ms or until that is acknowledged. `batch_bytes`: when it is
+    full. `buffer_bytes`: for all records that are not acknowledged; when that is full, `send` blocks for up to
     `max_block_ms`, as it does while nothing is known of the topic. `delivery_timeout_ms`: after that a record that
     is not acknowledged has failed. `request_timeout_ms`: how long a broker waits for replicas at a time.
     `first_contact_ms`: how long to look for any broker at all; None: for as long as a call may take. `partitioner`:

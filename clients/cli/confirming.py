@@ -5,6 +5,7 @@ import sys
 import click
 
 from lograft.clients.cli.main import CommandError
+from lograft.clients.cli.options import Settings
 
 
 def check_may_ask(*, is_given: bool) -> None:
@@ -13,8 +14,9 @@ def check_may_ask(*, is_given: bool) -> None:
         raise CommandError("nobody is there to confirm it", "say --yes, if it is to be done without being asked")
 
 
-def confirm(question: str, *, is_given: bool) -> None:
-    """Return if it is to be done; what is not an explicit yes is none. `is_given`: by --yes."""
+def confirm(question: str, settings: Settings, *, is_given: bool) -> None:
+    """Ask `question`, in the cluster that `settings` name, and return if the answer is yes. Raise `Abort` if it is
+    anything else. `is_given`: --yes has answered already."""
     check_may_ask(is_given=is_given)
-    if not is_given and not click.confirm(question, err=True):
+    if not is_given and not click.confirm(f"{question}, in {settings.cluster}?", err=True):
         raise click.Abort

@@ -1,5 +1,6 @@
 """`lograft context list|use|set|delete|current|show`: clusters by name, for whoever has more than one."""
 
+import os
 import sys
 
 import click
@@ -10,7 +11,7 @@ from lograft.clients.cli.context_file import contexts_path, find_bootstrap, load
 from lograft.clients.cli.contexts import BadContexts, Contexts
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.nouns import Noun
-from lograft.clients.cli.options import Settings, command_flags, showing_command, watching_command
+from lograft.clients.cli.options import Settings, command_flags
 from lograft.clients.cli.outcomes import Outcomes
 from lograft.clients.cli.output import Column, Resource, resource, write_resources
 
@@ -22,7 +23,10 @@ CONTEXT_COLUMNS = (
 
 _NONE = "There are no contexts: `lograft context set NAME --bootstrap HOST:PORT` makes one."
 
+# None of these looks for a cluster: they are what helps if LOGRAFT_CONTEXT names none.
 _local_change = command_flags(*FORMATS, asks_cluster=False)
+_local_look = command_flags(*FORMATS, has_titles=True, asks_cluster=False)
+_local_list = command_flags(*FORMATS, has_titles=True, can_watch=True, asks_cluster=False)
 _name = click.argument("name", shell_complete=complete_names(Noun.CONTEXT))
 
 
@@ -36,7 +40,7 @@ def context() -> None:
     lograft get topics --context dev    but not this command
 
     They are in ~/.config/lograft/config.yaml, or where LOGRAFT_CONFIG says. What counts most comes first: --bootstrap,
-    LOGRAFT_BOOTSTRAP, --context, the current context, localhost:9092.
+    --context, LOGRAFT_BOOTSTRAP, LOGRAFT_CONTEXT, the current context, localhost:9092.
 
     \b
     Exit code  0  done
@@ -58,7 +62,7 @@ def context_resources(contexts: Contexts, names: list[str]) -> list[Resource]:
 
 
 @context.command("list")
-@watching_command
+@_local_list
 def list_command(settings: Settings) -> None:
     """All contexts, and which is the current one; `lograft get contexts` is the same."""
     show_contexts(settings, [])
@@ -90,7 +94,7 @@ async def _watch(settings: Settings, names: list[str]) -> None:
 
 @context.command("show")
 @click.argument("name", required=False, shell_complete=complete_names(Noun.CONTEXT))
-@showing_command
+@_local_look
 def show_command(settings: Settings, name: str | None) -> None:
     """One context; the current one, if none is named."""
     show_contexts(settings, [name if name is not None else _current(load_contexts())])
@@ -118,6 +122,7 @@ def use_command(settings: Settings, name: str) -> None:
     changed = contexts.using(name)
     save_contexts(changed)
     _tell(settings, changed, name, "is current")
+    _tell_what_overrules()
 
 
 @context.command("set")
@@ -136,6 +141,8 @@ def set_command(settings: Settings, name: str, bootstrap: str, use: bool) -> Non
     changed = changed.using(name) if use else changed
     save_contexts(changed)
     _tell(settings, changed, name, how)
+    if use:
+        _tell_what_overrules()
     if changed.current is None:
         click.echo(f"`lograft context use {name}` has commands mean it.", err=True)
 
@@ -151,6 +158,18 @@ def delete_command(settings: Settings, name: str) -> None:
     Outcomes(settings).tell(Noun.CONTEXT, name, "deleted")
     if contexts.current == name:
         click.echo(f"It was the current one; now there is none in {contexts_path()}.", err=True)
+
+
+def _tell_what_overrules() -> None:
+    """Somebody who has just chosen a context means the next command to go there."""
+    for variable in ("LOGRAFT_BOOTSTRAP", "LOGRAFT_CONTEXT"):
+        if os.environ.get(variable):
+            click.echo(
+                f"{variable} ({os.environ[variable]}) counts more than the current context: unset it, or name the "
+                "context with --context.",
+                err=True,
+            )
+            return
 
 
 def _tell(settings: Settings, contexts: Contexts, name: str, how: str) -> None:

@@ -40,7 +40,7 @@ def delete(settings: Settings, words: Sequence[str], yes: bool) -> None:
     check_may_ask(is_given=yes)
     if not yes:
         what = run_async(_what_is_lost(settings, noun, names))
-        confirm(f"Delete {what}?", is_given=False)
+        confirm(f"Delete {what}", settings, is_given=False)
     run_async(_delete(settings, noun, names))
 
 

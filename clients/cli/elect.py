@@ -56,7 +56,7 @@ def leaders_command(
         raise click.UsageError("records may be lost: name the topics or partitions (orders, orders-0), or say --all")
     if unclean and not dry_run:
         which = "all partitions without a leader" if is_all else ", ".join(names)
-        confirm(f"Acknowledged records of {which} may be lost for good. Elect uncleanly?", is_given=yes)
+        confirm(f"Acknowledged records of {which} may be lost for good. Elect uncleanly", settings, is_given=yes)
     kind = ElectionKind.UNCLEAN if unclean else ElectionKind.PREFERRED
     run_async(_elect(settings, kind, list(names), dry_run=dry_run))
 

@@ -53,7 +53,7 @@ def import_command(
         foretell(planned, settings, "would be imported")
         return
     show_changes(planned, settings, is_asked=not yes)
-    confirm(f"Import {', '.join(f'group {each.group}' for each in files)}?", is_given=yes)
+    confirm(f"Import {', '.join(f'group {each.group}' for each in files)}", settings, is_given=yes)
     run_async(carry_out(settings, planned, "imported"))
 
 

@@ -228,6 +228,7 @@ def _complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplet
 @click.option("--bootstrap", envvar="LOGRAFT_BOOTSTRAP", metavar="HOST:PORT,...", help="Some brokers of the cluster.")
 @click.option(
     "--context",
+    envvar="LOGRAFT_CONTEXT",
     metavar="NAME",
     shell_complete=_complete_contexts,
     help="Which cluster, by its name in `lograft context list`.",

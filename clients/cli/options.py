@@ -62,6 +62,12 @@ class Settings:
     is_watching: bool = False
 
     @property
+    def cluster(self) -> str:
+        """Which one it is, for people who are about to change it."""
+        name = f" (context {self.context})" if self.context is not None else ""
+        return f"the cluster at {self.bootstrap}{name}"
+
+    @property
     def is_table(self) -> bool:
         """For people."""
         return self.output in ("table", "wide")
@@ -162,7 +168,7 @@ _context_flag = click.option(
     default=None,
     metavar="NAME",
     shell_complete=complete_names(Noun.CONTEXT),
-    help="Which cluster, by its name in `lograft context list`.",
+    help="Which cluster, by its name in `lograft context list`.  [env: LOGRAFT_CONTEXT; default: the current one]",
 )
 
 
@@ -197,21 +203,35 @@ def _with_settings(command: F, names: Sequence[str], *, asks_cluster: bool) -> F
 
 
 def find_cluster(ctx: click.Context) -> tuple[str | None, str]:
-    """The context's name, if it is one's, and where the cluster is, as the flags of a command say."""
+    """The context's name, if it is one's, and where the cluster is, as flags and variables say: --bootstrap, else
+    --context, else LOGRAFT_BOOTSTRAP, else LOGRAFT_CONTEXT, else the current context, else the default.
+
+    What is typed counts more than what is set for all commands, or a command would reach another cluster than the one
+    it names. A context that is named is there, or that is the error.
+    """
     name, bootstrap = ctx.params.get("context"), ctx.params.get("bootstrap")
-    if bootstrap is not None:
-        is_variable = ctx.get_parameter_source("bootstrap") is _ENVIRONMENT
-        if name is not None and is_variable and not ctx.resilient_parsing:
-            click.echo(f"LOGRAFT_BOOTSTRAP ({bootstrap}) counts more than --context {name}: unset it.", err=True)
-        _check_bootstrap(ctx, bootstrap, "LOGRAFT_BOOTSTRAP" if is_variable else "--bootstrap")
+    is_name_typed = name is not None and ctx.get_parameter_source("context") is not _ENVIRONMENT
+    is_bootstrap_typed = bootstrap is not None and ctx.get_parameter_source("bootstrap") is not _ENVIRONMENT
+    if bootstrap is not None and (is_bootstrap_typed or not is_name_typed):
+        _check_bootstrap(ctx, bootstrap, "--bootstrap" if is_bootstrap_typed else "LOGRAFT_BOOTSTRAP")
+        if is_name_typed:
+            _find_context(name)
         return None, bootstrap
+    if name is not None:
+        return name, _find_context(name)
     from lograft.clients.cli.context_file import contexts_path, find_bootstrap, load_contexts
 
-    if name is None and not contexts_path().exists():
+    if not contexts_path().exists():
         return None, DEFAULT_BOOTSTRAP  # most people have none, and need not wait for YAML
     contexts = load_contexts()
-    name = name if name is not None else contexts.current
-    return name, DEFAULT_BOOTSTRAP if name is None else find_bootstrap(contexts, name)
+    current = contexts.current
+    return current, DEFAULT_BOOTSTRAP if current is None else find_bootstrap(contexts, current)
+
+
+def _find_context(name: str) -> str:
+    from lograft.clients.cli.context_file import find_bootstrap, load_contexts
+
+    return find_bootstrap(load_contexts(), name)
 
 
 def _check_bootstrap(ctx: click.Context, bootstrap: str, where: str) -> None:

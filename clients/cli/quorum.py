@@ -40,7 +40,7 @@ def remove_command(settings: Settings, node: str, yes: bool) -> None:
 
     Asks before, on a terminal; scripts have to say --yes.
     """
-    confirm(f"Remove voter {_controller(node)} from the quorum?", is_given=yes)
+    confirm(f"Remove voter {_controller(node)} from the quorum", settings, is_given=yes)
     run_async(_change(settings, _controller(node), "removed", lambda admin, node_id: admin.remove_voter(node_id)))
 
 

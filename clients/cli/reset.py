@@ -78,7 +78,7 @@ def reset(
         foretell([planned], settings, "would be reset")
         return
     show_changes([planned], settings, is_asked=not yes)
-    confirm(f"Reset group {names[0]}?", is_given=yes)
+    confirm(f"Reset group {names[0]}", settings, is_given=yes)
     run_async(carry_out(settings, [planned], "reset"))
 
 

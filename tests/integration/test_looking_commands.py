@@ -272,7 +272,7 @@ def test_a_person_is_asked_before_something_is_lost(cluster: Cluster) -> None:
     cluster.done("create", "topic", "dear", "--partitions", "2")
     cluster.done("produce", "dear", data="x\n")
     terminal = cluster.at_terminal("delete", "topic", "dear")
-    terminal.expect(r"Delete topic dear \(2 partitions, \d+ B\)\? \[y/N\]: ")
+    terminal.expect(r"Delete topic dear \(2 partitions, \d+ B\), in the cluster at [\d.:,]+\? \[y/N\]: ")
     terminal.type("\n")
     assert terminal.ended() == 1
     assert cluster.done("get", "topic", "dear", "-o", "name") == "topic/dear\n"

@@ -8,6 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from lograft.clients.cli import confirming
+from lograft.clients.cli.confirming import confirm
 from lograft.clients.cli.context_file import contexts_path, load_contexts, save_contexts
 from lograft.clients.cli.contexts import BadContexts, Contexts, read_contexts, write_contexts
 from lograft.clients.cli.main import CommandError, cli
@@ -17,6 +19,7 @@ from lograft.clients.cli.options import Settings, cluster_command
 @pytest.fixture(autouse=True)
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("LOGRAFT_BOOTSTRAP", raising=False)
+    monkeypatch.delenv("LOGRAFT_CONTEXT", raising=False)
     monkeypatch.setenv("LOGRAFT_CONFIG", str(tmp_path / "made" / "config.yaml"))
     return tmp_path / "made" / "config.yaml"
 
@@ -147,34 +150,111 @@ def where(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "variable", "current", "expected"),
+    ("before", "after", "variables", "current", "expected"),
     [
-        ("", "", "", False, "localhost:9092 None"),
-        ("", "", "", True, "dev:9092 dev"),
-        ("--context prod", "", "", True, "prod:9092 prod"),
-        ("", "--context prod", "", True, "prod:9092 prod"),
-        ("--context dev", "--context prod", "", True, "prod:9092 prod"),
-        ("", "", "v:1", True, "v:1 None"),
-        ("--context prod", "", "v:1", True, "v:1 None"),
-        ("--bootstrap f:1 --context prod", "", "v:1", True, "f:1 None"),
-        ("--bootstrap f:1", "--bootstrap g:1", "v:1", True, "g:1 None"),
+        ("", "", "", "", "localhost:9092 None"),
+        ("", "", "", "dev", "dev:9092 dev"),
+        ("--context prod", "", "", "dev", "prod:9092 prod"),
+        ("", "--context prod", "", "dev", "prod:9092 prod"),
+        ("--context dev", "--context prod", "", "dev", "prod:9092 prod"),
+        ("", "", "BOOTSTRAP=v:1", "dev", "v:1 None"),
+        ("", "", "CONTEXT=prod", "dev", "prod:9092 prod"),
+        ("", "", "CONTEXT=prod", "", "prod:9092 prod"),
+        ("", "", "CONTEXT=", "dev", "dev:9092 dev"),
+        ("", "", "BOOTSTRAP=v:1 CONTEXT=prod", "dev", "v:1 None"),
+        ("", "", "BOOTSTRAP=v:1 CONTEXT=nope", "dev", "v:1 None"),
+        ("--context prod", "", "BOOTSTRAP=v:1", "dev", "prod:9092 prod"),
+        ("", "--context prod", "BOOTSTRAP=v:1", "dev", "prod:9092 prod"),
+        ("", "--context prod", "BOOTSTRAP=v:1 CONTEXT=dev", "dev", "prod:9092 prod"),
+        ("--context prod", "", "CONTEXT=nope", "dev", "prod:9092 prod"),
+        ("--bootstrap f:1 --context prod", "", "BOOTSTRAP=v:1", "dev", "f:1 None"),
+        ("--context prod", "--bootstrap f:1", "", "dev", "f:1 None"),
+        ("--bootstrap f:1", "--context prod", "", "dev", "f:1 None"),
+        ("--bootstrap f:1", "--bootstrap g:1", "BOOTSTRAP=v:1", "dev", "g:1 None"),
+        ("--bootstrap f:1", "", "CONTEXT=nope", "dev", "f:1 None"),
     ],
 )
 def test_which_cluster_is_meant(
-    before: str, after: str, variable: str, current: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+    before: str, after: str, variables: str, current: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(cli.commands, "where", where)  # type: ignore[attr-defined]
     contexts = Contexts().with_context("dev", "dev").with_context("prod", "prod")
-    save_contexts(contexts.using("dev") if current else contexts)
-    if variable:
-        monkeypatch.setenv("LOGRAFT_BOOTSTRAP", variable)
+    save_contexts(contexts.using(current) if current else contexts)
+    for each in variables.split():
+        name, _, value = each.partition("=")
+        monkeypatch.setenv(f"LOGRAFT_{name}", value)
     result = lograft(*before.split(), "where", *after.split())
     assert (result.exit_code, result.stdout) == (0, expected + "\n"), result.stderr
-    is_overruled = "--context" in before + after and variable and "--bootstrap" not in before + after
-    assert ("counts more than --context" in result.stderr) == bool(is_overruled)
 
 
-def test_a_context_that_is_not_there_is_refused() -> None:
-    refused = lograft("get", "topics", "--context", "nope")
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        ("get topics --context nope", ""),
+        ("--context nope get topics", ""),
+        ("get topics", "CONTEXT=nope"),
+        ("get topics --context nope", "BOOTSTRAP=v:1"),
+        ("get topics --context nope", "CONTEXT=dev"),
+        ("get topics --context nope --bootstrap v:1", ""),
+        ("delete topic a --yes --context nope", "BOOTSTRAP=v:1"),
+        ("context use nope", ""),
+        ("context use nope", "BOOTSTRAP=v:1"),
+        ("context show nope", ""),
+        ("bench produce --context nope", "BOOTSTRAP=v:1"),
+        ("verify replicas --context nope", "BOOTSTRAP=v:1"),
+    ],
+)
+def test_a_context_that_is_not_there_is_refused(
+    arguments: str, variables: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_contexts(Contexts().with_context("dev", "127.0.0.1:1").using("dev"))
+    for each in variables.split():
+        name, _, value = each.partition("=")
+        monkeypatch.setenv(f"LOGRAFT_{name}", value)
+    refused = lograft(*arguments.split())
     assert refused.exit_code == 1
-    assert "there are: none so far" in refused.stderr
+    assert "there is no context 'nope'" in refused.stderr
+    assert "there are: dev" in refused.stderr
+    assert load_contexts().current == "dev"
+
+
+def test_a_broken_file_of_contexts_is_of_no_account_to_whoever_names_brokers(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cli.commands, "where", where)  # type: ignore[attr-defined]
+    path.parent.mkdir()
+    path.write_text("contexts: [")
+    assert lograft("where", "--bootstrap", "f:1").stdout == "f:1 None\n"
+    monkeypatch.setenv("LOGRAFT_BOOTSTRAP", "v:1")
+    assert lograft("where").stdout == "v:1 None\n"
+    assert lograft("where", "--context", "prod").exit_code == 1
+
+
+def test_contexts_can_be_looked_at_and_chosen_whatever_a_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    save_contexts(Contexts().with_context("dev", "dev"))
+    monkeypatch.setenv("LOGRAFT_CONTEXT", "nope")
+    for arguments in (["list"], ["use", "dev"], ["show"], ["current"], ["delete", "dev"]):
+        assert lograft("context", *arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("variable", ["LOGRAFT_BOOTSTRAP", "LOGRAFT_CONTEXT"])
+def test_whoever_chooses_a_context_hears_what_counts_more(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_contexts(Contexts().with_context("dev", "dev"))
+    assert "counts more" not in lograft("context", "use", "dev").stderr
+    monkeypatch.setenv(variable, "other")
+    told = f"{variable} (other) counts more than the current context: unset it, or name the context with --context.\n"
+    assert lograft("context", "use", "dev").stderr == told
+    assert lograft("context", "set", "dev", "--bootstrap", "dev", "--use").stderr == told
+    assert "counts more" not in lograft("context", "set", "more", "--bootstrap", "dev").stderr
+
+
+def test_a_confirmation_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(click, "confirm", lambda question, err: not asked.append(question))
+    monkeypatch.setattr(confirming, "check_may_ask", lambda **_: None)
+    confirm("Delete topic a", Settings("a:1,b:2", 1000, context="prod"), is_given=False)
+    confirm("Delete topic a", Settings("a:1", 1000), is_given=False)
+    assert asked == [
+        "Delete topic a, in the cluster at a:1,b:2 (context prod)?",
+        "Delete topic a, in the cluster at a:1?",
+    ]

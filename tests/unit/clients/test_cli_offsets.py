@@ -23,6 +23,7 @@ from lograft.clients.cli.offset_targets import (
     parse_topic_choice,
     read_group_files,
 )
+from lograft.clients.cli.options import Settings
 from lograft.clients.cli.wait import CONDITIONS, find_condition
 from lograft.clients.group_types import GroupOffset
 from lograft.clients.times import Earliest, Latest, Moment
@@ -173,9 +174,10 @@ def test_scripts_have_to_say_yes_and_hear_so_at_once(arguments: str) -> None:
 
 
 def test_yes_is_not_asked_again() -> None:
-    confirm("Sure?", is_given=True)
+    settings = Settings("127.0.0.1:1", 1000)
+    confirm("Sure", settings, is_given=True)
     with pytest.raises(CommandError):
-        confirm("Sure?", is_given=False)
+        confirm("Sure", settings, is_given=False)
 
 
 # -- waiting
