@@ -210,11 +210,11 @@ def find_cluster(ctx: click.Context) -> tuple[str | None, str]:
     it names. A context that is named is there, or that is the error.
     """
     name, bootstrap = ctx.params.get("context"), ctx.params.get("bootstrap")
-    is_name_typed = name is not None and ctx.get_parameter_source("context") is not _ENVIRONMENT
-    is_bootstrap_typed = bootstrap is not None and ctx.get_parameter_source("bootstrap") is not _ENVIRONMENT
-    if bootstrap is not None and (is_bootstrap_typed or not is_name_typed):
+    is_name_typed = ctx.get_parameter_source("context") is not _ENVIRONMENT
+    is_bootstrap_typed = ctx.get_parameter_source("bootstrap") is not _ENVIRONMENT
+    if bootstrap is not None and (name is None or is_bootstrap_typed or not is_name_typed):
         _check_bootstrap(ctx, bootstrap, "--bootstrap" if is_bootstrap_typed else "LOGRAFT_BOOTSTRAP")
-        if is_name_typed:
+        if name is not None and is_name_typed:
             _find_context(name)
         return None, bootstrap
     if name is not None:
