@@ -86,6 +86,7 @@ class Subscribe:
     end_offset: int
     last_epoch: int | None
     tombstones_removed_below: int = 0
+    answers_barriers: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,15 +223,28 @@ class GroupPartition:
     async def fetch(
         self, speaker: Speaker, partitions: Sequence[PartitionKey] | None
     ) -> list[tuple[PartitionKey, Committed]]:
-        """What is committed, by whoever: something is written first, which only the true leader can do."""
-        await self._replica.room()
+        """What is committed, by whoever: if another broker coordinates the group by now, it is not told here."""
         self.check_serves()
-        group = self._table.get(speaker.group)
+        group, end = self._table.get(speaker.group), self._replica.log_end
         check_may_fetch(group, speaker)
         found = committed_of(group, partitions)
-        self._append([_as_it_is(speaker.group, group)])
-        await self.committed()
+        if not await self._still_coordinates():
+            await self._replica.room()
+            self.check_serves()
+            self._append([_as_it_is(speaker.group, self._table.get(speaker.group))])
+            end = self._replica.log_end
+        await self.committed(end)
         return found
+
+    async def _still_coordinates(self) -> bool:
+        """Was there no other coordinator when this was called? False: only a write can tell, while brokers of an
+        earlier version are in sync."""
+        try:
+            return await self._replica.confirm_leads(self.leader_epoch, _COMMIT_TIMEOUT_MS)
+        except ReplicaError as error:
+            if error.code in _LOST:
+                raise _not_coordinator(error) from None
+            raise
 
     async def delete_offsets(self, name: str, partitions: Sequence[PartitionKey]) -> CommitDecision:
         await self._replica.room()
@@ -248,9 +261,10 @@ class GroupPartition:
             self._carry_out(name, changes)
         await self.committed()
 
-    async def committed(self) -> None:
-        """Return when all that was decided until now is so for good. Whether it will be is not known otherwise."""
-        end = self._replica.log_end
+    async def committed(self, end: int | None = None) -> None:
+        """Return when all that was decided until now, or below `end`, is so for good. Whether it will be is not known
+        otherwise."""
+        end = self._replica.log_end if end is None else end
         try:
             async with asyncio.timeout(_COMMIT_TIMEOUT_MS / 1000):
                 while self._replica.high_watermark < end:

@@ -5,6 +5,9 @@ subscription = core.subscribed(subscriber, leader_epoch, partition_epoch, end_of
 if core.matched(subscription, now_ms): ...              # the high watermark has moved
 if core.acknowledged(subscription, leader_epoch, partition_epoch, end_offset): ...
 proposal = core.propose(image.brokers, now_ms)          # after each of these, and now and then
+number = core.ask_barrier()                             # is this still the leader? Followers are sent the number
+core.barrier_answered(subscription, leader_epoch, number)
+if core.passed_barrier >= number: ...                   # it was when `ask_barrier` was called
 
 What it rests on, and the owner sees to:
 - the log's epoch is recorded before the core is made, and nothing is truncated while there is one;
@@ -13,6 +16,7 @@ What it rests on, and the owner sees to:
 - a subscription, and an acknowledgement, carries the partition epoch that the follower knew when it was said. A replica
   that turns out to be corrupt says nothing more before it is reported, and the report brings another partition epoch:
   so what it said before cannot bring it into the ISR after, when it may have discarded everything.
+- a follower answers a barrier only if it followed under that subscription when it received it.
 """
 
 from collections.abc import Mapping
@@ -60,6 +64,8 @@ class Subscription:
     partition_epoch: PartitionEpoch
     end_offset: int = _UNMATCHED  # what the follower has, durably, of this leader's log
     is_over: bool = False
+    answers_barriers: bool = True
+    barrier: int = 0  # the latest that was answered on it
 
     @property
     def is_matched(self) -> bool:
@@ -80,6 +86,13 @@ class _Follower:
         if subscription is None or subscription.subscriber.directory_id != directory_id:
             return _UNMATCHED
         return subscription.end_offset
+
+    def barrier_in(self, directory_id: UUID | None) -> int:
+        """The latest it has answered from there."""
+        subscription = self.subscription
+        if subscription is None or subscription.subscriber.directory_id != directory_id:
+            return 0
+        return subscription.barrier
 
 
 class LeaderCore:
@@ -113,6 +126,8 @@ class LeaderCore:
         self._followers: dict[BrokerId, _Follower] = {}
         self._counted: list[_Follower] = []  # those of the maximal ISR but the leader
         self._joining_from: dict[BrokerId, UUID] = {}  # the directories that the latest wish to expand named
+        self.barrier = 0  # the latest that was asked for
+        self._is_barrier_told = True  # to any follower
         self._note_replicas(now_ms)
         self._advance()
 
@@ -186,6 +201,8 @@ class LeaderCore:
         partition_epoch: PartitionEpoch,
         end_offset: int,
         now_ms: int,
+        *,
+        answers_barriers: bool = True,
     ) -> Subscription:
         """A follower's log ends at `end_offset`, durably. It is yet to be matched. `ReplicaError` if it may not follow,
         or not yet; the one it had before is over."""
@@ -193,7 +210,7 @@ class LeaderCore:
         if follower.subscription is not None:
             self._check_is_later(subscriber, follower.subscription.subscriber)
             self.unsubscribed(follower.subscription, now_ms)
-        follower.subscription = Subscription(subscriber, end_offset, partition_epoch)
+        follower.subscription = Subscription(subscriber, end_offset, partition_epoch, answers_barriers=answers_barriers)
         return follower.subscription
 
     def matched(self, subscription: Subscription, now_ms: int) -> bool:
@@ -235,6 +252,49 @@ class LeaderCore:
         self._note_caught_up(self._followers[subscription.subscriber.broker_id], now_ms)
         subscription.is_over = True
         subscription.end_offset = _UNMATCHED
+
+    # -- barriers
+
+    def ask_barrier(self) -> int:
+        """Which barrier proves, once it is passed, that nobody else led when this was called. It is shared by all who
+        ask before a follower was told of it."""
+        if self._is_barrier_told:
+            self.barrier += 1
+            self._is_barrier_told = False
+        return self.barrier
+
+    def tell_barrier(self) -> int:
+        """What a follower is sent now: who asks from now on asks for another."""
+        self._is_barrier_told = True
+        return self.barrier
+
+    def barrier_answered(self, subscription: Subscription, leader_epoch: int, number: int) -> None:
+        """A follower has received that barrier. What is said of another epoch, or comes when the subscription is over,
+        is passed over. `ReplicaError` if it was not sent."""
+        if subscription.is_over or leader_epoch != self.leader_epoch:
+            return
+        if not subscription.is_matched or number > self.barrier:
+            raise self._refusal(
+                errors_pb2.INVALID_REQUEST,
+                f"broker {subscription.subscriber.broker_id} answered barrier {number}, which it was not sent",
+            )
+        subscription.barrier = max(subscription.barrier, number)
+
+    @property
+    def passed_barrier(self) -> int:
+        """The latest that whoever may lead next has answered: all of the maximal ISR. 0 while too few are in sync: then
+        one that left the ISR may lead next, too."""
+        if not self.has_enough_in_sync:
+            return 0
+        passed = self.barrier
+        for follower in self._counted:
+            passed = min(passed, follower.barrier_in(self._directory_of(follower.broker_id)))
+        return passed
+
+    @property
+    def barriers_are_answered(self) -> bool:
+        """False: one that would have to answer is of a version that does not."""
+        return all(one.subscription is None or one.subscription.answers_barriers for one in self._counted)
 
     # -- what the metadata say
 

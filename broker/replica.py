@@ -298,6 +298,20 @@ class Replica:
                 f"is only in leader epoch {known_epoch} here, not yet in {leader_epoch}",
             )
 
+    async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
+        asked = self._leading(leader_epoch).confirm()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                outcome = await asked
+        except TimeoutError:
+            raise self._refusal(
+                errors_pb2.TIMED_OUT, f"has replicas in sync that did not answer within {timeout_ms} ms: try again"
+            ) from None
+        if isinstance(outcome, ReplicaError):
+            raise outcome
+        self._leading(leader_epoch)
+        return outcome
+
     def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
         return reader_parts_at(self.log, last_epoch, offset)
 

@@ -91,6 +91,17 @@ class ReplicaFeed:
                 acknowledgement.end_offset,
             )
 
+    @property
+    def barrier(self) -> int:
+        return self._leading.barrier_for(self.subscription.subscriber.broker_id)
+
+    def tell_barrier(self) -> int:
+        return self._leading.core.tell_barrier()
+
+    def barrier_answered(self, leader_epoch: int, number: int) -> None:
+        if self._error is None and not self._is_closed:
+            self._leading.barrier_answered(self, leader_epoch, number)
+
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True

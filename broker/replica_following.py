@@ -183,6 +183,9 @@ class Following:
         if has_moved:
             self._tell_watermark_moved()
 
+    def answers_barriers(self, number: int) -> bool:
+        return self.error is None and self.core.is_matched(number)
+
     def acknowledgement(self) -> Acknowledge | None:
         return self.core.acknowledgement()
 

@@ -1,5 +1,6 @@
 """A partition that this broker leads, in one epoch: appends and their acknowledgements, followers, the ISR."""
 
+import asyncio
 from collections.abc import Callable
 from itertools import chain
 
@@ -49,6 +50,7 @@ class Leading:
         self._alarm_ms: int | None = None  # when it rings for who waits the least
         self._lag_alarm_ms: int | None = None  # when followers are looked at next
         self._feeds: dict[BrokerId, ReplicaFeed] = {}
+        self._for_barrier: list[tuple[int, asyncio.Future[bool | ReplicaError]]] = []  # by the number waited for
         partition = assignment.partition
         # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
         log.assign_epoch(partition.leader_epoch)
@@ -153,6 +155,7 @@ class Leading:
             )
         for feed in [feed for feed in self._feeds.values() if feed.subscription.is_over]:
             self._end_feed(feed, self.refusal(errors_pb2.UNAVAILABLE, "the broker has no replica any more"))
+        self._look_at_barriers()
         self.propose()
         self._watch_followers()
 
@@ -176,8 +179,14 @@ class Leading:
     ) -> "ReplicaFeed | TruncateTo | ResetTo":
         core, log, now_ms = self.core, self.log, self._world.clock.monotonic_ms()
         subscription = core.subscribed(
-            subscriber, request.leader_epoch, request.partition_epoch, request.end_offset, now_ms
+            subscriber,
+            request.leader_epoch,
+            request.partition_epoch,
+            request.end_offset,
+            now_ms,
+            answers_barriers=request.answers_barriers,
         )
+        self._look_at_barriers()
         self._watch_followers()
         earlier = self._feeds.get(subscriber.broker_id)
         if earlier is not None:
@@ -216,6 +225,50 @@ class Leading:
         if self.core.acknowledged(feed.subscription, leader_epoch, partition_epoch, end_offset):
             self._watermark_moved()
         self._propose_if_incomplete()
+
+    # -- barriers
+
+    def confirm(self) -> "asyncio.Future[bool | ReplicaError]":
+        """True once whoever may lead next has answered after now: so nobody else led until now. False: somebody will
+        not answer; an error: it cannot be known any more."""
+        core = self.core
+        self.check()
+        if not core.has_enough_in_sync:
+            raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another may lead by now: try again")
+        confirmed: asyncio.Future[bool | ReplicaError] = asyncio.get_running_loop().create_future()
+        self._for_barrier.append((core.ask_barrier(), confirmed))
+        self._tell_feeds()
+        self._look_at_barriers()
+        return confirmed
+
+    def barrier_for(self, follower: BrokerId) -> int:
+        """What it is to answer; 0: nobody waits for it."""
+        return self.core.barrier if self._for_barrier and follower in self.core.isr.maximal else 0
+
+    def barrier_answered(self, feed: ReplicaFeed, leader_epoch: int, number: int) -> None:
+        self.core.barrier_answered(feed.subscription, leader_epoch, number)
+        self._look_at_barriers()
+
+    def _look_at_barriers(self) -> None:
+        """Settle those that wait as far as possible: more may have answered, or others may have to."""
+        if not self._for_barrier:
+            return
+        core = self.core
+        if not core.has_enough_in_sync:
+            self._end_barriers(self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another may lead by now: try again"))
+        elif not core.barriers_are_answered:
+            self._end_barriers(False)
+        else:
+            passed = core.passed_barrier
+            while self._for_barrier and self._for_barrier[0][0] <= passed:
+                _settle(self._for_barrier.pop(0)[1], True)
+
+    def _end_barriers(self, outcome: bool | ReplicaError) -> None:
+        waiting, self._for_barrier = self._for_barrier, []
+        for _, confirmed in waiting:
+            _settle(confirmed, outcome)
+
+    # -- followers leave
 
     def unsubscribed(self, feed: ReplicaFeed) -> None:
         if self.error is None:
@@ -276,6 +329,7 @@ class Leading:
                 core.alteration_unknown(proposal, now_ms)
         if has_moved:
             self._watermark_moved()
+        self._look_at_barriers()
         self._world.alarms.ring_at(now_ms + RETRY_MS, self._propose_again)
 
     def _propose_again(self) -> None:
@@ -289,6 +343,7 @@ class Leading:
         self.error = error
         for waiters in (self._for_watermark, self._for_disk):
             waiters.fail(error)
+        self._end_barriers(error)
         feeds, self._feeds = self._feeds, {}
         for feed in feeds.values():
             feed.end(error)
@@ -308,3 +363,8 @@ class Leading:
             code,
             f"{in_sync} replicas of {self._identity.name} are in sync, {self.core.min_isr} are needed: {consequence}",
         )
+
+
+def _settle(confirmed: "asyncio.Future[bool | ReplicaError]", outcome: bool | ReplicaError) -> None:
+    if not confirmed.done():  # else nobody waits for it any more
+        confirmed.set_result(outcome)

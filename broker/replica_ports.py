@@ -135,6 +135,15 @@ class ServedReplica(Protocol):
         """Raise unless this broker leads the partition, in that epoch if one is given."""
         ...
 
+    async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
+        """Return True if no broker led the partition in a later epoch when this was called: every replica that may lead
+        next was asked, and followed. False: one of them is of a version that does not answer; appending a record tells.
+
+        Raise if this broker does not lead in that epoch any more, if too few replicas are in sync, or if it could not
+        be found out in time. Nothing is appended.
+        """
+        ...
+
     def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
         """Raise unless a reader may be served here: this broker leads the partition, in that epoch if one is given; or
         follows it, in sync, if the reader is content with that."""

@@ -65,6 +65,7 @@ def subscribe_message(followed: Followed, request: Subscribe) -> pb.Subscribe:
         directory_id=followed.directory_id.bytes,
         partition_epoch=request.partition_epoch,
         tombstones_removed_below=request.tombstones_removed_below,
+        answers_barriers=request.answers_barriers,
     )
 
 
@@ -82,6 +83,7 @@ def read_subscribe(message: pb.Subscribe, broker_id: BrokerId, broker_epoch: Bro
             message.end_offset,
             None if message.last_epoch == _NO_EPOCH else message.last_epoch,
             message.tombstones_removed_below,
+            message.answers_barriers,
         ),
     )
 

@@ -2,9 +2,9 @@
 
 Whatever is ready goes together in one message, at once; but news of watermarks, for which nobody waits, wait a little
 for a frame to go with. And after a small message the next waits until that one is acknowledged, or a little while: a
-message costs the same whatever its size, and under load more becomes ready meanwhile. A partition whose next batches
-are not in memory reads them aside, a bounded chunk at a time, while the others have their turns. Replicas that are
-being added get no more than the throttle lets through, whatever the window is.
+message costs the same whatever its size, and under load more becomes ready meanwhile. A barrier waits for nothing. A
+partition whose next batches are not in memory reads them aside, a bounded chunk at a time, while the others have their
+turns. Replicas that are being added get no more than the throttle lets through, whatever the window is.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class _Phase(Enum):
 class Fed:
     """One subscription: unanswered, then fed from `next_offset` on, then over. The listener of its feed."""
 
-    __slots__ = ("_feeding", "feed", "handle", "is_over", "next_offset", "phase", "ready", "told")
+    __slots__ = ("_feeding", "barrier", "feed", "handle", "is_over", "next_offset", "phase", "ready", "told")
 
     def __init__(self, feeding: "Feeding", handle: int) -> None:
         self._feeding = feeding
@@ -67,6 +67,7 @@ class Fed:
         self.feed: Feed | None = None
         self.next_offset = 0
         self.told = (0, 0)  # watermark and log start, as the follower knows them
+        self.barrier = 0  # the latest that it was sent
         self.phase = _Phase.IDLE
         self.ready: OutgoingFrame | None = None  # read from disk, and not sent yet
         self.is_over = False
@@ -107,6 +108,7 @@ class Feeding:
         self._reads = 0  # under way, or done and not sent
         self._untold: dict[Fed, None] = {}  # have news of watermarks
         self._untold_since_ms = 0
+        self._to_ask: dict[Fed, None] = {}  # are to answer a barrier
         self._news = asyncio.Event()
         self._drained = asyncio.Event()
         self._sent_ms = clock.monotonic_ms()
@@ -157,6 +159,7 @@ class Feeding:
             return
         fed.is_over = True
         self._untold.pop(fed, None)
+        self._to_ask.pop(fed, None)
         self._throttled.pop(fed, None)
         if self._awaited is not None and self._awaited[0] is fed:
             self._release()
@@ -177,6 +180,9 @@ class Feeding:
         feed = fed.feed
         if feed is None or fed.is_over:
             return
+        if feed.barrier > fed.barrier:
+            self._to_ask[fed] = None
+            self._news.set()
         if fed.told != (feed.high_watermark, feed.log_start):
             if not self._untold:
                 self._untold_since_ms = self._clock.monotonic_ms()
@@ -219,10 +225,20 @@ class Feeding:
         while True:
             self._news.clear()
             await self._take_turns()
+            self._ask_barriers()
             if self._outbox.size_bytes or self._next_ms() <= self._clock.monotonic_ms():
                 await self._send()
             elif not self._news.is_set():
                 await self._wait_for_news()
+
+    def _ask_barriers(self) -> None:
+        for fed in self._to_ask:
+            assert fed.feed is not None
+            fed.barrier = fed.feed.tell_barrier()
+            self._untold.pop(fed, None)
+            fed.told = (fed.feed.high_watermark, fed.feed.log_start)
+            self._outbox.watermark(fed.handle, *fed.told, fed.barrier)
+        self._to_ask.clear()
 
     async def _take_turns(self) -> None:
         """One after the other, so that none has to wait for long."""

@@ -82,6 +82,7 @@ class FollowingStream:
         self._by_handle: dict[int, _Subscription] = {}
         self._unsaid = pb.ReplicateRequest(hello=hello, window_bytes=limits.window_bytes)
         self._to_acknowledge: dict[_Subscription, None] = {}
+        self._to_answer: dict[_Subscription, int] = {}  # the latest barrier of each
         self._taken_bytes: dict[Followed, int] = {}  # taken in, and the disk may not have kept up
         self._owed_bytes = 0  # to be granted again
         self._has_taken = asyncio.Event()
@@ -169,6 +170,7 @@ class FollowingStream:
         del self._by_handle[subscription.handle]
         subscription.handle, subscription.is_matched = None, False
         self._to_acknowledge.pop(subscription, None)
+        self._to_answer.pop(subscription, None)
 
     # -- speaking
 
@@ -196,6 +198,11 @@ class FollowingStream:
                 assert acknowledgement.number == subscription.handle
                 message.acknowledgements.append(acknowledgement_message(acknowledgement))
         self._to_acknowledge.clear()
+        for subscription, number in self._to_answer.items():
+            followed, handle = subscription.followed, subscription.handle
+            if handle is not None and followed.answers_barriers(handle):
+                message.barriers.add(handle=handle, leader_epoch=followed.leader_epoch, number=number)
+        self._to_answer.clear()
         # A grant goes with something else: mostly there is an acknowledgement. Alone, only if the leader may need it.
         if message.ByteSize() or self._owed_bytes >= self._limits.window_bytes // 4:
             message.window_bytes += self._owed_bytes
@@ -233,6 +240,9 @@ class FollowingStream:
             subscription = self._by_handle.get(news.handle)
             if subscription is not None:
                 subscription.followed.heard(news.handle, news.high_watermark, news.log_start)
+                if news.barrier:
+                    self._to_answer[subscription] = news.barrier
+                    self._news.set()
 
     def _matched(self, message: pb.ReplicaMatched) -> None:
         subscription = self._by_handle.get(message.handle)

@@ -68,10 +68,10 @@ class ReplicationOutbox:
         self._add(message_field(_FRAMES, fields.SerializeToString(), _BATCHES, frame.buffers))
         self.frame_count += 1
 
-    def watermark(self, handle: int, high_watermark: int, log_start: int) -> None:
-        self._add_message(
-            _WATERMARKS, pb.ReplicaWatermark(handle=handle, high_watermark=high_watermark, log_start=log_start)
-        )
+    def watermark(self, handle: int, high_watermark: int, log_start: int, barrier: int = 0) -> None:
+        """`barrier`: one to be answered, or 0."""
+        news = pb.ReplicaWatermark(handle=handle, high_watermark=high_watermark, log_start=log_start, barrier=barrier)
+        self._add_message(_WATERMARKS, news)
 
     def take(self) -> Iterator[bytes]:
         """All there is, a message at a time."""

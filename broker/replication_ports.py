@@ -52,7 +52,7 @@ class FeedListener(Protocol):
     """A follower's stream. Called on the loop, also from inside calls to the feed; it only takes note."""
 
     def has_news(self) -> None:
-        """The log's end, its start or the watermark is another."""
+        """The log's end, its start or the watermark is another; or the follower is to answer a barrier."""
         ...
 
     def ended(self, error: ReplicaError) -> None:
@@ -78,6 +78,19 @@ class Feed(Protocol):
 
     @property
     def high_watermark(self) -> int: ...
+
+    @property
+    def barrier(self) -> int:
+        """The latest barrier that somebody waits for, if the follower has to answer it; else 0."""
+        ...
+
+    def tell_barrier(self) -> int:
+        """The same, at the moment when it is put into a message."""
+        ...
+
+    def barrier_answered(self, leader_epoch: int, number: int) -> None:
+        """The follower did. `ReplicaError` if that makes no sense: the feed is to be closed."""
+        ...
 
     @property
     def is_throttled(self) -> bool:
@@ -188,6 +201,10 @@ class Followed(Protocol):
 
     def heard(self, number: int, high_watermark: int, log_start: int) -> None:
         """News of the leader's without a frame."""
+        ...
+
+    def answers_barriers(self, number: int) -> bool:
+        """Is that subscription matched, and the role not over? Else what the leader asks is not answered."""
         ...
 
     def acknowledgement(self) -> Acknowledge | None:

@@ -192,6 +192,8 @@ class _Conversation:
             self._note_wish(subscribe, follower)
         for acknowledgement in request.acknowledgements:
             self._note_acknowledgement(acknowledgement)
+        for barrier in request.barriers:
+            self._note_barrier(barrier)
         feeding.grant(request.window_bytes)
 
     def _note_wish(self, message: pb.Subscribe, follower: Broker) -> None:
@@ -229,6 +231,17 @@ class _Conversation:
             self._feeding.refuse(fed, error)
         else:
             self._feeding.acknowledged(fed, acknowledgement.end_offset)
+
+    def _note_barrier(self, message: pb.ReplicaBarrier) -> None:
+        fed = self._feeding.find(message.handle)
+        if fed is None:
+            return
+        if fed.feed is None:
+            raise invalid(f"a barrier answered by subscription {message.handle}, which is not matched")
+        try:
+            fed.feed.barrier_answered(message.leader_epoch, message.number)
+        except SERVICE_ERRORS as error:
+            self._feeding.refuse(fed, error)
 
     # -- matching
 

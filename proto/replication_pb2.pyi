@@ -8,18 +8,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ReplicateRequest(_message.Message):
-    __slots__ = ("hello", "unsubscribe", "subscribe", "acknowledgements", "window_bytes")
+    __slots__ = ("hello", "unsubscribe", "subscribe", "acknowledgements", "window_bytes", "barriers")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     UNSUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
     WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BARRIERS_FIELD_NUMBER: _ClassVar[int]
     hello: ReplicaHello
     unsubscribe: _containers.RepeatedScalarFieldContainer[int]
     subscribe: _containers.RepeatedCompositeFieldContainer[Subscribe]
     acknowledgements: _containers.RepeatedCompositeFieldContainer[ReplicaAcknowledgement]
     window_bytes: int
-    def __init__(self, hello: _Optional[_Union[ReplicaHello, _Mapping]] = ..., unsubscribe: _Optional[_Iterable[int]] = ..., subscribe: _Optional[_Iterable[_Union[Subscribe, _Mapping]]] = ..., acknowledgements: _Optional[_Iterable[_Union[ReplicaAcknowledgement, _Mapping]]] = ..., window_bytes: _Optional[int] = ...) -> None: ...
+    barriers: _containers.RepeatedCompositeFieldContainer[ReplicaBarrier]
+    def __init__(self, hello: _Optional[_Union[ReplicaHello, _Mapping]] = ..., unsubscribe: _Optional[_Iterable[int]] = ..., subscribe: _Optional[_Iterable[_Union[Subscribe, _Mapping]]] = ..., acknowledgements: _Optional[_Iterable[_Union[ReplicaAcknowledgement, _Mapping]]] = ..., window_bytes: _Optional[int] = ..., barriers: _Optional[_Iterable[_Union[ReplicaBarrier, _Mapping]]] = ...) -> None: ...
 
 class ReplicaHello(_message.Message):
     __slots__ = ("cluster_id", "broker_id", "broker_epoch", "leader_id")
@@ -34,7 +36,7 @@ class ReplicaHello(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., leader_id: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
-    __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "end_offset", "last_epoch", "directory_id", "partition_epoch", "tombstones_removed_below")
+    __slots__ = ("handle", "topic_id", "partition", "leader_epoch", "end_offset", "last_epoch", "directory_id", "partition_epoch", "tombstones_removed_below", "answers_barriers")
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +46,7 @@ class Subscribe(_message.Message):
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONES_REMOVED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_BARRIERS_FIELD_NUMBER: _ClassVar[int]
     handle: int
     topic_id: bytes
     partition: int
@@ -53,7 +56,8 @@ class Subscribe(_message.Message):
     directory_id: bytes
     partition_epoch: int
     tombstones_removed_below: int
-    def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., partition_epoch: _Optional[int] = ..., tombstones_removed_below: _Optional[int] = ...) -> None: ...
+    answers_barriers: bool
+    def __init__(self, handle: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., partition_epoch: _Optional[int] = ..., tombstones_removed_below: _Optional[int] = ..., answers_barriers: _Optional[bool] = ...) -> None: ...
 
 class ReplicaAcknowledgement(_message.Message):
     __slots__ = ("handle", "leader_epoch", "end_offset", "partition_epoch")
@@ -66,6 +70,16 @@ class ReplicaAcknowledgement(_message.Message):
     end_offset: int
     partition_epoch: int
     def __init__(self, handle: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+
+class ReplicaBarrier(_message.Message):
+    __slots__ = ("handle", "leader_epoch", "number")
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    handle: int
+    leader_epoch: int
+    number: int
+    def __init__(self, handle: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
 
 class ReplicateResponse(_message.Message):
     __slots__ = ("matched", "truncate", "reset", "refused", "frames", "watermarks")
@@ -154,11 +168,13 @@ class ReplicaFrame(_message.Message):
     def __init__(self, handle: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., batches: _Optional[bytes] = ..., epochs: _Optional[_Iterable[_Union[ReplicaEpoch, _Mapping]]] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ...) -> None: ...
 
 class ReplicaWatermark(_message.Message):
-    __slots__ = ("handle", "high_watermark", "log_start")
+    __slots__ = ("handle", "high_watermark", "log_start", "barrier")
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_FIELD_NUMBER: _ClassVar[int]
     handle: int
     high_watermark: int
     log_start: int
-    def __init__(self, handle: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ...) -> None: ...
+    barrier: int
+    def __init__(self, handle: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start: _Optional[int] = ..., barrier: _Optional[int] = ...) -> None: ...

@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, note, settings
+import pytest
+from hypothesis import HealthCheck, assume, currently_in_test_context, given, note, settings
 from hypothesis import strategies as st
 from support.replica_lives import ReplicaLife
 from support.replica_views import BROKERS
 
+from lograft.broker.leading import LeaderCore
 from lograft.metadata.partition import BrokerId
 from lograft.runtime.rng import Rng
 
@@ -64,6 +66,7 @@ MENU: list[Item] = [
     (2, Life.elect_preferred, lambda rng: ()),
     (1, Life.elect_uncleanly, lambda rng: ()),
     (3, Life.run_well, lambda rng: ()),
+    (10, Life.ask_barrier, lambda rng: (rng.randrange(3),)),
 ]  # fmt: skip
 
 
@@ -98,7 +101,8 @@ def live(seeds: list[int], climate: str) -> ReplicaLife:
         rng = Rng(seed)
         _, operation, arguments_from = rng.choice(CLIMATES[climate])
         arguments = arguments_from(rng)
-        note(f"{operation.__name__}{arguments}")
+        if currently_in_test_context():
+            note(f"{operation.__name__}{arguments}")
         operation(life, *arguments)
         life.check()
     return life
@@ -136,6 +140,21 @@ def test_one_that_never_comes_back_does_not_hold_up_the_others(
     life.get_well(there)
     assert life.partition.isr == there
     check_agreement(life, there)
+
+
+def test_barriers_are_passed_and_one_that_nobody_answered_is_noticed() -> None:
+    """What the lives above check of barriers is not void, and they find a leader that does not wait for answers."""
+    assert live_all(60) > 100
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LeaderCore, "passed_barrier", property(lambda core: core.barrier))
+        with pytest.raises(AssertionError, match="had begun, and"):
+            live_all(60)
+
+
+def live_all(count: int) -> int:
+    """How many barriers were passed."""
+    lives = [[rng.randrange(2**32) for _ in range(200)] for rng in map(Rng, range(count))]
+    return sum(live(seeds, "everything").barriers_passed for seeds in lives)
 
 
 def check_agreement(life: ReplicaLife, brokers: tuple[BrokerId, ...]) -> None:

@@ -1,19 +1,25 @@
 """What would go wrong only at a certain moment is told as a story: it goes well, and with the rule broken that the
 story is about, the simulator notices."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 
-from lograft.broker.leading import _Follower
+from lograft.broker.leading import LeaderCore, _Follower
 from lograft.broker.replication_source import ReplicationSource
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.clients.aio_consumer import Consumer
+from lograft.clients.errors import LograftError
 from lograft.clients.fetched_partition import FetchedPartition
+from lograft.clients.topic_partition import TopicPartition
+from lograft.metadata.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.partition import Partition
 
 Story = Callable[[SimulatedCluster], Awaitable[None]]
 
@@ -103,6 +109,74 @@ def test_what_an_unclean_election_lost_is_not_passed_over(monkeypatch: pytest.Mo
     with pytest.raises(InvariantBroken) as broken:
         tell(a_leader_dies_that_alone_had_the_last_records, UNCLEAN)
     assert broken.value.rule == "what is lost is not passed over"
+
+
+# -- a coordinator that was replaced tells nobody where to begin
+
+
+NEAR, FAR = "near", "far"
+
+
+async def a_coordinator_that_was_replaced_is_asked(cluster: SimulatedCluster) -> None:
+    """It hears nothing from the controller and the other brokers, and a client reaches nobody but it."""
+    scene = Scene(cluster)
+    await scene.until_whole()
+    [topic] = cluster.image.topics.values()
+    name, key = TopicPartition(topic.name, 0), (topic.topic_id, 0)
+    async with member(NEAR, cluster) as near:
+        await near.assign([name])
+        await near.commit({name: 5})
+        old = scene.host(offsets_leader(cluster))
+        assert await near.committed([name]) == {name: 5}
+        others = [host.host for host in cluster.hosts if host is not old]
+        for host in others:
+            for one, other in ((host, old.host), (old.host, host), (host, NEAR), (NEAR, host)):
+                scene.cut(one, other)
+        for one, other in ((old.host, FAR), (FAR, old.host)):
+            scene.cut(one, other)
+        await scene.until(lambda: offsets_leader(cluster) not in (None, old.number))
+        async with member(FAR, cluster) as far:
+            await far.assign([name])
+            await far.commit({name: 9})
+        cluster.group.committed(key, 9)
+        at_least = cluster.group.committed_at_least(key)
+        with suppress(LograftError):
+            told = await near.committed([name])
+            cluster.group.told(key, told[name] or 0, at_least)
+        scene.heal()
+        assert await near.committed([name]) == {name: 9}
+    await scene.until(lambda: all(len(each.isr) == 3 for each in partitions(cluster)))
+
+
+@asynccontextmanager
+async def member(host: str, cluster: SimulatedCluster) -> AsyncIterator[Consumer]:
+    runtime = cluster.client_runtime(host)
+    async with Consumer(
+        cluster.addresses, runtime=runtime, group="story", auto_commit=False, request_timeout_ms=15_000
+    ) as consumer:
+        yield consumer
+
+
+def partitions(cluster: SimulatedCluster) -> list[Partition]:
+    return [each for topic in cluster.image.topics.values() for each in topic.partitions.values()]
+
+
+def offsets_leader(cluster: SimulatedCluster) -> int | None:
+    topic = cluster.image.topic(CONSUMER_OFFSETS)
+    assert topic is not None
+    return topic.partitions[0].leader
+
+
+def believe_to_lead_without_asking(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderCore, "passed_barrier", property(lambda core: core.barrier))
+
+
+def test_a_coordinator_that_was_replaced_tells_no_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(a_coordinator_that_was_replaced_is_asked)
+    believe_to_lead_without_asking(monkeypatch)
+    with pytest.raises(InvariantBroken) as broken:
+        tell(a_coordinator_that_was_replaced_is_asked)
+    assert broken.value.rule == "what is committed does not go back"
 
 
 @pytest.mark.parametrize(("story", "break_rule"), [

@@ -64,6 +64,9 @@ class Leader:
     def acknowledgements(self) -> list[pb.ReplicaAcknowledgement]:
         return [one for message in self.heard for one in message.acknowledgements]
 
+    def barriers(self) -> list[pb.ReplicaBarrier]:
+        return [one for message in self.heard for one in message.barriers]
+
     def granted(self) -> int:
         return sum(message.window_bytes for message in self.heard)
 

@@ -314,6 +314,8 @@ class Pump:
                     bell.news.set()
                 else:
                     followed.heard(number, feed.high_watermark, feed.log_start)
+                if feed.barrier and followed.answers_barriers(number):
+                    feed.barrier_answered(followed.leader_epoch, feed.tell_barrier())
                 acknowledgement = followed.acknowledgement()
                 if acknowledgement is not None:
                     feed.acknowledged(acknowledgement)

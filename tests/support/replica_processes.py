@@ -11,7 +11,7 @@ from lograft.broker.isr import ProposeIsr
 from lograft.broker.leading import LeaderCore, Subscription
 from lograft.broker.matching import Reset
 from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition
+from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
 from lograft.storage.epochs import EpochEntry
 
 
@@ -49,7 +49,20 @@ class FrameSent:
     log_start: int
 
 
-Answer = ToldMatched | ToldTruncate | ToldReset | ToldRefused | FrameSent
+@dataclass(frozen=True)
+class BarrierSent:
+    number: int
+    barrier: int
+
+
+@dataclass(frozen=True)
+class BarrierAnswered:
+    number: int
+    leader_epoch: LeaderEpoch
+    barrier: int
+
+
+Answer = ToldMatched | ToldTruncate | ToldReset | ToldRefused | FrameSent | BarrierSent
 
 
 @dataclass(eq=False)
@@ -60,6 +73,7 @@ class Feed:
     subscription: Subscription
     sent_end: int
     sent_watermark: int = -1
+    sent_barrier: int = 0
 
 
 @dataclass(eq=False)
@@ -68,7 +82,7 @@ class Stream:
 
     follower: "Process"
     leader: "Process"
-    requests: deque[Subscribe | Acknowledge] = field(default_factory=deque)
+    requests: deque[Subscribe | Acknowledge | BarrierAnswered] = field(default_factory=deque)
     answers: deque[Answer] = field(default_factory=deque)
     directories: dict[int, UUID] = field(default_factory=dict)  # where the replica was, at each subscription
     feeds: dict[int, Feed] = field(default_factory=dict)
@@ -102,3 +116,13 @@ class Request:
     proposal: ProposeIsr
     outcome: Partition | ControllerError | None = None
     is_awaited: bool = True
+
+
+@dataclass(eq=False)
+class Barrier:
+    """A leader asked for it; `led`: the latest epoch in which anybody had led by then."""
+
+    process: Process
+    core: LeaderCore
+    number: int
+    led: LeaderEpoch

@@ -1,6 +1,9 @@
 """What the leaders and followers of one partition do with their logs and say to each other; all of it may be late."""
 
 from support.replica_processes import (
+    Barrier,
+    BarrierAnswered,
+    BarrierSent,
     Feed,
     FrameSent,
     Process,
@@ -48,6 +51,13 @@ class ReplicaTalk(ReplicaViews):
         if process.is_running and process.core is not None and process.cut is None:
             self._log(process).tombstones_removed_below = process.core.high_watermark
 
+    def ask_barrier(self, which: int) -> None:
+        """Whoever believes to lead wants to know whether it does."""
+        if leaders := self.leaders():
+            process, core = leaders[which % len(leaders)]
+            self.barriers.append(Barrier(process, core, core.ask_barrier(), self.led))
+            self._look_at_barriers()
+
     def send(self, stream_number: int) -> None:
         """What a leader has for its followers on one stream."""
         if self.streams:
@@ -72,6 +82,9 @@ class ReplicaTalk(ReplicaViews):
                     )
                 )
                 feed.sent_end, feed.sent_watermark = end, feed.core.high_watermark
+            if feed.core.barrier > feed.sent_barrier:
+                feed.sent_barrier = feed.core.tell_barrier()
+                stream.answers.append(BarrierSent(number, feed.sent_barrier))
 
     def hear_follower(self, stream_number: int) -> None:
         """A leader hears what was said on one stream."""
@@ -80,7 +93,7 @@ class ReplicaTalk(ReplicaViews):
             if stream.requests:
                 self._hear(stream, stream.requests.popleft())
 
-    def _hear(self, stream: Stream, said: Subscribe | Acknowledge) -> None:
+    def _hear(self, stream: Stream, said: Subscribe | Acknowledge | BarrierAnswered) -> None:
         process, core = stream.leader, stream.leader.core
         if not process.is_running:
             return
@@ -92,7 +105,14 @@ class ReplicaTalk(ReplicaViews):
                 self._match(stream, core, said)
             except ReplicaError:
                 stream.answers.append(ToldRefused(said.number))
-        elif (feed := stream.feeds.get(said.number)) is not None and feed.core is core:
+            return
+        feed = stream.feeds.get(said.number)
+        if feed is None or feed.core is not core:
+            return
+        if isinstance(said, BarrierAnswered):
+            feed.core.barrier_answered(feed.subscription, said.leader_epoch, said.barrier)
+            self._look_at_barriers()
+        else:
             feed.core.acknowledged(feed.subscription, said.leader_epoch, said.partition_epoch, said.end_offset)
             self._told(feed.core, process)
 
@@ -149,6 +169,9 @@ class ReplicaTalk(ReplicaViews):
                 core.unsubscribed(number)
             case FrameSent() as frame:
                 self._take(process, core, frame)
+            case BarrierSent(number=number, barrier=barrier):
+                if core.is_matched(number):
+                    stream.requests.append(BarrierAnswered(number, core.leader_epoch, barrier))
 
     def _take(self, process: Process, core: FollowerCore, frame: FrameSent) -> None:
         log = self._log(process)

@@ -6,14 +6,14 @@ from typing import Any
 from support.metadata_images import ACTIVE, apply, broker, epoch_of, ids, image_with, partition, topic_id, with_records
 from support.replica_ledger import Ledger
 from support.replica_logs import MiniatureDirectory, MiniatureDisks, MiniatureLog
-from support.replica_processes import Process, Request, Stream
+from support.replica_processes import Barrier, Process, Request, Stream
 
 from lograft.broker.following import FollowerCore, GiveUp, Truncate
 from lograft.broker.leading import LeaderCore, LeadersEnds
 from lograft.broker.matching import Reset
 from lograft.metadata.decision import Decision
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition
 from lograft.metadata.records import FeatureLevelChanged
 from lograft.metadata.settings import effective_min_isr
 
@@ -42,6 +42,9 @@ class ReplicaViews:
         self.streams: list[Stream] = []
         self.requests: list[Request] = []
         self.ledger = Ledger()
+        self.barriers: list[Barrier] = []  # not passed yet
+        self.barriers_passed = 0
+        self.led = LeaderEpoch(0)  # the latest epoch in which anybody has led
         self._incarnations = 1000
         self._entries_written = 0
         for process in self.processes.values():
@@ -151,11 +154,25 @@ class ReplicaViews:
             lag_time_max_ms=LAG_MS, now_ms=self.now_ms,
         )  # fmt: skip
         process.core = core
+        self.led = max(self.led, known.leader_epoch)
         self._told(core, process)
 
     def _told(self, core: LeaderCore, process: Process) -> None:
         assert core.high_watermark <= core.end_offset
         self.ledger.risen(core, self._log(process), self.partition.unclean_epoch)
+
+    def _look_at_barriers(self) -> None:
+        """A barrier that is passed proves that nobody led in a later epoch when it was asked for; unless an unclean
+        election was held since, by which somebody leads who was not in sync."""
+        waiting, self.barriers = self.barriers, []
+        for one in waiting:
+            if not one.process.is_running or one.process.core is not one.core:
+                continue
+            if one.core.passed_barrier < one.number:
+                self.barriers.append(one)
+            elif one.core.leader_epoch >= (self.partition.unclean_epoch or 0):
+                self.barriers_passed += 1
+                assert one.led <= one.core.leader_epoch, f"epoch {one.led} had begun, and {one.core.leader_epoch} leads"
 
     def _finish_cut(self, process: Process, core: FollowerCore) -> None:
         cut, log = process.cut, self._log(process)
@@ -187,6 +204,7 @@ class ReplicaViews:
 
     def check(self) -> None:
         """Whoever may be elected cleanly has everything acknowledged."""
+        self._look_at_barriers()
         now = self.partition
         claims = [one for one in now.replicas if one.broker_id in now.isr] + list(now.elr)
         for replica in claims:

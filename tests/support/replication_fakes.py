@@ -70,6 +70,8 @@ class LeadersPartition:
         self.subscribers: list[tuple[Subscriber, Subscribe]] = []
         self.acknowledged: list[Acknowledge] = []
         self.reads: list[tuple[int, int]] = []
+        self.barrier = 0
+        self.barriers_answered: list[tuple[int, int]] = []  # (leader epoch, number)
 
     @property
     def end_offset(self) -> int:
@@ -83,6 +85,11 @@ class LeadersPartition:
     def commit(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
         self.tell()
+
+    def ask_barrier(self) -> int:
+        self.barrier += 1
+        self.tell()
+        return self.barrier
 
     def tell(self) -> None:
         for feed in list(self.feeds):
@@ -151,6 +158,18 @@ class FakeFeed:
     @property
     def is_throttled(self) -> bool:
         return self._partition.is_throttled
+
+    @property
+    def barrier(self) -> int:
+        return self._partition.barrier
+
+    def tell_barrier(self) -> int:
+        return self._partition.barrier
+
+    def barrier_answered(self, leader_epoch: int, number: int) -> None:
+        if number > self.barrier:
+            raise ReplicaError(errors_pb2.INVALID_REQUEST, "it was not sent that")
+        self._partition.barriers_answered.append((leader_epoch, number))
 
     def is_in_memory(self, start: int) -> bool:
         return start >= self._partition.memory_start
@@ -270,6 +289,9 @@ class FollowersPartition:
 
     def heard(self, number: int, high_watermark: int, log_start: int) -> None:
         self.core.heard_watermark(number, high_watermark)
+
+    def answers_barriers(self, number: int) -> bool:
+        return self.core.is_matched(number)
 
     def acknowledgement(self) -> Acknowledge | None:
         return self.core.acknowledgement()

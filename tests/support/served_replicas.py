@@ -124,6 +124,10 @@ class FakeReplica:
         self.has_room = asyncio.Event()
         self.has_room.set()
         self.found = FoundOffset(None)
+        self.answers_barriers = True
+        self.barriers = 0  # that were asked for
+        self.barrier_held = False  # until `pass_barrier`
+        self._barrier = asyncio.Event()
 
     def facts(self, topic_id: TopicId, number: int) -> ReplicaFacts:
         return ReplicaFacts(
@@ -157,9 +161,14 @@ class FakeReplica:
             if offset < self.high_watermark and self.waiters.pop(key, None):
                 wake()
 
+    def pass_barrier(self) -> None:
+        self.barrier_held = False
+        self._barrier.set()
+
     def lose(self, refusal: Exception) -> None:
         """It does not lead any more."""
         self.refusal = refusal
+        self.pass_barrier()
         for key, (_, wake) in list(self.waiters.items()):
             if self.waiters.pop(key, None):
                 wake()
@@ -181,6 +190,16 @@ class FakeReplica:
     @property
     def is_leader(self) -> bool:
         return self.refusal is None
+
+    async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
+        self.check_leads(leader_epoch)
+        if self.append_error is not None:
+            raise self.append_error
+        self.barriers += 1
+        if self.barrier_held:
+            await self._barrier.wait()
+        self.check_leads(leader_epoch)
+        return self.answers_barriers
 
     def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
         if not (from_follower and self.is_in_sync):

@@ -144,8 +144,6 @@ async def test_of_a_batch_that_is_damaged_nothing_is_believed_and_the_rest_is() 
             one.replica.leader_epoch += 1
             after = await one.loaded()
             assert [found[1].offset for found in await after.fetch(Speaker("g"), None)] == [5]
-            del one.replica.stored[-1]  # what the fetch wrote
-            one.replica.log_end = one.replica.high_watermark = end
 
 
 @virtual
@@ -176,8 +174,58 @@ async def test_nothing_is_told_before_it_is_committed() -> None:
 
 
 @virtual
-async def test_a_fetch_is_answered_only_by_who_can_still_write() -> None:
+async def test_a_fetch_is_answered_only_by_who_still_leads_and_writes_nothing() -> None:
     async with broker() as one:
+        led = await one.loaded()
+        await led.commit(Speaker("g"), [ToCommit(FIRST, 5)])
+        end = one.replica.log_end
+        assert [found[1].offset for found in await led.fetch(Speaker("g"), None)] == [5]
+        assert await led.fetch(Speaker("nobody"), None) == []
+        assert (one.replica.log_end, one.replica.barriers) == (end, 2)
+        one.replica.barrier_held = True
+        asked = asyncio.ensure_future(led.fetch(Speaker("g"), None))
+        await asyncio.sleep(1)
+        assert not asked.done()
+        one.replica.lose(LOST)
+        assert (await refusal(asked)).code == errors_pb2.NOT_COORDINATOR
+
+
+@virtual
+async def test_a_fetch_does_not_wait_for_a_full_disk() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.replica.has_room.clear()
+        async with asyncio.timeout(1):
+            assert await led.fetch(Speaker("g"), None) == []
+
+
+@virtual
+async def test_a_fetch_is_told_what_was_committed_before_the_barrier_and_waits_for_no_more() -> None:
+    async with broker() as one:
+        led = await one.loaded()
+        one.replica.is_held = True
+        committing = asyncio.ensure_future(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))
+        await asyncio.sleep(1)
+        one.replica.barrier_held = True
+        asked = asyncio.ensure_future(led.fetch(Speaker("g"), None))
+        await asyncio.sleep(1)
+        first_end = one.replica.log_end
+        later = asyncio.ensure_future(led.commit(Speaker("g"), [ToCommit(FIRST, 6)]))
+        await asyncio.sleep(1)
+        one.replica.pass_barrier()
+        await asyncio.sleep(1)
+        assert not asked.done(), "what it would be told is not committed"
+        one.replica.commit(first_end)
+        assert [found[1].offset for found in await asked] == [5]
+        assert not later.done()
+        one.replica.commit()
+        await asyncio.gather(committing, later)
+
+
+@virtual
+async def test_beside_brokers_that_answer_no_barrier_a_fetch_is_proved_by_writing() -> None:
+    async with broker() as one:
+        one.replica.answers_barriers = False
         led = await one.loaded()
         end = one.replica.log_end
         await led.fetch(Speaker("g"), None)

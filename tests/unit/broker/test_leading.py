@@ -556,3 +556,116 @@ def test_the_lag_that_is_tolerated_may_change() -> None:
     core = leader(1, 2)
     core.lag_time_max_ms = 500
     assert members(core.propose(BROKERS, 501)) == (1,)
+
+
+# -- barriers
+
+
+def answer(core: LeaderCore, subscription: Subscription, number: int, *, epoch: int = 4) -> None:
+    core.barrier_answered(subscription, epoch, number)
+
+
+def test_a_barrier_is_passed_when_all_who_may_lead_next_have_answered_it() -> None:
+    core = leader(1, 2, 3)
+    second, third = follow(core, 2, START), follow(core, 3, START)
+    number = core.ask_barrier()
+    assert core.passed_barrier < number
+    answer(core, second, core.tell_barrier())
+    assert core.passed_barrier < number
+    answer(core, third, core.tell_barrier())
+    assert core.passed_barrier == number
+
+
+def test_an_answer_proves_nothing_to_who_asks_later() -> None:
+    core = leader(1, 2)
+    second = follow(core, 2, START)
+    first = core.ask_barrier()
+    assert core.ask_barrier() == first, "nobody was told yet: it is shared"
+    answer(core, second, core.tell_barrier())
+    later = core.ask_barrier()
+    assert core.passed_barrier == first < later
+    answer(core, second, first)
+    assert core.passed_barrier == first
+
+
+def test_who_is_out_of_sync_need_not_answer_and_its_answer_is_not_enough() -> None:
+    core = leader(1, 2)
+    second, third = follow(core, 2, START), follow(core, 3, 0)
+    number = core.ask_barrier()
+    answer(core, third, core.tell_barrier())
+    assert core.passed_barrier < number
+    answer(core, second, number)
+    assert core.passed_barrier == number
+
+
+def test_who_was_asked_to_be_let_in_has_to_answer() -> None:
+    core = leader(1, 2)
+    second, third = follow(core, 2, START), follow(core, 3, START)
+    assert members(core.propose(BROKERS, 0)) == (1, 2, 3)
+    number = core.ask_barrier()
+    answer(core, second, core.tell_barrier())
+    assert core.passed_barrier < number, "3 may be in sync, and lead, by now"
+    answer(core, third, number)
+    assert core.passed_barrier == number
+
+
+def test_who_left_the_isr_is_not_waited_for_once_that_is_known() -> None:
+    core = leader(1, 2, 3)
+    second = follow(core, 2, START)
+    number = core.ask_barrier()
+    answer(core, second, core.tell_barrier())
+    assert core.passed_barrier < number
+    core.image_changed(of(1, 2, partition_epoch=8), 2, 0)
+    assert core.passed_barrier == number
+
+
+def test_a_leader_alone_passes_a_barrier_at_once_if_that_is_enough_in_sync() -> None:
+    core = leader(1, min_isr=1)
+    assert core.ask_barrier() == core.passed_barrier == 1
+    below = leader(1, min_isr=2)
+    assert below.passed_barrier < below.ask_barrier(), "one that left the ISR may lead: it is eligible"
+
+
+def test_what_was_answered_on_a_subscription_that_is_over_does_not_count() -> None:
+    core = leader(1, 2)
+    second = follow(core, 2, START)
+    number = core.ask_barrier()
+    answer(core, second, core.tell_barrier())
+    anew = follow(core, 2, START, number=2)
+    assert core.passed_barrier < number
+    answer(core, second, number)
+    assert core.passed_barrier < number
+    answer(core, anew, number, epoch=3)
+    assert core.passed_barrier < number, "that is of another epoch"
+    answer(core, anew, number)
+    assert core.passed_barrier == number
+
+
+def test_what_was_answered_from_another_directory_does_not_count() -> None:
+    core = leader(1, 2)
+    elsewhere = Subscriber(BrokerId(2), epoch_of(2), directory(2, 1), 1)
+    second = core.subscribed(elsewhere, 4, PartitionEpoch(7), START, 0)
+    core.matched(second, 0)
+    number = core.ask_barrier()
+    answer(core, second, core.tell_barrier())
+    assert core.passed_barrier < number
+
+
+def test_an_answer_to_what_was_not_asked_is_refused() -> None:
+    core = leader(1, 2, 3)
+    unmatched = subscribe(core, 2, START)
+    number = core.ask_barrier()
+    for subscription, answered in ((unmatched, number), (follow(core, 3, START), number + 1)):
+        with pytest.raises(ReplicaError) as refused:
+            answer(core, subscription, answered)
+        assert refused.value.code == errors_pb2.INVALID_REQUEST
+
+
+def test_it_is_known_who_will_not_answer() -> None:
+    core = leader(1, 2)
+    assert core.barriers_are_answered, "it may subscribe yet"
+    old = core.subscribed(subscriber(2), 4, PartitionEpoch(7), START, 0, answers_barriers=False)
+    core.matched(old, 0)
+    assert not core.barriers_are_answered
+    core.image_changed(of(1, 3, partition_epoch=8), 2, 0)
+    assert core.barriers_are_answered, "it need not"

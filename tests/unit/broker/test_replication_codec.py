@@ -48,7 +48,14 @@ class _Followed:
 
 
 subscriptions = st.builds(
-    Subscribe, handles, epochs.map(LeaderEpoch), epochs.map(PartitionEpoch), offsets, st.none() | epochs, offsets
+    Subscribe,
+    handles,
+    epochs.map(LeaderEpoch),
+    epochs.map(PartitionEpoch),
+    offsets,
+    st.none() | epochs,
+    offsets,
+    st.booleans(),
 )
 
 

@@ -230,3 +230,39 @@ async def test_what_nobody_wants_any_more_is_granted_again_all_the_same() -> Non
         for number in range(4):
             await one.leader.say(frames=[frame(handle, number, b"x" * 100_000)])
         await until(lambda: one.leader.granted() >= WINDOW + 300_000)
+
+
+# -- barriers
+
+
+@virtual
+async def test_a_barrier_is_answered_under_the_subscription_that_it_came_by() -> None:
+    async with world() as one:
+        one.follow()
+        handle = await one.match()
+        assert one.leader.subscribes()[0].answers_barriers
+        asked = [pb.ReplicaWatermark(handle=handle, barrier=number) for number in (3, 4)]
+        await one.leader.say(watermarks=asked)
+        await until(lambda: bool(one.leader.barriers()))
+        (said,) = one.leader.barriers()
+        assert (said.handle, said.leader_epoch, said.number) == (handle, 1, 4)
+
+
+@virtual
+async def test_who_does_not_follow_any_more_answers_no_barrier() -> None:
+    """It may lead by now, in a later epoch."""
+    async with world() as one:
+        one.follow(1)  # that keeps the stream
+        followed = one.follow(0)
+        handle = await one.match()
+        one.sink.unfollow(followed)
+        anew = one.follow(leader_epoch=2)
+        await one.leader.say(watermarks=[pb.ReplicaWatermark(handle=handle, barrier=3)])
+        later = await one.handle_of(count=2)
+        await one.leader.say(watermarks=[pb.ReplicaWatermark(handle=later, barrier=4)])  # it is not matched yet
+        await stays(lambda: one.leader.barriers() == [])
+        await one.match(count=2)
+        await until(lambda: anew.core.is_matched(later))
+        anew.core.end()
+        await one.leader.say(watermarks=[pb.ReplicaWatermark(handle=later, barrier=5)])
+        await stays(lambda: one.leader.barriers() == [])

@@ -256,3 +256,45 @@ async def test_who_has_said_its_last_is_let_go() -> None:
         await follower.stream.half_close()
         assert await follower.stream.receive() is None
         assert one.partitions[0].feeds == []
+
+
+# -- barriers
+
+
+@virtual
+async def test_a_barrier_is_sent_at_once_and_its_answer_is_passed_on() -> None:
+    async with world(partitions=2) as one:
+        follower = await one.follow(subscribe(1), subscribe(2, partition=1))
+        await follower.until(lambda: sum(len(each.matched) for each in follower.responses) == 2)
+        asked_at = asyncio.get_running_loop().time()
+        number = one.partitions[0].ask_barrier()
+        news = [each for each in (await follower.next()).watermarks if each.barrier]
+        assert [(each.handle, each.barrier) for each in news] == [(1, number)]
+        assert asyncio.get_running_loop().time() - asked_at < 0.005, "it does not wait for frames to go with"
+        await follower.say(barriers=[pb.ReplicaBarrier(handle=1, leader_epoch=7, number=number)])
+        await until(lambda: one.partitions[0].barriers_answered == [(7, number)])
+        assert one.partitions[1].barriers_answered == []
+
+
+@virtual
+async def test_a_barrier_that_waits_is_sent_on_a_later_subscription_too() -> None:
+    async with world() as one:
+        number = one.partitions[0].ask_barrier()
+        follower = await one.follow(subscribe(1))
+        await follower.until(lambda: any(each.barrier for one in follower.responses for each in one.watermarks))
+        await follower.say(unsubscribe=[1], barriers=[pb.ReplicaBarrier(handle=1, leader_epoch=1, number=number)])
+        await follower.say(subscribe=[subscribe(2)])
+        await follower.until(
+            lambda: any(each.handle == 2 and each.barrier for one in follower.responses for each in one.watermarks)
+        )
+        assert one.partitions[0].barriers_answered == [], "that subscription was over when it was said"
+
+
+@virtual
+async def test_an_answer_to_a_barrier_that_was_not_sent_is_refused() -> None:
+    async with world() as one:
+        follower = await one.follow(subscribe(1))
+        await follower.until(lambda: any(each.matched for each in follower.responses))
+        await follower.say(barriers=[pb.ReplicaBarrier(handle=1, leader_epoch=1, number=5)])
+        await follower.until(lambda: any(each.refused for each in follower.responses))
+        assert follower.responses[-1].refused[0].error.code == errors_pb2.INVALID_REQUEST
