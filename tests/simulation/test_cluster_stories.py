@@ -138,7 +138,7 @@ async def a_coordinator_that_was_replaced_is_asked(cluster: SimulatedCluster) ->
         async with member(FAR, cluster) as far:
             await far.assign([name])
             await far.commit({name: 9})
-        cluster.group.committed(key, 9)
+        cluster.group.committed(key, 9, 0)
         at_least = cluster.group.committed_at_least(key)
         with suppress(LograftError):
             told = await near.committed([name])
