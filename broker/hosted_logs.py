@@ -22,12 +22,13 @@ from lograft.metadata.partition import Partition
 from lograft.runtime.logging import get_logger
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
-from lograft.storage.errors import CorruptLog
+from lograft.storage.errors import CorruptLog, Shortage
 from lograft.storage.names import PartitionName
 
 log = get_logger(__name__)
 
 _OPENINGS_AT_ONCE = 8
+_SHORTAGE_PAUSE_MS = 500
 
 # -- how it is with a partition's log; there is no state of one that has none
 
@@ -202,12 +203,15 @@ class HostedLogs:
                 return
             config = self._image.log_config_of(key)
             directory.names[name] = None
+            shortage: Shortage | None = None
             try:
                 directory.check_not_missing(name)
                 opened = await directory.data.open_partition(name, config)
                 await directory.lower_watermark(name, opened.end_offset)
                 if opened.failure is not None:
                     raise opened.failure  # before there was anybody to be told
+            except Shortage as error:
+                shortage = error
             except CorruptLog as error:
                 self._states[key] = Corrupt(directory, name, None)
                 self._report_corrupt(key, name, error)
@@ -216,6 +220,10 @@ class HostedLogs:
                 self._states[key] = Lost(directory, name, None)
                 self._fail_directory(directory, error)
                 return
+        if shortage is not None:
+            log.error("log_not_opened_yet", partition=str(name), reason=str(shortage))
+            await self._world.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
+            return  # the next step is the same one
         identity = ReplicaIdentity(key, f"{name.topic}-{name.partition}", self._image.broker_id, directory.identity)
         replica = Replica(identity, opened, directory.watermarks.get(name, 0), self._world)
         self._states[key] = Open(directory, name, replica)

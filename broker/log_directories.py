@@ -151,7 +151,7 @@ class LogDirectories:
                 await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
 
     async def _rename(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
-        files, parent = self._runtime.files, directory.data.path
+        files, parent = directory.data.disk.writer.files, directory.data.path
         rename = partial(_rename_aside, files, parent, str(name), suffix, self._runtime.clock.wall_ms())
         path = await directory.data.disk.writer.call(rename)
         directory.names.pop(name, None)

@@ -1,20 +1,17 @@
 """Reading a log on a disk that may not give back what it has, or not as it was."""
 
-import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
+from lograft.runtime.files import is_shortage
 from lograft.storage.epochs import EpochCache
 from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.log import PartitionLog
 from lograft.storage.reader import Batches
 from lograft.storage.verifying import check_batches
-
-# The machine's trouble, not the disk's, and it may pass.
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 # Many small batches take a while; a few large ones less than a thread takes to begin.
 _CHECKED_ASIDE_BYTES = 64 * 1024
@@ -55,7 +52,7 @@ async def reading(log: PartitionLog) -> AsyncIterator[None]:
 
 
 async def _fail(log: PartitionLog, error: OSError) -> NoReturn:
-    if error.errno in _PASSING:
+    if is_shortage(error):
         raise ReplicaError(
             errors_pb2.UNAVAILABLE, f"the broker has no file or memory to spare ({error.strerror}): try again"
         ) from error

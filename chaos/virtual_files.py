@@ -110,6 +110,7 @@ class VirtualFiles:
         self._failing_syncs: list[str] = []
         self._failing_writes: str | None = None
         self._failing_code = errno.EIO
+        self.shortages = 0  # that are still to come
         self.points = CrashPoints(rng)
         self.incarnation = 0
         self.cold_read_probability = cold_read_probability
@@ -174,6 +175,15 @@ class VirtualFiles:
     def syncs_to_fail(self) -> int:
         """How many failures asked for with `fail_next_sync` have not come yet."""
         return len(self._failing_syncs)
+
+    def run_short(self, times: int) -> None:
+        """So many of the calls that need a descriptor fail, because there is none to be had."""
+        self.shortages = times
+
+    def _take_descriptor(self, path: str) -> None:
+        if self.shortages:
+            self.shortages -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
     def fail_writes(self, path_part: str | None = "", code: int = errno.EIO) -> None:
         """Writes to files whose path contains `path_part` now raise this, having written a part; None ends it."""
@@ -252,9 +262,12 @@ class VirtualFiles:
     # -- Files
 
     def open(self, path: str) -> File:
+        self._take_descriptor(path)
         return self.points.call(f"open {_name(path)}", lambda: VirtualFile(self, path, self._tree.file(path)))
 
     def create(self, path: str) -> File:
+        self._take_descriptor(path)
+
         def effect() -> VirtualFile:
             node = self._tree.file_or_new(path)
             if node.content:
@@ -277,6 +290,7 @@ class VirtualFiles:
         return self.points.call(f"size {_name(path)}", lambda: len(self._tree.file(path).content))
 
     def list_directory(self, path: str) -> list[str]:
+        self._take_descriptor(path)
         return self.points.call(f"list {_name(path)}", lambda: sorted(self._tree.directory(path).entries))
 
     def make_directory(self, path: str) -> None:
@@ -292,6 +306,8 @@ class VirtualFiles:
         self.points.call(f"remove_directory {_name(path)}", lambda: self._tree.remove_directory(path))
 
     def sync_directory(self, path: str) -> None:
+        self._take_descriptor(path)
+
         def effect() -> None:
             directory = self._tree.directory(path)
             if self._fails_sync(path):
@@ -312,6 +328,8 @@ class VirtualFiles:
             raise failure
 
     def lock(self, path: str) -> Lock:
+        self._take_descriptor(path)
+
         def effect() -> VirtualLock:
             node = self._tree.file_or_new(path)
             if node.locked:

@@ -4,6 +4,7 @@ They block, so a node calls them from a disk writer (`writer.py`) or through `ru
 `File.read_cached` is the exception made for reads that memory can answer.
 """
 
+import errno
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
@@ -21,6 +22,14 @@ class FileLocked(Exception):
 class SyncFailed(OSError):
     """A sync failed. What was to be synced reads back as it was written, but may not be on the disk; and the kernel may
     call the next sync a success without writing it. Only a restart of the machine shows what is there."""
+
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def is_shortage(error: OSError) -> bool:
+    """The process or the machine has no descriptor or memory to spare: that says nothing of the disk, and may pass."""
+    return error.errno in _SHORTAGES
 
 
 class File(Protocol):

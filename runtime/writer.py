@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from lograft.runtime.blocking import WorkerFactory
 from lograft.runtime.files import Buffer, File, Files, SyncFailed, parent_of
 from lograft.runtime.histogram import Histogram
+from lograft.runtime.patient_files import PatientFiles
 from lograft.runtime.stopwatch import now_seconds
 
 T = TypeVar("T")
@@ -201,7 +202,7 @@ class DiskWriter:
 
     The first failure ends writing for good (`failure` says why): after a failed fsync the kernel may have dropped the
     data and called the next fsync a success, so nothing that follows could be trusted. `sync_failed` is called then,
-    beside the loop, before anybody is told.
+    beside the loop, before anybody is told. A shortage of descriptors is no failure: the writer waits until it is over.
     """
 
     def __init__(
@@ -212,7 +213,7 @@ class DiskWriter:
         max_queued_bytes: int = 256 * 1024 * 1024,
         sync_failed: Callable[[SyncFailed], None] = lambda error: None,
     ) -> None:
-        self._files = files
+        self.files = PatientFiles(files)  # for what `call` and `enqueue` do
         self._directory = directory
         self._max_queued_bytes = max_queued_bytes
         self._sync_failed = sync_failed
@@ -330,7 +331,7 @@ class DiskWriter:
 
     def _perform(self, operations: list[Any]) -> _Outcome:
         """One round, beside the loop."""
-        round_ = _Round(self._files, self._handles)
+        round_ = _Round(self.files, self._handles)
         outcome = round_.outcome
         if self._dead is None:
             try:

@@ -109,9 +109,9 @@ class DataDirectory:
 
     def _remove_marker(self) -> None:
         marker = f"{self.path}/{MARKER_FILE}"
-        if self._runtime.files.exists(marker):  # who opens another partition at the same time may have been first
-            self._runtime.files.remove(marker)
-        self._runtime.files.sync_directory(self.path)
+        if self._writer.files.exists(marker):  # who opens another partition at the same time may have been first
+            self._writer.files.remove(marker)
+        self._writer.files.sync_directory(self.path)
 
     def _note_failure(self, error: SyncFailed) -> None:
         """So that no later process believes what it reads here. Not synced: the note is there for as long as the kernel
@@ -124,7 +124,7 @@ class DataDirectory:
                 file.close()
 
     async def _replace(self, name: str, content: bytes) -> None:
-        await self._writer.call(lambda: replace_file(self._runtime.files, f"{self.path}/{name}", content))
+        await self._writer.call(lambda: replace_file(self._writer.files, f"{self.path}/{name}", content))
 
 
 async def open_directory(runtime: Runtime, path: str, owner: DirectoryOwner | None = None) -> DataDirectory:

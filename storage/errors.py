@@ -116,6 +116,10 @@ class LogClosed(StorageError):
     """The log was closed before the answer was found."""
 
 
+class Shortage(StorageError):
+    """There is no descriptor or memory to spare: nothing is wrong with the log or its disk, and it may pass."""
+
+
 class CorruptLog(StorageError):
     """Data that was once durable is no longer what it was. The replica must be rebuilt, not cut."""
 

@@ -4,12 +4,15 @@ import asyncio
 from typing import Protocol
 
 from lograft.runtime.blocking import run_to_end
+from lograft.runtime.files import is_shortage
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.durability import Durability
 from lograft.storage.errors import SegmentRetired
 from lograft.storage.partition_disk import Disk, PartitionDisk
 from lograft.storage.segment import Segment
 from lograft.storage.segments import SegmentList
+
+_SHORTAGE_PAUSE_MS = 100
 
 
 class FlushableLog(Protocol):
@@ -82,10 +85,16 @@ class Flushing:
             await self.flush()
 
     async def _sync(self, segment: Segment) -> None:
-        try:
-            file = await self._disk.segment_files.lease(segment)
-        except SegmentRetired:
-            return
+        while True:
+            try:
+                file = await self._disk.segment_files.lease(segment)
+                break
+            except SegmentRetired:
+                return
+            except OSError as error:
+                if not is_shortage(error):
+                    await self._disk.writer.fail(segment.path, error)
+                await self._disk.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
         try:
             await run_to_end(self._disk.blocking, file.sync)
         except OSError as error:

@@ -6,13 +6,14 @@ is under way.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lograft.runtime.blocking import run_to_end
-from lograft.runtime.files import Files
+from lograft.runtime.clock import Clock
+from lograft.runtime.files import Files, is_shortage
 from lograft.runtime.writer import AppendFile, DiskFailed
 from lograft.storage import time_search
 from lograft.storage.admission import Admitted
@@ -20,7 +21,7 @@ from lograft.storage.batch import rewrite_batch
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.durability import Durability
 from lograft.storage.epochs import EpochEntry
-from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
+from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange, Shortage
 from lograft.storage.flushing import Flushing
 from lograft.storage.frames import Frame, check_frame
 from lograft.storage.header import BatchHeader, parse_header, stamp
@@ -35,6 +36,7 @@ from lograft.storage.tail import Chunk, Tail
 from lograft.storage.truncation import Cut, find_cut
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
+_SHORTAGE_PAUSE_MS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Appended:
 async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionLog":
     """Open the partition in `directory`, making it if there is none, mending what a crash left.
 
-    `CorruptLog` if what was durable is damaged.
+    `CorruptLog` if what was durable is damaged. `Shortage`: try again.
     """
     now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
     open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now)
@@ -59,14 +61,27 @@ async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionL
         # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
         recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
     except OSError as error:
+        if is_shortage(error):
+            raise Shortage(f"{directory} cannot be opened now: {error.strerror}") from error
         await disk.writer.fail(directory, error)  # what it could not sync is not synced by trying again
     try:
         log = PartitionLog(disk, directory, config, recovered)
-        await log.remember_append_time()
+        await _in_time_of_plenty(disk.clock, log.remember_append_time)
         return log
     except DiskFailed:
         _dispose(recovered)
         raise
+
+
+async def _in_time_of_plenty(clock: Clock, action: Callable[[], Awaitable[None]]) -> None:
+    """Do it, again and again while there is a shortage of descriptors."""
+    while True:
+        try:
+            return await action()
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            await clock.sleep_ms(_SHORTAGE_PAUSE_MS)
 
 
 def _dispose(recovered: RecoveredLog) -> None:

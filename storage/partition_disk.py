@@ -34,7 +34,7 @@ class PartitionDisk:
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        self._files = disk.files
+        self._files = disk.writer.files
         self._writer = disk.writer
         self.directory = directory
 

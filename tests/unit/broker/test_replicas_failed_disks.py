@@ -54,6 +54,36 @@ async def test_a_failed_disk_ends_what_was_led_there_and_it_is_made_anew_on_anot
 
 
 @virtual
+async def test_a_disk_has_not_failed_because_the_process_has_no_descriptor_to_spare() -> None:
+    """A new segment needs one, and so do the notes beside it: they wait, and what was sent is stored."""
+    metadata = Metadata()
+    brokers, _, leader = await led_with_records(metadata)
+    files, segments = brokers[ONE].machine.files, len(leader.log.segments)
+    for _ in range(3):
+        files.run_short(3)
+        while files.shortages:
+            appended = await append(leader, timeout_ms=60_000).outcome()
+    assert len(leader.log.segments) > segments
+    assert appended.base_offset < leader.high_watermark
+    assert (leader.log.failure, brokers[ONE].view.reports) == (None, [])
+    assert isinstance(leader.role, Leading)
+
+
+@virtual
+async def test_a_log_that_cannot_be_opened_for_want_of_a_descriptor_is_opened_later() -> None:
+    metadata = Metadata()
+    brokers = await start_brokers(metadata, 1)
+    metadata.create("first", place(metadata, 1))
+    files = brokers[ONE].machine.files
+    files.run_short(5)
+    topic = metadata.create("orders", place(metadata, 1))
+    leader = await brokers[ONE].leads(topic)
+    assert files.shortages == 0
+    await append(leader).outcome()
+    assert brokers[ONE].view.reports == []
+
+
+@virtual
 async def test_a_failed_disk_does_not_touch_logs_on_another() -> None:
     metadata = Metadata()
     brokers, _, leader = await led_with_records(metadata, disks=2)
