@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from lograft.broker import metric_families as families
 from lograft.broker.broker_metrics import BrokerMetrics
 from lograft.broker.call_stats import ServerStats, counted
+from lograft.broker.descriptors import Descriptors
 from lograft.broker.ends_elsewhere import EndsElsewhere
 from lograft.broker.group_coordinator import GroupCoordinator
 from lograft.broker.group_service import GroupService
 from lograft.broker.load_service import LoadService
 from lograft.broker.log_services import LogServices
 from lograft.broker.node_config import NodeConfig
-from lograft.broker.node_metrics import add_server
+from lograft.broker.node_metrics import add_connections, add_server
 from lograft.broker.readiness import why_not_ready
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
@@ -97,7 +98,7 @@ class BrokerPart:
         )
         self._client_handlers = counted(handlers, stats, runtime.clock)
         self._node_handlers = counted(source.handlers(), stats, runtime.clock)
-        self._servers: list[Server] = []
+        self._servers: dict[str, Server] = {}
 
     @property
     def broker_epoch(self) -> BrokerEpoch | None:
@@ -127,6 +128,8 @@ class BrokerPart:
 
     async def add_metrics(self, page: Exposition) -> None:
         add_server(page, "broker", self._stats)
+        for listener, server in self._servers.items():
+            add_connections(page, listener, server)
         page.add(families.ACTIVE, int(self._is_taken_for_live()))
         page.add(families.METADATA_INDEX, self.membership.follower.index)
         await self._metrics.add_to(page)
@@ -136,14 +139,15 @@ class BrokerPart:
         silent_ms = self._runtime.clock.monotonic_ms() - self.membership.session.last_active_contact_ms
         return self._health.is_serving and silent_ms <= SessionTiming().session_ms
 
-    async def listen(self, on_panic: PanicHandler) -> None:
+    async def listen(self, on_panic: PanicHandler, descriptors: Descriptors | None = None) -> None:
         """Serve clients and other brokers, each at an address of its own: what brokers say to each other is believed,
         so no client may come near it."""
         config, serve = self._config, self._runtime.network.serve
         assert config.listen is not None
         assert config.nodes_listen is not None
-        self._servers.append(await serve(config.listen, self._client_handlers, on_panic))
-        self._servers.append(await serve(config.nodes_listen, self._node_handlers, on_panic))
+        clients, nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
+        self._servers["clients"] = await serve(config.listen, self._client_handlers, on_panic, clients)
+        self._servers["nodes"] = await serve(config.nodes_listen, self._node_handlers, on_panic, nodes)
 
     async def run(self) -> None:
         """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
@@ -191,7 +195,7 @@ class BrokerPart:
 
     async def release(self) -> None:
         """Give back the addresses: nothing is served from here on."""
-        servers, self._servers = self._servers, []
+        servers, self._servers = list(self._servers.values()), {}
         async with asyncio.TaskGroup() as group:
             for server in servers:
                 group.create_task(server.stop(_STOP_GRACE_MS))

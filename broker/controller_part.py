@@ -7,7 +7,7 @@ from lograft.broker.call_stats import ServerStats, counted
 from lograft.broker.controller_metrics import add_controller
 from lograft.broker.health import HealthService
 from lograft.broker.node_config import NodeConfig
-from lograft.broker.node_metrics import add_server
+from lograft.broker.node_metrics import add_connections, add_server
 from lograft.broker.slow_requests import SlowRequestSetting
 from lograft.broker.standard_services import with_standard_services
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
@@ -15,7 +15,7 @@ from lograft.metadata.machine import MachineListener
 from lograft.metadata.partition import BrokerId
 from lograft.raft.ports import Store, StoredState
 from lograft.runtime.exposition import Exposition
-from lograft.runtime.network import PanicHandler, Server
+from lograft.runtime.network import ConnectionLimits, PanicHandler, Server
 from lograft.runtime.world import Runtime
 
 METADATA_FOLDER = "metadata"
@@ -55,11 +55,14 @@ class ControllerPart:
 
     def add_metrics(self, page: Exposition) -> None:
         add_server(page, "controller", self._stats)
+        if self._server is not None:
+            add_connections(page, "controllers", self._server)
         add_controller(page, self.node)
 
-    async def listen(self, on_panic: PanicHandler) -> None:
+    async def listen(self, on_panic: PanicHandler, limits: ConnectionLimits | None = None) -> None:
         assert self._config.controller_listen is not None
-        self._server = await self._runtime.network.serve(self._config.controller_listen, self._handlers, on_panic)
+        serve = self._runtime.network.serve
+        self._server = await serve(self._config.controller_listen, self._handlers, on_panic, limits)
 
     async def run(self) -> None:
         await self.node.run()

@@ -45,6 +45,11 @@ SLOW_REQUESTS = _counter(
     "lograft_slow_requests_total", "Requests that took longer than slow.request.ms.", "server", "method"
 )
 
+CONNECTIONS = _gauge("lograft_connections", "Connections that are open, counted once a second.", "listener")
+CONNECTIONS_REFUSED = _counter(
+    "lograft_connections_refused_total", "Connections ended because their address had too many.", "listener"
+)
+
 # -- records
 
 BYTES_IN = _counter("lograft_topic_bytes_in_total", "Batches stored for clients, as leader.", "topic")

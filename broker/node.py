@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lograft.broker import metric_families as families
 from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
 from lograft.broker.controller_part import ControllerPart, StoreOpener, open_controller
+from lograft.broker.descriptors import Descriptors, share_out
 from lograft.broker.log_level import LogLevel
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.node_metrics import add_process
@@ -44,7 +45,8 @@ class NodeRefused(Exception):
 class Machine:
     """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost.
     `set_log_level`: of the whole process; None if the node has none of its own. `lag`: of the process's event loop.
-    `process`: what the process takes of it now. `version`: of what it runs."""
+    `process`: what the process takes of it now. `version`: of what it runs. `max_files`: how many descriptors the
+    process may have; None: any number."""
 
     boot_id: str
     open_store: StoreOpener
@@ -52,6 +54,7 @@ class Machine:
     lag: LoopLag | None = None
     process: Callable[[], ProcessStats] | None = None
     version: str = ""
+    max_files: int | None = None
 
 
 class Node:
@@ -70,6 +73,7 @@ class Node:
         self._config = config
         self._machine = machine
         self._upkeep = upkeep or UpkeepTimes()
+        self._descriptors = _descriptors(config, machine)
         self._on_panic = on_panic
         self._directories: list[DataDirectory] = []
         self._left_out: list[str] = []  # paths of directories that failed in an earlier life
@@ -119,26 +123,29 @@ class Node:
         await self._open_directories()
         if config.is_controller:
             self.controller = await open_controller(self._runtime, config, self._machine.open_store)
-            await self.controller.listen(self._on_panic)
+            limits = None if self._descriptors is None else self._descriptors.controllers
+            await self.controller.listen(self._on_panic, limits)
         if config.is_broker:
             self.broker = await open_broker(
                 self._runtime, config, self._directories, self._machine.boot_id, self._upkeep, self._machine.lag
             )
-            await self.broker.listen(self._on_panic)
+            await self.broker.listen(self._on_panic, self._descriptors)
         self._heed_settings()
         if config.http is not None:
             self._http = HttpServer(
-                {"/healthz": self._health_page, "/readyz": self._readiness_page, "/metrics": self._metrics_page}
+                {"/healthz": self._health_page, "/readyz": self._readiness_page, "/metrics": self._metrics_page},
+                **({} if self._descriptors is None else {"max_connections": self._descriptors.http}),
             )
             await self._http.listen(config.http)
 
     async def _open_directories(self) -> None:
         """A broker does without those that failed in an earlier life, as it did then, as long as one is left."""
         config, failed = self._config, None
+        max_segments = None if self._descriptors is None else self._descriptors.segments
         owner = DirectoryOwner(config.cluster_id, config.node_id)
         for path in config.data_dirs if config.is_broker else config.data_dirs[:1]:
             try:
-                self._directories.append(await open_directory(self._runtime, path, owner))
+                self._directories.append(await open_directory(self._runtime, path, owner, max_segments))
             except DirectoryFailed as error:
                 if config.is_controller and path == config.data_dirs[0]:
                     raise  # it has the metadata
@@ -230,6 +237,24 @@ class Node:
                 held.push_async_callback(self.broker.release)
             if self._http is not None:
                 held.push_async_callback(self._http.stop)
+
+
+def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
+    if machine.max_files is None:
+        return None
+    shares = share_out(
+        machine.max_files, len(config.data_dirs), config.max_connections, config.max_connections_per_address
+    )
+    log.info("descriptors_shared", clients=shares.clients.total, files=shares.files, limit=machine.max_files)
+    if config.max_connections is not None and shares.clients.total < config.max_connections:
+        log.warning(
+            "max_connections_lowered",
+            wanted=config.max_connections,
+            taken=shares.clients.total,
+            remedy=f"the process may open {machine.max_files} files, and its data needs some: `ulimit -Hn`, or "
+            "LimitNOFILE= in a unit of systemd",
+        )
+    return shares
 
 
 def _cause_of(failure: BaseException) -> BaseException:

@@ -78,6 +78,16 @@ KEYS: Mapping[str, Key] = {
         Key("nodes_advertised", Address(), "Where other brokers find this node."),
         Key("rack", Label(MAX_RACK_CHARACTERS), "Where the node stands: replicas are spread over racks."),
         Key("http", Address(), "Where /metrics, /healthz and /readyz are served; nowhere if it is left out."),
+        Key(
+            "max_connections",
+            WholeNumber(1, 1_000_000),
+            "How many connections clients may have. By default half of what may be open, at most 10,000.",
+        ),
+        Key(
+            "max_connections_per_address",
+            WholeNumber(1, 1_000_000),
+            "How many of them from one address. By default half of them.",
+        ),
         Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
         Key("log_level", LogLevels(), "How grave an event must be to be logged."),
     )
@@ -109,6 +119,8 @@ class NodeConfig:
     nodes_advertised: str | None = None
     rack: str | None = None
     http: str | None = None
+    max_connections: int | None = None
+    max_connections_per_address: int | None = None
     metrics_topics: int = 100
     log_level: str = "info"
     cluster_settings: Mapping[str, str] = field(default_factory=dict)

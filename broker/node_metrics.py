@@ -3,6 +3,7 @@
 from lograft.broker import metric_families as families
 from lograft.broker.call_stats import ServerStats
 from lograft.runtime.exposition import Exposition
+from lograft.runtime.network import Server
 from lograft.runtime.process_stats import ProcessStats
 
 
@@ -14,6 +15,12 @@ def add_process(page: Exposition, process: ProcessStats) -> None:
         page.add(families.RESIDENT, process.resident_bytes)
     if process.open_files is not None:
         page.add(families.OPEN_FILES, process.open_files)
+
+
+def add_connections(page: Exposition, listener: str, server: Server) -> None:
+    """`listener`: clients, nodes or controllers."""
+    page.add(families.CONNECTIONS, server.connections, listener)
+    page.add(families.CONNECTIONS_REFUSED, server.connections_refused, listener)
 
 
 def add_server(page: Exposition, server: str, stats: ServerStats) -> None:

@@ -96,10 +96,10 @@ def _run(config: NodeConfig) -> int:
     if limit < ENOUGH_FILES:
         remedy = f"let it open {ENOUGH_FILES} or more: `ulimit -Hn`, or LimitNOFILE= in a unit of systemd"
         log.warning("few_files_may_be_open", limit=limit, remedy=remedy)
-    return asyncio.run(_serve(config))
+    return asyncio.run(_serve(config, limit))
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig, max_files: int) -> int:
     from importlib.metadata import version
 
     from lograft.broker.node import Machine, Node, NodeRefused
@@ -138,6 +138,7 @@ async def _serve(config: NodeConfig) -> int:
         lag=LoopLag(runtime.clock),
         process=process_stats,
         version=version("lograft"),
+        max_files=max_files,
     )
     node = Node(runtime, config, machine, panic)
     _stop_on_signals(node.stop)

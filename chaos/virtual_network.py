@@ -12,7 +12,7 @@ from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_connection import AcceptedConnection, End, VirtualConnection
 from lograft.chaos.virtual_link import Delays, Link
 from lograft.chaos.virtual_process import current_process
-from lograft.runtime.network import AddressInUse, ConnectFailed, Handler, PanicHandler
+from lograft.runtime.network import AddressInUse, ConnectFailed, ConnectionLimits, Handler, PanicHandler
 from lograft.runtime.rng import Rng
 
 _FIRST_FREE_PORT = 20_000
@@ -125,7 +125,7 @@ class VirtualNetwork:
         accepting.attach(self.link(server.host_name, client), calling)
         self._ends[calling] = None
         self._ends[accepting] = None
-        server.connections[accepting] = None
+        server.accepted[accepting] = None
 
         def accepting_gone() -> None:
             self._ends.pop(accepting, None)
@@ -169,7 +169,7 @@ class VirtualHost:
                 self._check_alive()
                 while (server := self._network.listener(address)) is not None and server.is_stopped:
                     await server.until_running()
-                if server is not None:
+                if server is not None and server.has_room_for(self.name):
                     connection = self._network.join(self.name, address, server)
                 await homeward.travel()
         except TimeoutError:
@@ -185,7 +185,13 @@ class VirtualHost:
             raise ConnectFailed(address, "connection lost while it was made")
         return connection
 
-    async def serve(self, address: str, handlers: Mapping[str, Handler], on_panic: PanicHandler) -> "VirtualServer":
+    async def serve(
+        self,
+        address: str,
+        handlers: Mapping[str, Handler],
+        on_panic: PanicHandler,
+        limits: ConnectionLimits | None = None,
+    ) -> "VirtualServer":
         self._check_alive()
         name, _, port_text = address.rpartition(":")
         if name != self.name and name not in _ANY_ADDRESS:
@@ -193,7 +199,7 @@ class VirtualHost:
         port = int(port_text) or self._free_port()
         if port in self.listeners:
             raise AddressInUse(address, "Address already in use")
-        server = VirtualServer(self, f"{name}:{port}", handlers, on_panic)
+        server = VirtualServer(self, f"{name}:{port}", handlers, on_panic, limits)
         self.listeners[port] = server
         return server
 
@@ -209,9 +215,16 @@ class VirtualServer:
     """A listening address of a host."""
 
     def __init__(
-        self, host: VirtualHost, address: str, handlers: Mapping[str, Handler], on_panic: PanicHandler
+        self,
+        host: VirtualHost,
+        address: str,
+        handlers: Mapping[str, Handler],
+        on_panic: PanicHandler,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self._host = host
+        self._limits = limits
+        self.connections_refused = 0
         self._address = address
         self._leaving: dict[asyncio.Task[None], None] = {}
         self._process = current_process()
@@ -219,7 +232,7 @@ class VirtualServer:
         self.host_name = host.name
         self.handlers = handlers
         self.on_panic = on_panic
-        self.connections: dict[AcceptedConnection, None] = {}
+        self.accepted: dict[AcceptedConnection, None] = {}
 
     @property
     def address(self) -> str:
@@ -234,28 +247,43 @@ class VirtualServer:
         if self._process is not None:
             await self._process.until_running()
 
+    @property
+    def connections(self) -> int:
+        return len(self.accepted)
+
+    def has_room_for(self, host: str) -> bool:
+        """Whether one more connection from there is within the limits."""
+        if self._limits is None:
+            return True
+        if len(self.accepted) >= self._limits.total:
+            return False
+        if sum(connection.remote == host for connection in self.accepted) < self._limits.per_address:
+            return True
+        self.connections_refused += 1
+        return False
+
     async def stop(self, grace_ms: int = 0) -> None:
         port = int(self._address.rpartition(":")[2])
         if self._host.listeners.get(port) is self:
             del self._host.listeners[port]
-        for connection in self.connections:
+        for connection in self.accepted:
             connection.go_away()
         if grace_ms and (tasks := self._handler_tasks()):
             await asyncio.wait(tasks, timeout=grace_ms / 1000)
-        for connection in list(self.connections):
+        for connection in list(self.accepted):
             connection.hang_up("the server has stopped")
         while tasks := self._handler_tasks():
             await asyncio.wait(tasks)
 
     def connection_gone(self, connection: AcceptedConnection) -> None:
         """The connection is over; its handlers may still be cleaning up."""
-        self.connections.pop(connection, None)
+        self.accepted.pop(connection, None)
         for task in connection.tasks:
             self._leaving[task] = None
             task.add_done_callback(lambda done: self._leaving.pop(done, None))
 
     def _handler_tasks(self) -> list[asyncio.Task[None]]:
-        tasks = [*self._leaving, *(task for connection in self.connections for task in connection.tasks)]
+        tasks = [*self._leaving, *(task for connection in self.accepted for task in connection.tasks)]
         return [task for task in tasks if task is not asyncio.current_task()]
 
 

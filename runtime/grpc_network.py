@@ -21,12 +21,14 @@ import grpc
 from grpc import ChannelConnectivity, aio
 
 from lograft.runtime.cancellation import keep_cancellation
+from lograft.runtime.connection_guard import ConnectionGuard
 from lograft.runtime.grpc_streams import CallStream, HandlerStream, LostStream
 from lograft.runtime.handling import run_handler
 from lograft.runtime.network import (
     MAX_MESSAGE_BYTES,
     AddressInUse,
     ConnectFailed,
+    ConnectionLimits,
     Handler,
     PanicHandler,
     Stream,
@@ -56,7 +58,15 @@ _SERVER_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),  # else a second server binds the same port silently
+    # Who connects and says nothing holds a descriptor. By default for two minutes.
+    ("grpc.server_handshake_timeout_ms", 5000),
 )
+
+
+def _server_options(limits: ConnectionLimits | None) -> tuple[tuple[str, int], ...]:
+    if limits is None:
+        return _SERVER_OPTIONS
+    return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", limits.total))
 
 
 def _channel_options(timeout_ms: int, ping_interval_ms: int) -> tuple[tuple[str, int], ...]:
@@ -132,14 +142,19 @@ class GrpcConnection:
 class GrpcServer:
     """A listening server, made by `GrpcNetwork.serve`."""
 
-    def __init__(self, handlers: Mapping[str, Handler], on_panic: PanicHandler) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], on_panic: PanicHandler, limits: ConnectionLimits | None = None
+    ) -> None:
         self._on_panic = on_panic
+        self._limits = limits
+        self._guard: ConnectionGuard | None = None
+        self._guarding: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}
         methods = {
             method: grpc.stream_stream_rpc_method_handler(self._serving(handler))
             for method, handler in handlers.items()
         }
-        self._server = aio.server(handlers=[_Methods(methods)], options=_SERVER_OPTIONS)
+        self._server = aio.server(handlers=[_Methods(methods)], options=_server_options(limits))
         self._address = ""
 
     @property
@@ -158,8 +173,22 @@ class GrpcServer:
             raise AddressInUse(address, reason) from error
         self._address = f"{host}:{port}"
         await self._server.start()
+        if self._limits is not None:
+            self._guard = ConnectionGuard(self._address, self._limits, asyncio.get_running_loop().time)
+            self._guarding = asyncio.create_task(self._guard.run(), name=f"connections of {self._address}")
+
+    @property
+    def connections(self) -> int:
+        return 0 if self._guard is None else self._guard.open
+
+    @property
+    def connections_refused(self) -> int:
+        return 0 if self._guard is None else self._guard.refused
 
     async def stop(self, grace_ms: int = 0) -> None:
+        if self._guarding is not None:
+            self._guarding.cancel()
+            await asyncio.wait([self._guarding])
         await self._server.stop(grace_ms / 1000 if grace_ms else None)
         # gRPC is done with the streams; their handlers may still be cleaning up.
         while handlers := [task for task in self._tasks if task is not asyncio.current_task()]:
@@ -208,8 +237,14 @@ class GrpcNetwork:
             raise
         return GrpcConnection(address, channel)
 
-    async def serve(self, address: str, handlers: Mapping[str, Handler], on_panic: PanicHandler) -> GrpcServer:
-        server = GrpcServer(handlers, on_panic)
+    async def serve(
+        self,
+        address: str,
+        handlers: Mapping[str, Handler],
+        on_panic: PanicHandler,
+        limits: ConnectionLimits | None = None,
+    ) -> GrpcServer:
+        server = GrpcServer(handlers, on_panic, limits)
         await server.listen(address)
         return server
 

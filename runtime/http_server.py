@@ -31,8 +31,11 @@ Pages: TypeAlias = Mapping[str, Callable[[], Awaitable[Page]]]
 class HttpServer:
     """Serves pages from `listen` until `stop`. One request a connection, which takes `request_seconds` at most."""
 
-    def __init__(self, pages: Pages, request_seconds: float = _REQUEST_SECONDS) -> None:
+    def __init__(
+        self, pages: Pages, request_seconds: float = _REQUEST_SECONDS, max_connections: int = _MAX_CONNECTIONS
+    ) -> None:
         self._pages = pages
+        self._max_connections = max_connections
         self._request_seconds = request_seconds
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], None] = {}
@@ -65,7 +68,7 @@ class HttpServer:
         self._connections[task] = None
         try:
             with contextlib.suppress(ConnectionError, TimeoutError):
-                if len(self._connections) <= _MAX_CONNECTIONS:
+                if len(self._connections) <= self._max_connections:
                     async with asyncio.timeout(self._request_seconds):
                         writer.write(await self._answer(reader))
                         writer.close()

@@ -6,6 +6,7 @@ method path such as `/lograft.v1.Log/Produce`; a unary call is a stream with one
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -130,8 +131,26 @@ is a broken invariant: the caller sees INTERNAL, and the server's `on_panic` is 
 PanicHandler: TypeAlias = Callable[[BaseException], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections a server takes: in all, and from one address (an address may be over it for a moment)."""
+
+    total: int
+    per_address: int
+
+
 class Server(Protocol):
     """A listening address."""
+
+    @property
+    def connections(self) -> int:
+        """How many are open, as far as is known: a server without limits may not count them."""
+        ...
+
+    @property
+    def connections_refused(self) -> int:
+        """How many were ended because their address had too many."""
+        ...
 
     @property
     def address(self) -> str:
@@ -150,6 +169,15 @@ class Network(Protocol):
         """A live connection to `host:port`, or `ConnectFailed`: at once if refused, else after `timeout_ms`."""
         ...
 
-    async def serve(self, address: str, handlers: Mapping[str, Handler], on_panic: PanicHandler) -> Server:
-        """Listen on `host:port`, each method served by its handler, others UNIMPLEMENTED. May raise `AddressInUse`."""
+    async def serve(
+        self,
+        address: str,
+        handlers: Mapping[str, Handler],
+        on_panic: PanicHandler,
+        limits: ConnectionLimits | None = None,
+    ) -> Server:
+        """Listen on `host:port`, each method served by its handler, others UNIMPLEMENTED. May raise `AddressInUse`.
+
+        Connections beyond the limits are ended at once.
+        """
         ...

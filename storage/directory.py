@@ -23,6 +23,7 @@ OWNER_FILE = "owner"
 MARKER_FILE = "clean-shutdown"
 WATERMARKS_FILE = "high-watermarks"
 FAILED_FILE = "failed"
+MAX_SEGMENTS = 1024
 IDENTITY_KIND = "lograft-directory-id-1"
 OWNER_KIND = "lograft-owner-1"
 MARKER_KIND = "lograft-clean-shutdown-1"
@@ -40,7 +41,9 @@ class DirectoryOwner:
 class DataDirectory:
     """One disk's worth of partitions, held by one process. Made by `open_directory`, given back by `close`."""
 
-    def __init__(self, runtime: Runtime, path: str, lock: Lock, identity: UUID, clean_epoch: int | None) -> None:
+    def __init__(
+        self, runtime: Runtime, path: str, lock: Lock, identity: UUID, clean_epoch: int | None, max_segments: int
+    ) -> None:
         self.path = path
         self.identity = identity
         self.clean_epoch = clean_epoch  # the broker epoch of the last owner, if it left in good order
@@ -48,7 +51,7 @@ class DataDirectory:
         self._lock = lock
         self._is_marked = clean_epoch is not None
         self._writer = DiskWriter(runtime.files, runtime.make_worker, path, sync_failed=self._note_failure)
-        segment_files = SegmentFiles(runtime.files, runtime.blocking)
+        segment_files = SegmentFiles(runtime.files, runtime.blocking, max_segments)
         self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
         self._open: dict[PartitionName, PartitionLog | None] = {}  # None while it is being opened
 
@@ -127,16 +130,19 @@ class DataDirectory:
         await self._writer.call(lambda: replace_file(self._writer.files, f"{self.path}/{name}", content))
 
 
-async def open_directory(runtime: Runtime, path: str, owner: DirectoryOwner | None = None) -> DataDirectory:
+async def open_directory(
+    runtime: Runtime, path: str, owner: DirectoryOwner | None = None, max_segments: int | None = None
+) -> DataDirectory:
     """Take hold of the data directory at `path`, making it if it is not there; `DirectoryRefused` says why not.
 
-    With `owner`, it must be theirs, and is from now on if it is new.
+    With `owner`, it must be theirs, and is from now on if it is new. `max_segments`: how many of its older segments
+    are kept open.
     """
     lock, identity, clean_epoch = await run_to_end(
         runtime.blocking, _take_hold, runtime.files, path, owner, runtime.rng.uuid(),
         dispose=lambda held: held[0].release(),
     )  # fmt: skip
-    return DataDirectory(runtime, path, lock, identity, clean_epoch)
+    return DataDirectory(runtime, path, lock, identity, clean_epoch, max_segments or MAX_SEGMENTS)
 
 
 def _take_hold(

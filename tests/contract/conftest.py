@@ -16,7 +16,17 @@ import pytest
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.runtime.grpc_network import GrpcNetwork
-from lograft.runtime.network import AddressInUse, Connection, Handler, Network, Server, Status, Stream, StreamError
+from lograft.runtime.network import (
+    AddressInUse,
+    Connection,
+    ConnectionLimits,
+    Handler,
+    Network,
+    Server,
+    Status,
+    Stream,
+    StreamError,
+)
 from lograft.runtime.rng import Rng
 
 DEADLINE_SECONDS = 60
@@ -78,10 +88,10 @@ class World:
         """The address of an echo server on a machine of its own, and what kills it without a word."""
         raise NotImplementedError
 
-    async def serve(self, handlers: Mapping[str, Handler]) -> Server:
+    async def serve(self, handlers: Mapping[str, Handler], limits: ConnectionLimits | None = None) -> Server:
         for _ in range(20):
             with contextlib.suppress(AddressInUse):
-                server = await self.server.serve(self.unused_address(), handlers, self.panics.append)
+                server = await self.server.serve(self.unused_address(), handlers, self.panics.append, limits)
                 self.cleaning.push_async_callback(server.stop)
                 return server
         raise AssertionError("no free port in 20 attempts")

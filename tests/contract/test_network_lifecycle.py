@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lograft.runtime.network import AddressInUse, ConnectFailed, Status, Stream, StreamError
+from lograft.runtime.grpc_network import GrpcServer
+from lograft.runtime.network import AddressInUse, ConnectFailed, ConnectionLimits, Status, Stream, StreamError
 
 if TYPE_CHECKING:
     from conftest import World
@@ -317,3 +318,49 @@ async def test_port_zero_becomes_a_real_port(world: "World") -> None:
     stream = (await world.connect(server.address)).open(METHOD)
     await stream.send(b"x")
     assert await stream.receive() == b"x"
+
+
+# -- limits
+
+
+async def test_connections_beyond_the_limit_are_refused_and_others_go_on(world: "World") -> None:
+    server = await world.serve({ECHO: echo}, ConnectionLimits(total=3, per_address=3))
+    connections = [await world.client.connect(server.address) for _ in range(3)]
+    with pytest.raises(ConnectFailed):
+        await world.client.connect(server.address, timeout_ms=2000)
+    for connection in connections:
+        stream = connection.open(ECHO)
+        await stream.send(b"still served")
+        assert await stream.receive() == b"still served"
+        await stream.half_close()
+        assert await stream.receive() is None
+        del stream  # gRPC does not let go of a connection while somebody has a stream of it
+    await connections.pop().close()
+    async with asyncio.timeout(10):
+        while True:  # the server may notice a little later
+            try:
+                connections.append(await world.client.connect(server.address))
+                break
+            except ConnectFailed:
+                await asyncio.sleep(0.01)
+    for connection in connections:
+        await connection.close()
+
+
+async def test_who_has_too_many_connections_loses_the_latest(world: "World") -> None:
+    server = await world.serve({ECHO: echo}, ConnectionLimits(total=10, per_address=2))
+    first = [await world.client.connect(server.address) for _ in range(2)]
+    if isinstance(server, GrpcServer):  # it finds out a moment later, and which were first by having looked before
+        async with asyncio.timeout(10):
+            while server.connections < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        third = await world.client.connect(server.address)
+        await asyncio.wait_for(third.broken.wait(), 10)
+        await third.close()
+    else:
+        with pytest.raises(ConnectFailed):
+            await world.client.connect(server.address)
+    assert server.connections_refused == 1
+    assert not any(connection.broken.is_set() for connection in first)
+    for connection in first:
+        await connection.close()

@@ -30,6 +30,8 @@ controllers = ["1@host1:9093", "2@host2:9093", "3@host3:9093"]
 controller_listen = "0.0.0.0:9093"
 rack = "a"
 http = "0.0.0.0:9644"                   # /metrics, /healthz, /readyz
+max_connections = 2000
+max_connections_per_address = 500
 [log]                                   # topic defaults, Kafka's names
 "retention.ms" = 604800000
 """
@@ -48,6 +50,8 @@ CONFIG = NodeConfig(
     nodes_advertised="host1:9094",
     rack="a",
     http="0.0.0.0:9644",
+    max_connections=2000,
+    max_connections_per_address=500,
     cluster_settings={"retention.ms": "604800000"},
 )
 
@@ -88,6 +92,8 @@ def test_every_key_can_be_given_as_text() -> None:
         "nodes_advertised": "host1:9094",
         "rack": "a",
         "http": "0.0.0.0:9644",
+        "max_connections": "2000",
+        "max_connections_per_address": "500",
         "metrics_topics": "100",
         "log_level": "INFO",
     }
