@@ -28,7 +28,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
 from lograft.metadata.membership import ClusterMembership
 from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.registration import Registration
+from lograft.metadata.registration import DirectoryUse, Registration
 from lograft.metadata.sessions import SessionTiming
 from lograft.runtime.exposition import Exposition
 from lograft.runtime.logging import get_logger
@@ -61,6 +61,7 @@ class BrokerPart:
     ) -> None:
         self._runtime = runtime
         self._config = config
+        self._directories = directories
         self._broker_id = own_id = registration.broker_id
         cluster_id = config.cluster_id
         self.membership = membership = ClusterMembership(
@@ -124,7 +125,16 @@ class BrokerPart:
             return f"not registered with the cluster yet{f': {trouble}' if trouble else ''}"
         if session.wanted is Wanted.RUN:
             return "recovering its logs"
-        return why_not_ready(self.membership.image, self._broker_id, session.state)
+        reason = why_not_ready(self.membership.image, self._broker_id, session.state)
+        return f"{reason}{self._stale_words()}" if reason is not None else None
+
+    def _stale_words(self) -> str:
+        stale = self._stale_paths()
+        return f" ({', '.join(stale)}: put back from an older copy, which counts for nothing)" if stale else ""
+
+    def _stale_paths(self) -> list[str]:
+        stale = self.membership.session.stale_directories
+        return [directory.path for directory in self._directories if directory.identity in stale]
 
     async def add_metrics(self, page: Exposition) -> None:
         add_server(page, "broker", self._stats)
@@ -159,6 +169,8 @@ class BrokerPart:
                 group.create_task(self._sink.run(), name="replication")
                 group.create_task(self._elsewhere.run(), name="ends-elsewhere")
                 await self.replicas.until_recovered()
+                for path in self._stale_paths():
+                    log.warning("stale_directory", path=path, reason="put back from an older copy: counts for nothing")
                 if self.membership.session.wanted is Wanted.RUN:  # else it is leaving already
                     self.membership.session.set_wanted(Wanted.READY)
                 await self._follow_state()
@@ -221,8 +233,15 @@ async def open_broker(
         min_feature_level=MIN_FEATURE_LEVEL,
         max_feature_level=FEATURE_LEVEL,
         nodes_address=config.nodes_advertised,
+        uses=tuple(map(use_of, directories)),
     )
     return BrokerPart(runtime, config, registration, directories, upkeep, lag)
+
+
+def use_of(directory: DataDirectory) -> DirectoryUse:
+    """What the registration says of the directory's past."""
+    epoch, is_restored = directory.use.used_epoch, directory.use.is_restored
+    return DirectoryUse(directory.identity, None if epoch is None else BrokerEpoch(epoch), is_restored)
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:

@@ -300,6 +300,10 @@ class HostedLogs:
         log.error("log_is_corrupt", partition=str(name), reason=str(error))
         self._reports.replica_is_corrupt(key, str(error))
 
+    def directory_failed(self, directory: LogDirectory, error: DiskFailed) -> None:
+        """Before anything of it was opened."""
+        self._fail_directory(directory, error)
+
     def _fail_directory(self, directory: LogDirectory, error: DiskFailed) -> None:
         if not directory.has_failed:
             log.error("directory_failed", path=directory.data.path, reason=str(error))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
+from lograft.metadata.partition import BrokerEpoch
 from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import Files
 from lograft.runtime.logging import get_logger
@@ -81,6 +82,17 @@ class LogDirectories:
         self._runtime = runtime
         self._directories = [LogDirectory(data) for data in directories]
         self.all_failed = asyncio.Event()
+
+    async def note_used(self, epoch: BrokerEpoch) -> dict[LogDirectory, DiskFailed]:
+        """Before anything else: it is written down in each directory that it is used in this epoch. Return those where
+        that failed, and why: they must not count as used."""
+        failures: dict[LogDirectory, DiskFailed] = {}
+        for directory in self.healthy:
+            try:
+                await directory.data.note_used(epoch)
+            except DiskFailed as error:
+                failures[directory] = error
+        return failures
 
     async def load(self) -> None:
         """See what is there."""

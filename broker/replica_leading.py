@@ -146,7 +146,9 @@ class Leading:
     def take(self, assignment: Assignment) -> None:
         """The same epoch; the rest may be different."""
         core = self.core
-        core.lag_time_max_ms = assignment.lag_time_max_ms
+        if assignment.lag_time_max_ms != core.lag_time_max_ms:
+            core.lag_time_max_ms = assignment.lag_time_max_ms
+            self._lag_alarm_ms = None  # it was set by the other one, and may be much too late by this
         if core.image_changed(assignment.partition, assignment.min_isr, self._world.clock.monotonic_ms()):
             self._watermark_moved()
         if not core.has_enough_in_sync and len(self._for_watermark):

@@ -16,7 +16,7 @@ from lograft.broker.alarms import Alarms
 from lograft.broker.failure_reports import FailureReports
 from lograft.broker.hosted_logs import Corrupt, HostedLogs, Open
 from lograft.broker.isr_requests import IsrRequests
-from lograft.broker.log_directories import LogDirectories
+from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ReplicaFacts
@@ -129,6 +129,8 @@ class ReplicaManager(MachineListener):
         )
         self._group: asyncio.TaskGroup | None = None
         self._role_listeners: list[Callable[[PartitionKey], None]] = []
+        self._unused: dict[LogDirectory, DiskFailed] = {}  # that this epoch could not be noted in; until reported
+        self._has_reported = asyncio.Event()
         self._is_recovered = asyncio.Event()
         self._is_last_reported = asyncio.Event()
 
@@ -203,6 +205,7 @@ class ReplicaManager(MachineListener):
     async def run(self) -> None:
         """Until cancelled; then the directories may be closed. Raises `AllDirectoriesFailed`."""
         await self._cluster.until_registered()
+        self._unused = await self._directories.note_used(self._cluster.broker_epoch)
         await self._directories.load()
         await keep_cancellation(self._directories.purge())
         try:
@@ -211,6 +214,8 @@ class ReplicaManager(MachineListener):
                 group.create_task(self._alarms.run(), name="alarms")
                 group.create_task(self._isr_requests.run(), name="isr-requests")
                 group.create_task(self._reports.run(), name="failure-reports")
+                for directory, error in self._unused.items():
+                    self._logs.directory_failed(directory, error)
                 try:
                     await self._recover()
                     group.create_task(self._upkeep.run(), name="upkeep")
@@ -229,9 +234,19 @@ class ReplicaManager(MachineListener):
         self._look_at_all()
         await self._logs.settled()
         self._directories.forget_missing()
+        await until_first(self._until_unused_reported(), self._directories.all_failed.wait())
+        if self._unused:
+            return  # nothing is left to work with
         elapsed_ms = self._runtime.clock.monotonic_ms() - began_ms
         log.info("logs_recovered", logs=len(self._logs.replicas), elapsed_ms=elapsed_ms)
         self._is_recovered.set()
+
+    async def _until_unused_reported(self) -> None:
+        """Whoever is ready confirms what it has registered. So the controller must have taken off before that in which
+        this epoch is not noted, or it would be taken for a copy from the past in the next."""
+        while self._unused:
+            self._has_reported.clear()
+            await self._has_reported.wait()
 
     def _end_roles(self) -> None:
         self._wanted.ended()
@@ -306,5 +321,9 @@ class ReplicaManager(MachineListener):
 
     def _reported(self, directory_ids: Sequence[UUID], corrupt: Sequence[PartitionKey]) -> None:
         self._logs.reported(directory_ids, corrupt)
+        for directory in list(self._unused):
+            if directory.identity in directory_ids:
+                del self._unused[directory]
+        self._has_reported.set()
         if not self._directories.healthy:
             self._is_last_reported.set()

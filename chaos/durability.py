@@ -48,6 +48,12 @@ class FileNode:
         self._durable = bytearray()
         self._pending: list[Change] = []
 
+    def copy(self) -> "FileNode":
+        """One of the same content, all of it durable."""
+        other = FileNode()
+        other.content, other._durable = bytearray(self.content), bytearray(self.content)
+        return other
+
     def change(self, change: Change) -> None:
         _apply(self.content, change)
         self._pending.append(change)
@@ -163,6 +169,11 @@ class DirectoryNode:
     entries: dict[str, "Node"] = field(default_factory=dict)
     _durable: dict[str, "Node"] = field(default_factory=dict)
     _pending: deque[EntryChange] = field(default_factory=deque)
+
+    def copy(self) -> "DirectoryNode":
+        """One with copies of all that is in it, all of it durable."""
+        entries = {name: node.copy() for name, node in self.entries.items()}
+        return DirectoryNode(entries, dict(entries))
 
     def sync(self) -> None:
         while self._pending:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.crash_points import CrashPoints
-from lograft.chaos.durability import FileNode, Truncate, Write
+from lograft.chaos.durability import DirectoryNode, FileNode, Truncate, Write
 from lograft.chaos.virtual_tree import VirtualTree, os_error
 from lograft.runtime.files import Buffer, File, FileLocked, Lock, SyncFailed
 from lograft.runtime.rng import Rng
@@ -203,6 +203,14 @@ class VirtualFiles:
         byte, bit = self._rng.randrange(len(file.content)), self._rng.randrange(8)
         file.flip_bit(byte, bit)
         return path, byte, bit
+
+    def copy_directory(self, path: str) -> DirectoryNode:
+        """A copy of all that is there, as programs see it; for `put_back`."""
+        return self._tree.directory(path).copy()
+
+    def put_back(self, path: str, copy: DirectoryNode) -> None:
+        """Durably have what was copied at `path`, whatever is there now. The copy can be put back again."""
+        self._tree.put_directory(path, copy.copy())
 
     # -- what is on the disk, without any call
 

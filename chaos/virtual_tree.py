@@ -95,6 +95,13 @@ class VirtualTree:
         parent, name = self._parent(path)
         change_entries((parent, name, None))
 
+    def put_directory(self, path: str, directory: DirectoryNode) -> None:
+        """Durably have `directory` at `path`, whatever was there before."""
+        parent, name = self._parent(path)
+        change_entries((parent, name, directory))
+        parent.sync()
+        self._directories = [node for _, node in self._walk() if isinstance(node, DirectoryNode)]
+
     def power_failure(self, rng: Rng) -> None:
         """Every unsynced change, first of names, then of the content of what still has one, meets its fate."""
         for directory in self._directories:

@@ -19,7 +19,11 @@ class BrokerState(Enum):
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker's latest registration. `epoch` is new with each incarnation (process), across all brokers. `address`:
-    where clients reach it; `nodes_address`: where other brokers do."""
+    where clients reach it; `nodes_address`: where other brokers do.
+
+    `names_used_epochs`: the registration named the used epoch of every directory, so the broker writes the epoch down
+    in each of them before it asks to be active.
+    """
 
     broker_id: BrokerId
     epoch: BrokerEpoch
@@ -30,6 +34,7 @@ class Broker:
     boot_id: str
     state: BrokerState = BrokerState.FENCED
     nodes_address: str | None = None
+    names_used_epochs: bool = False
 
     @property
     def is_live(self) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from uuid import UUID
 
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.controller_client import ControllerClient
@@ -141,6 +142,12 @@ class BrokerSession:
         """An image that is not as far yet does not concern this process: it is of an earlier one's time."""
         assert self._registered is not None, "not registered yet"
         return self._registered.index
+
+    @property
+    def stale_directories(self) -> tuple[UUID, ...]:
+        """The data directories that the controller found to be from the past when this process registered."""
+        assert self._registered is not None, "not registered yet"
+        return tuple(UUID(bytes=directory) for directory in self._registered.stale_directories)
 
     @property
     def wanted(self) -> Wanted:
@@ -315,7 +322,7 @@ class BrokerSession:
 def _register_request(
     cluster_id: str, registration: Registration, previous_epoch: BrokerEpoch | None
 ) -> RegisterRequest:
-    return RegisterRequest(
+    request = RegisterRequest(
         cluster_id=cluster_id,
         broker_id=registration.broker_id,
         incarnation=registration.incarnation.bytes,
@@ -329,3 +336,6 @@ def _register_request(
         previous_epoch=previous_epoch,
         nodes_address=registration.nodes_address,
     )
+    for use in registration.uses:
+        request.uses.add(directory_id=use.directory_id.bytes, used_epoch=use.used_epoch, is_restored=use.is_restored)
+    return request

@@ -3,6 +3,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
+from uuid import UUID
 
 from google.protobuf.message import Message
 
@@ -17,7 +18,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topics import create_internal_topic
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
 from lograft.metadata.producer_ids import allocate_producer_ids
-from lograft.metadata.registration import Registration, latest_epoch, register
+from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories
 from lograft.metadata.sessions import Sessions
 from lograft.metadata.stream_errors import detail_of, to_stream_error
 from lograft.metadata.wire import read_uuid
@@ -126,21 +127,26 @@ class ControllerService:
             min_feature_level=request.min_feature_level,
             max_feature_level=request.max_feature_level,
             nodes_address=request.nodes_address if request.HasField("nodes_address") else None,
+            uses=tuple(_directory_use(use) for use in request.uses),
         )
         previous_epoch = BrokerEpoch(request.previous_epoch) if request.HasField("previous_epoch") else None
-        committed = await self._active.submit(
-            lambda image: register(
-                image,
-                registration,
-                previous_epoch=previous_epoch,
-                is_old_alive=self._is_alive(image, registration.broker_id),
-            )
-        )
+
+        def decide(image: ClusterImage) -> Decision[tuple[BrokerEpoch, tuple[UUID, ...]]]:
+            is_old_alive = self._is_alive(image, registration.broker_id)
+            decision = register(image, registration, previous_epoch=previous_epoch, is_old_alive=is_old_alive)
+            return Decision(decision.records, (decision.answer, stale_directories(image, registration)))
+
+        committed = await self._active.submit(decide)
+        epoch, stale = committed.answer
         log.info(
-            "broker_registered", broker_id=request.broker_id, epoch=committed.answer, address=request.address,
+            "broker_registered", broker_id=request.broker_id, epoch=epoch, address=request.address,
             rack=registration.rack, directories=len(registration.directories),
         )  # fmt: skip
-        return RegisterResponse(broker_epoch=committed.answer, index=committed.index)
+        for directory in stale:
+            log.warning("stale_directory", broker_id=request.broker_id, epoch=epoch, directory=str(directory))
+        return RegisterResponse(
+            broker_epoch=epoch, index=committed.index, stale_directories=[directory.bytes for directory in stale]
+        )
 
     def _is_alive(self, image: ClusterImage, broker_id: BrokerId) -> bool:
         """Is the process that is registered at the moment heard of?"""
@@ -194,6 +200,11 @@ def check_cluster(own: str, other: str) -> None:
         raise ControllerError(
             errors_pb2.WRONG_CLUSTER, f"this controller belongs to cluster {own!r}, not {other!r}: check cluster_id"
         )
+
+
+def _directory_use(use: RegisterRequest.DirectoryUse) -> DirectoryUse:
+    used_epoch = BrokerEpoch(use.used_epoch) if use.HasField("used_epoch") else None
+    return DirectoryUse(read_uuid(use.directory_id, "uses"), used_epoch, use.is_restored)
 
 
 def _alteration(item: AlterPartitionsRequest.Item) -> Alteration:

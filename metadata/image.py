@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 from uuid import UUID
 
-from lograft.metadata.broker import Broker
+from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition, Replica, TopicId
 from lograft.metadata.records import (
     BrokerEpochsUsed,
@@ -57,6 +57,9 @@ class ClusterImage:
         self.sequence = 0
         self.brokers: dict[BrokerId, Broker] = {}
         self.last_broker_epoch = BrokerEpoch(0)
+        # Of each data directory, the broker epoch in which what it has last counted. One that was used only before that
+        # is a copy from the past. Kept while any broker, replica or ELR entry names the directory.
+        self.confirmed: dict[UUID, BrokerEpoch] = {}
         self.topics: dict[TopicId, Topic] = {}
         self.topic_ids: dict[str, TopicId] = {}
         self.colliding_names: dict[str, str] = {}  # each topic's name, by its `collision_key`
@@ -117,6 +120,7 @@ class ClusterImage:
         other.sequence = self.sequence
         other.brokers = dict(self.brokers)
         other.last_broker_epoch = self.last_broker_epoch
+        other.confirmed = dict(self.confirmed)
         other.topics = {topic_id: topic.copy() for topic_id, topic in self.topics.items()}
         other.topic_ids = dict(self.topic_ids)
         other.colliding_names = dict(self.colliding_names)
@@ -141,8 +145,8 @@ class ClusterImage:
 
     def _content(self) -> tuple[object, ...]:
         return (
-            self.sequence, self.brokers, self.last_broker_epoch, self.topics, list(self.deleted_topics), self.configs,
-            self.next_producer_id, self.feature_level,
+            self.sequence, self.brokers, self.last_broker_epoch, self.confirmed, self.topics,
+            list(self.deleted_topics), self.configs, self.next_producer_id, self.feature_level,
         )  # fmt: skip
 
     # -- changing
@@ -165,17 +169,22 @@ class ClusterImage:
                 self.brokers[broker.broker_id] = broker
                 self._hosted.setdefault(broker.broker_id, {})
                 self.last_broker_epoch = max(self.last_broker_epoch, broker.epoch)
+                self._forget_confirmed()
             case BrokerStateChanged(broker_id=broker_id, epoch=epoch, state=state):
                 assert self.brokers[broker_id].epoch == epoch, (
                     f"broker {broker_id} is in {self.brokers[broker_id].epoch}"
                 )
                 self.brokers[broker_id] = replace(self.brokers[broker_id], state=state)
+                if state is BrokerState.ACTIVE and self.brokers[broker_id].names_used_epochs:
+                    self.confirmed.update(dict.fromkeys(self.brokers[broker_id].directories, epoch))
             case BrokerUnregistered(broker_id=broker_id):
                 assert not self._hosted.pop(broker_id, None), f"broker {broker_id} has replicas"
                 del self.brokers[broker_id]
                 self.configs.pop(ConfigResource(ResourceKind.BROKER, str(broker_id)), None)
-            case BrokerEpochsUsed(last=last):
+                self._forget_confirmed()
+            case BrokerEpochsUsed(last=last, confirmed=confirmed):
                 self.last_broker_epoch = max(self.last_broker_epoch, last)
+                self.confirmed.update(confirmed)
             case TopicCreated(topic_id=topic_id, name=name):
                 assert topic_id not in self.topics, f"topic {topic_id} exists"
                 assert collision_key(name) not in self.colliding_names, f"topic {name}, or one like it, exists"
@@ -193,6 +202,20 @@ class ClusterImage:
                 self.feature_level = level
             case _:
                 assert_never(record)
+
+    def _forget_confirmed(self) -> None:
+        """Of directories that nothing names any more: when they come back, what they have counts for nothing anyway."""
+        listed = {directory for broker in self.brokers.values() for directory in broker.directories}
+        unlisted = {directory: None for directory in self.confirmed if directory not in listed}
+        for replica in self._in_directory if unlisted else ():
+            unlisted.pop(replica.directory_id, None)
+        if unlisted:  # only now is it worth a look at every partition
+            for topic in self.topics.values():
+                for partition in topic.partitions.values():
+                    for eligible in partition.elr:
+                        unlisted.pop(eligible.directory_id, None)
+        for directory in unlisted:
+            del self.confirmed[directory]
 
     def _put_partition(self, topic_id: TopicId, number: int, partition: Partition) -> None:
         partitions = self.topics[topic_id].partitions

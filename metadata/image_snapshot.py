@@ -22,6 +22,7 @@ from lograft.metadata.records import (
 from lograft.proto import metadata_pb2 as pb
 from lograft.raft.state_codec import parse
 
+_CONFIRMED_A_RECORD = 1000  # about 30 KB: no record is to be much larger than the parts it goes into
 _FRAME_BYTES = 24
 """What a part has at most besides its records: its sequence, its number, whether it is the last."""
 
@@ -33,6 +34,9 @@ def records_of(image: ClusterImage) -> Iterator[Record]:
         yield BrokerRegistered(broker)
     # Unregistered brokers had epochs, too.
     yield BrokerEpochsUsed(image.last_broker_epoch)
+    confirmed = tuple(image.confirmed.items())
+    for start in range(0, len(confirmed), _CONFIRMED_A_RECORD):
+        yield BrokerEpochsUsed(image.last_broker_epoch, confirmed[start : start + _CONFIRMED_A_RECORD])
     # From the one forgotten first on. Before the topics: this record would delete a topic.
     for topic_id in image.deleted_topics:
         yield TopicDeleted(topic_id)

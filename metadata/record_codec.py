@@ -157,6 +157,7 @@ def _fill_registered(target: pb.BrokerRegistered, record: BrokerRegistered) -> N
     target.state = _NUMBER_OF_STATE[broker.state]
     if broker.nodes_address is not None:
         target.nodes_address = broker.nodes_address
+    target.names_used_epochs = broker.names_used_epochs
 
 
 def _read_registered(source: pb.BrokerRegistered) -> BrokerRegistered:
@@ -170,6 +171,7 @@ def _read_registered(source: pb.BrokerRegistered) -> BrokerRegistered:
         boot_id=source.boot_id,
         state=_known(_STATES, source.state, "state of a broker"),
         nodes_address=source.nodes_address if source.HasField("nodes_address") else None,
+        names_used_epochs=source.names_used_epochs,
     )
     return BrokerRegistered(broker)
 
@@ -195,10 +197,13 @@ def _read_unregistered(source: pb.BrokerUnregistered) -> BrokerUnregistered:
 
 def _fill_epochs_used(target: pb.BrokerEpochsUsed, record: BrokerEpochsUsed) -> None:
     target.last = record.last
+    for directory_id, epoch in record.confirmed:
+        target.confirmed.add(directory_id=directory_id.bytes, epoch=epoch)
 
 
 def _read_epochs_used(source: pb.BrokerEpochsUsed) -> BrokerEpochsUsed:
-    return BrokerEpochsUsed(BrokerEpoch(source.last))
+    confirmed = tuple((_uuid(one.directory_id), BrokerEpoch(one.epoch)) for one in source.confirmed)
+    return BrokerEpochsUsed(BrokerEpoch(source.last), confirmed)
 
 
 # -- topics, configuration and the rest

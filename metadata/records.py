@@ -6,6 +6,7 @@ A record says what is true from now on, not how it came to be; replaying all of 
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+from uuid import UUID
 
 from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition, TopicId
@@ -20,6 +21,8 @@ class BrokerRegistered:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStateChanged:
+    """ACTIVE confirms the broker's directories in `epoch`, if its registration named their used epochs."""
+
     broker_id: BrokerId
     epoch: BrokerEpoch
     state: BrokerState
@@ -32,9 +35,11 @@ class BrokerUnregistered:
 
 @dataclass(frozen=True, slots=True)
 class BrokerEpochsUsed:
-    """All broker epochs up to `last` were given out. Only in snapshots: a registration says it by its epoch."""
+    """All broker epochs up to `last` were given out; and of each directory in `confirmed`, the one in which it was last
+    used. Only in snapshots: a registration, and the change of state to ACTIVE, say it by their epochs."""
 
     last: BrokerEpoch
+    confirmed: tuple[tuple[UUID, BrokerEpoch], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

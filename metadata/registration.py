@@ -31,11 +31,21 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})"
 
 
 @dataclass(frozen=True, slots=True)
+class DirectoryUse:
+    """What a data directory says of its own past: the broker epoch that it was last used in (None: it does not say),
+    and whether an operator has marked it as put back from a copy."""
+
+    directory_id: UUID
+    used_epoch: BrokerEpoch | None = None
+    is_restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Registration:
     """What a broker says of itself. `boot_id` is the kernel's: it changes when the page cache was lost. `clean_epoch`
     is the broker epoch in the marker that a clean shutdown left, if there is one. Feature levels: the least and the
-    greatest that this program can work with.
-    `nodes_address`: where other brokers reach it; None: nowhere."""
+    greatest that this program can work with. `uses`: one for each directory; none at all from a version that keeps no
+    such notes. `nodes_address`: where other brokers reach it; None: nowhere."""
 
     broker_id: BrokerId
     incarnation: UUID
@@ -47,6 +57,7 @@ class Registration:
     min_feature_level: int
     max_feature_level: int
     nodes_address: str | None = None
+    uses: tuple[DirectoryUse, ...] = ()
 
 
 def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None:
@@ -74,10 +85,27 @@ def register(
     epoch = BrokerEpoch(image.last_broker_epoch + 1)
     broker = Broker(
         request.broker_id, epoch, request.incarnation, request.address, request.rack, request.directories,
-        request.boot_id, BrokerState.FENCED, request.nodes_address,
+        request.boot_id, BrokerState.FENCED, request.nodes_address, bool(request.uses),
     )  # fmt: skip
     distrusted = () if old is None else _distrusted(old, request)
-    return Decision((BrokerRegistered(broker), *_departures(image, broker, distrusted)), epoch)
+    stale = stale_directories(image, request)
+    return Decision((BrokerRegistered(broker), *_departures(image, broker, distrusted, stale)), epoch)
+
+
+def stale_directories(image: ClusterImage, request: Registration) -> tuple[UUID, ...]:
+    """Those that were put back from a copy: used only before the epoch in which the directory last counted.
+
+    A process writes its epoch into each directory before it can count for anything, and the metadata confirm it only
+    when it does. So one that was killed in between is not mistaken for a copy.
+    """
+    return tuple(use.directory_id for use in request.uses if _is_stale(image, use))
+
+
+def _is_stale(image: ClusterImage, use: DirectoryUse) -> bool:
+    confirmed = image.confirmed.get(use.directory_id)
+    if use.is_restored or confirmed is None:
+        return use.is_restored
+    return use.used_epoch is None or use.used_epoch < confirmed
 
 
 def _is_repeated(old: Broker, request: Registration) -> bool:
@@ -119,13 +147,16 @@ def _distrusted(old: Broker, request: Registration) -> Collection[UUID]:
     return [directory for directory in request.directories if directory not in old.directories]
 
 
-def _departures(image: ClusterImage, broker: Broker, distrusted: Collection[UUID]) -> Iterator[PartitionChanged]:
+def _departures(
+    image: ClusterImage, broker: Broker, distrusted: Collection[UUID], stale: Collection[UUID]
+) -> Iterator[PartitionChanged]:
     brokers = {**image.brokers, broker.broker_id: broker}
     kept: list[Hosted] = []
     lost: list[Hosted] = []
     for hosted in image.hosted_by(broker.broker_id):
         topic_id, _, partition = hosted
-        is_lost = partition.directory_of(broker.broker_id) in distrusted and trusts_page_cache(image, topic_id)
+        directory = partition.directory_of(broker.broker_id)
+        is_lost = directory in stale or (directory in distrusted and trusts_page_cache(image, topic_id))
         (lost if is_lost else kept).append(hosted)
     yield from leave_isrs(image, broker.broker_id, kept, brokers)
     yield from leave_isrs(image, broker.broker_id, lost, brokers, is_data_lost=True)
@@ -154,6 +185,20 @@ def _check(image: ClusterImage, request: Registration) -> None:
             f"{request.min_feature_level} to {request.max_feature_level}: run one that fits",
         )
     _check_directories_are_its_own(image, request)
+    _check_uses(image, request)
+
+
+def _check_uses(image: ClusterImage, request: Registration) -> None:
+    if request.uses and tuple(use.directory_id for use in request.uses) != request.directories:
+        raise _invalid("what is said of the use of data directories is to be one for each of them, in their order")
+    for use in request.uses:
+        if use.used_epoch is not None and use.used_epoch > image.last_broker_epoch:
+            raise _invalid(
+                f"data directory {use.directory_id} was used in broker epoch {use.used_epoch}, but the cluster's "
+                f"metadata know of none after {image.last_broker_epoch}: the metadata are from the past, as if the "
+                "controllers' data had been put back from an older copy; put back the newer one, or, if there is "
+                "none, run `lograft mark-restored` on every data directory and elect leaders uncleanly"
+            )
 
 
 def _is_address(text: str) -> bool:

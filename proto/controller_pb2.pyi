@@ -24,7 +24,16 @@ class LatestEpochResponse(_message.Message):
     def __init__(self, broker_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level", "previous_epoch", "nodes_address")
+    __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level", "previous_epoch", "nodes_address", "uses")
+    class DirectoryUse(_message.Message):
+        __slots__ = ("directory_id", "used_epoch", "is_restored")
+        DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+        USED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        IS_RESTORED_FIELD_NUMBER: _ClassVar[int]
+        directory_id: bytes
+        used_epoch: int
+        is_restored: bool
+        def __init__(self, directory_id: _Optional[bytes] = ..., used_epoch: _Optional[int] = ..., is_restored: _Optional[bool] = ...) -> None: ...
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +46,7 @@ class RegisterRequest(_message.Message):
     MAX_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_EPOCH_FIELD_NUMBER: _ClassVar[int]
     NODES_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     incarnation: bytes
@@ -49,15 +59,18 @@ class RegisterRequest(_message.Message):
     max_feature_level: int
     previous_epoch: int
     nodes_address: str
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., clean_epoch: _Optional[int] = ..., min_feature_level: _Optional[int] = ..., max_feature_level: _Optional[int] = ..., previous_epoch: _Optional[int] = ..., nodes_address: _Optional[str] = ...) -> None: ...
+    uses: _containers.RepeatedCompositeFieldContainer[RegisterRequest.DirectoryUse]
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., clean_epoch: _Optional[int] = ..., min_feature_level: _Optional[int] = ..., max_feature_level: _Optional[int] = ..., previous_epoch: _Optional[int] = ..., nodes_address: _Optional[str] = ..., uses: _Optional[_Iterable[_Union[RegisterRequest.DirectoryUse, _Mapping]]] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
-    __slots__ = ("broker_epoch", "index")
+    __slots__ = ("broker_epoch", "index", "stale_directories")
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    STALE_DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
     broker_epoch: int
     index: int
-    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+    stale_directories: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., stale_directories: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class BrokerHeartbeatRequest(_message.Message):
     __slots__ = ("cluster_id", "broker_id", "broker_epoch", "metadata_index", "wanted", "log_ends")

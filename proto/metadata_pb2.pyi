@@ -19,7 +19,7 @@ BROKER_STATE_ACTIVE: BrokerState
 BROKER_STATE_SHUTTING_DOWN: BrokerState
 
 class BrokerRegistered(_message.Message):
-    __slots__ = ("broker_id", "epoch", "incarnation", "address", "rack", "directories", "boot_id", "state", "nodes_address")
+    __slots__ = ("broker_id", "epoch", "incarnation", "address", "rack", "directories", "boot_id", "state", "nodes_address", "names_used_epochs")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class BrokerRegistered(_message.Message):
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     NODES_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    NAMES_USED_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     epoch: int
     incarnation: bytes
@@ -38,7 +39,8 @@ class BrokerRegistered(_message.Message):
     boot_id: str
     state: BrokerState
     nodes_address: str
-    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., state: _Optional[_Union[BrokerState, str]] = ..., nodes_address: _Optional[str] = ...) -> None: ...
+    names_used_epochs: bool
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., state: _Optional[_Union[BrokerState, str]] = ..., nodes_address: _Optional[str] = ..., names_used_epochs: _Optional[bool] = ...) -> None: ...
 
 class BrokerStateChanged(_message.Message):
     __slots__ = ("broker_id", "epoch", "state")
@@ -57,10 +59,19 @@ class BrokerUnregistered(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ...) -> None: ...
 
 class BrokerEpochsUsed(_message.Message):
-    __slots__ = ("last",)
+    __slots__ = ("last", "confirmed")
+    class Confirmed(_message.Message):
+        __slots__ = ("directory_id", "epoch")
+        DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+        EPOCH_FIELD_NUMBER: _ClassVar[int]
+        directory_id: bytes
+        epoch: int
+        def __init__(self, directory_id: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
     LAST_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     last: int
-    def __init__(self, last: _Optional[int] = ...) -> None: ...
+    confirmed: _containers.RepeatedCompositeFieldContainer[BrokerEpochsUsed.Confirmed]
+    def __init__(self, last: _Optional[int] = ..., confirmed: _Optional[_Iterable[_Union[BrokerEpochsUsed.Confirmed, _Mapping]]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic_id", "name")

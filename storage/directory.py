@@ -10,6 +10,7 @@ from lograft.runtime.files import FileLocked, Files, Lock, SyncFailed, parent_of
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskWriter
 from lograft.storage.config import LogConfig
+from lograft.storage.directory_use import DirectoryUse, read_use, write_restored, write_used_epoch
 from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 from lograft.storage.log import PartitionLog, open_log
 from lograft.storage.names import PartitionName
@@ -41,15 +42,14 @@ class DirectoryOwner:
 class DataDirectory:
     """One disk's worth of partitions, held by one process. Made by `open_directory`, given back by `close`."""
 
-    def __init__(
-        self, runtime: Runtime, path: str, lock: Lock, identity: UUID, clean_epoch: int | None, max_segments: int
-    ) -> None:
+    def __init__(self, runtime: Runtime, path: str, held: "_Held", max_segments: int) -> None:
         self.path = path
-        self.identity = identity
-        self.clean_epoch = clean_epoch  # the broker epoch of the last owner, if it left in good order
+        self.identity = held.identity
+        self.clean_epoch = held.clean_epoch  # the broker epoch of the last owner, if it left in good order
+        self.use = held.use  # as the last owner left it
         self._runtime = runtime
-        self._lock = lock
-        self._is_marked = clean_epoch is not None
+        self._lock = held.lock
+        self._is_marked = held.clean_epoch is not None
         self._writer = DiskWriter(runtime.files, runtime.make_worker, path, sync_failed=self._note_failure)
         segment_files = SegmentFiles(runtime.files, runtime.blocking, max_segments)
         self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
@@ -83,6 +83,12 @@ class DataDirectory:
             await log.close()
         finally:
             del self._open[name]
+
+    async def note_used(self, broker_epoch: int) -> None:
+        """Durably note the epoch that the directory is used in from now on. Comes before anything in it is loaded,
+        changed or opened."""
+        assert not self._open, "used before it is noted"
+        await self._writer.call(lambda: write_used_epoch(self._writer.files, self.path, broker_epoch))
 
     async def read_high_watermarks(self) -> dict[PartitionName, int]:
         """As last written; none if they never were or the file is damaged: a watermark may always be too low."""
@@ -138,16 +144,45 @@ async def open_directory(
     With `owner`, it must be theirs, and is from now on if it is new. `max_segments`: how many of its older segments
     are kept open.
     """
-    lock, identity, clean_epoch = await run_to_end(
+    held = await run_to_end(
         runtime.blocking, _take_hold, runtime.files, path, owner, runtime.rng.uuid(),
-        dispose=lambda held: held[0].release(),
+        dispose=lambda held: held.lock.release(),
     )  # fmt: skip
-    return DataDirectory(runtime, path, lock, identity, clean_epoch, max_segments or MAX_SEGMENTS)
+    return DataDirectory(runtime, path, held, max_segments or MAX_SEGMENTS)
 
 
-def _take_hold(
-    files: Files, path: str, owner: DirectoryOwner | None, fresh_identity: UUID
-) -> tuple[Lock, UUID, int | None]:
+def mark_restored(files: Files, path: str) -> UUID:
+    """Mark the directory at `path`, which no process uses, as put back from a copy, and return its identity. What it
+    has then counts for nothing until it has caught up. Raise `DirectoryRefused` if it cannot be marked."""
+    if not files.exists(f"{path}/{IDENTITY_FILE}"):
+        raise DirectoryRefused(f"{path} is not a data directory: it has no {IDENTITY_FILE}")
+    try:
+        lock = files.lock(f"{path}/{LOCK_FILE}")
+    except FileLocked:
+        raise DirectoryRefused(f"{path} is in use: stop its node first") from None
+    except OSError as error:
+        raise DirectoryRefused(f"{path} cannot be locked: {error.strerror}") from None
+    try:
+        identity = _identity(files, path, None)
+        write_restored(files, path)
+        return identity
+    except OSError as error:
+        raise DirectoryRefused(f"{path} cannot be marked: {error.strerror}; check the disk") from None
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A directory that is ours, as its last owner left it."""
+
+    lock: Lock
+    identity: UUID
+    clean_epoch: int | None
+    use: DirectoryUse
+
+
+def _take_hold(files: Files, path: str, owner: DirectoryOwner | None, fresh_identity: UUID) -> _Held:
     try:
         files.make_directory(path)
         files.sync_directory(parent_of(path))
@@ -169,7 +204,7 @@ def _take_hold(
         identity = _identity(files, path, fresh_identity)
         if owner is not None and not is_owned:
             replace_file(files, f"{path}/{OWNER_FILE}", _sealed_owner(owner))
-        return lock, identity, _clean_epoch(files, path)
+        return _Held(lock, identity, _clean_epoch(files, path), read_use(files, path))
     except OSError as error:
         lock.release()
         raise DirectoryRefused(f"{path} cannot be used: {error.strerror}; check the disk") from None
@@ -223,7 +258,8 @@ def _refuse_partitions_without(files: Files, path: str, name: str) -> None:
         raise DirectoryRefused(f"{path} has partitions but no {name}: restore it, or start with an empty directory")
 
 
-def _identity(files: Files, path: str, fresh: UUID) -> UUID:
+def _identity(files: Files, path: str, fresh: UUID | None) -> UUID:
+    """`fresh`: of a directory that has none yet; None: it has one."""
     file = f"{path}/{IDENTITY_FILE}"
     if files.exists(file):
         try:
@@ -232,6 +268,7 @@ def _identity(files: Files, path: str, fresh: UUID) -> UUID:
             raise DirectoryRefused(
                 f"{file} is damaged ({error}): restore it, or start with an empty directory"
             ) from None
+    assert fresh is not None, f"{path} has no identity"
     _refuse_partitions_without(files, path, IDENTITY_FILE)
     replace_file(files, file, seal(IDENTITY_KIND, f"{fresh}\n".encode()))
     return fresh

@@ -44,7 +44,11 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(BrokerRegistered, brokers(BROKER_IDS, WIDE)),
     st.builds(BrokerStateChanged, BROKER_IDS, WIDE.map(BrokerEpoch)),
     st.builds(BrokerUnregistered, BROKER_IDS),
-    st.builds(BrokerEpochsUsed, WIDE.map(BrokerEpoch)),
+    st.builds(
+        BrokerEpochsUsed,
+        WIDE.map(BrokerEpoch),
+        st.lists(st.tuples(UUIDS, WIDE.map(BrokerEpoch)), max_size=3).map(tuple),
+    ),
     st.builds(TopicCreated, TOPIC_IDS, TEXTS),
     st.builds(TopicDeleted, TOPIC_IDS),
     st.builds(PartitionChanged, TOPIC_IDS, EPOCHS, partitions(REPLICAS)),

@@ -83,6 +83,7 @@ def brokers(broker_ids: st.SearchStrategy[BrokerId], epochs: st.SearchStrategy[i
         directories=st.lists(UUIDS, max_size=3, unique=True).map(tuple),
         boot_id=TEXTS,
         state=st.sampled_from(BrokerState),
+        names_used_epochs=st.booleans(),
     )
 
 
@@ -154,5 +155,9 @@ def _counters(draw: Draw, image: ClusterImage) -> Record:
     return draw(
         st.builds(FeatureLevelChanged, st.integers(0, 2**32 - 1))
         | st.builds(ProducerIdsAllocated, st.integers(image.next_producer_id, image.next_producer_id + 2000))
-        | st.builds(BrokerEpochsUsed, st.integers(0, image.last_broker_epoch + 3).map(BrokerEpoch))
+        | st.builds(
+            BrokerEpochsUsed,
+            st.integers(0, image.last_broker_epoch + 3).map(BrokerEpoch),
+            st.lists(st.tuples(UUIDS, EPOCHS.map(BrokerEpoch)), max_size=2).map(tuple),
+        )
     )

@@ -18,6 +18,7 @@ from support.metadata_images import partition, topic_id
 from support.virtual_log import ROOT, Machine, admitted, make_batch
 
 from lograft.broker.append_waiters import PendingAppend
+from lograft.broker.broker_part import use_of
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replica import Replica
@@ -48,12 +49,13 @@ from lograft.metadata.records import (
     ResourceKind,
     TopicCreated,
 )
-from lograft.metadata.registration import Registration, latest_epoch, register
+from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register
 from lograft.metadata.stream_errors import detail_of
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import FAILED_FILE, DataDirectory, open_directory
+from lograft.storage.directory_use import read_use
 from lograft.storage.errors import DirectoryFailed, FrameMismatch
 from lograft.storage.frames import Frame
 
@@ -397,7 +399,7 @@ class TestBroker:
         identities = tuple(directory.identity for directory in self.directories)
         request = Registration(
             self.broker_id, UUID(int=next(self._incarnations)), f"broker-{self.broker_id}:9092", None, identities,
-            f"boot-{self.boots}", None, FEATURE_LEVEL, FEATURE_LEVEL,
+            f"boot-{self.boots}", None, FEATURE_LEVEL, FEATURE_LEVEL, None, tuple(map(self._use_of, self.directories)),
         )  # fmt: skip
         image = self.metadata.image
         previous_epoch = latest_epoch(image, self.broker_id)
@@ -405,6 +407,11 @@ class TestBroker:
         self.view.broker_epoch = decision.answer
         self.metadata.carry_out(decision)
         self.view.is_registered.set()
+
+    def _use_of(self, directory: DataDirectory) -> DirectoryUse:
+        """As a process that starts now would find it."""
+        directory.use = read_use(self.machine.files, directory.path)
+        return use_of(directory)
 
     def run(self) -> None:
         self.manager = ReplicaManager(self.runtime, self.broker_id, self.view, self.directories, self.sink, self.times)

@@ -11,6 +11,7 @@ from support.fake_controllers import fail, until
 from support.metadata_images import topic_id
 from support.raft_nodes import make_runtime
 
+from lograft.broker.broker_part import use_of
 from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_leading import Leading
@@ -164,7 +165,7 @@ class Broker:
         controller = self._cluster.controller
         registration = Registration(
             self.broker_id, self.runtime.rng.uuid(), f"{self.host}:9092", None, (self.directory.identity,),
-            "boot", None, 1, 1, f"{self.host}:9094",
+            "boot", None, 1, 1, f"{self.host}:9094", (use_of(self.directory),),
         )  # fmt: skip
         previous_epoch = latest_epoch(controller.image, self.broker_id)
         decision = register(controller.image, registration, previous_epoch=previous_epoch, is_old_alive=False)

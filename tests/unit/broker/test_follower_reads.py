@@ -103,7 +103,7 @@ async def test_a_new_replica_serves_nobody_until_it_is_in_sync() -> None:
     topic = metadata.create("orders", place(metadata, 1, 2, isr=[1]), min_insync_replicas="1")
     leader = await brokers[ONE].leads(topic)
     await append(leader, 3).outcome()
-    follower = brokers[TWO].replica(topic)
+    follower = await brokers[TWO].opened(topic)
     seen: list[tuple[bool, bool]] = []
     for _ in range(100):
         seen.append((TWO in metadata.partition(topic).isr, refusal(follower) is None))

@@ -15,7 +15,7 @@ from lograft.metadata.calling import unary
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from lograft.metadata.registration import Registration
+from lograft.metadata.registration import DirectoryUse, Registration
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
@@ -49,6 +49,10 @@ REGISTRATION = Registration(
     min_feature_level=1,
     max_feature_level=4,
     nodes_address="broker-7:9094",
+    uses=(
+        DirectoryUse(UUID(int=2), BrokerEpoch(PREVIOUS_EPOCH)),
+        DirectoryUse(UUID(int=3), is_restored=True),
+    ),
 )
 
 
@@ -63,6 +67,7 @@ class Controller:
         self.register: Handler = unary(self._register, RegisterRequest)
         self.registrations: list[RegisterRequest] = []
         self.latest_epoch: int | None = PREVIOUS_EPOCH
+        self.stale_directories: list[UUID] = []
         self._world = world
         self.controller_id = controller_id
 
@@ -89,7 +94,8 @@ class Controller:
     async def _register(self, request: RegisterRequest) -> RegisterResponse:
         self.registrations.append(request)
         self._check_active()
-        return RegisterResponse(broker_epoch=EPOCH, index=REGISTERED_AT)
+        stale = [directory.bytes for directory in self.stale_directories]
+        return RegisterResponse(broker_epoch=EPOCH, index=REGISTERED_AT, stale_directories=stale)
 
     def _check_active(self) -> None:
         if not self.answer.get("is_active"):
@@ -178,7 +184,19 @@ async def test_a_broker_registers_with_all_it_has_to_say_of_itself() -> None:
         cluster_id=CLUSTER, broker_id=7, incarnation=UUID(int=1).bytes, address="broker-7:9092", rack="a",
         directories=[UUID(int=2).bytes, UUID(int=3).bytes], boot_id="boot", clean_epoch=69, min_feature_level=1,
         max_feature_level=4, previous_epoch=PREVIOUS_EPOCH, nodes_address="broker-7:9094",
+        uses=[
+            RegisterRequest.DirectoryUse(directory_id=UUID(int=2).bytes, used_epoch=PREVIOUS_EPOCH),
+            RegisterRequest.DirectoryUse(directory_id=UUID(int=3).bytes, is_restored=True),
+        ],
     )  # fmt: skip
+
+
+@virtual
+async def test_a_broker_learns_which_of_its_directories_are_from_the_past() -> None:
+    here = await setting()
+    here.active.stale_directories = [UUID(int=3)]
+    async with here.session_running() as session:
+        assert session.stale_directories == (UUID(int=3),)
 
 
 @virtual

@@ -146,6 +146,22 @@ async def test_a_broker_that_registers_is_known_to_every_controller_as_it_says()
 
 
 @virtual
+async def test_a_directory_from_the_past_is_named_in_the_answer_to_its_registration() -> None:
+    async with controllers() as cluster:
+        (own,) = registration_of(7).directories
+        use = RegisterRequest.DirectoryUse
+        first = await register(cluster, 7, uses=[use(directory_id=own.bytes)])
+        assert list(first.stale_directories) == []
+        life = await beating(cluster, 7, first.broker_epoch)
+        await cluster.until_all(lambda node: node.machine.image.confirmed == {own: first.broker_epoch})
+        life.sending.cancel()
+        for number, (used_epoch, stale) in enumerate([(first.broker_epoch, []), (0, [own.bytes])]):
+            uses = [use(directory_id=own.bytes, used_epoch=used_epoch)]
+            answer = await register(cluster, 7, incarnation=UUID(int=90 + number).bytes, uses=uses)
+            assert list(answer.stale_directories) == stale
+
+
+@virtual
 async def test_a_rack_that_is_not_given_is_none() -> None:
     async with controllers() as cluster:
         await register(cluster, 7)

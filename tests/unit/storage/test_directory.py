@@ -15,7 +15,8 @@ from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
+from lograft.storage.directory import DataDirectory, DirectoryOwner, mark_restored, open_directory
+from lograft.storage.directory_use import DirectoryUse
 from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused
 from lograft.storage.names import PartitionName
 
@@ -457,3 +458,79 @@ async def test_a_disk_that_takes_no_note_of_its_failure_fails_all_the_same() -> 
     machine.files.fail_writes("/failed")
     directory = await failed(machine, f"{PATH}/{ORDERS}/")
     await directory.close()
+
+
+# -- in which epoch it was used
+
+
+@virtual
+async def test_the_epoch_it_is_used_in_is_kept_through_a_power_failure() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    assert directory.use == DirectoryUse()
+    await directory.note_used(7)
+    machine.crash(power_fails=True)
+    assert (await opened(machine)).use == DirectoryUse(7)
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+@virtual
+async def test_an_interrupted_note_is_the_old_one_or_the_new(power_fails: bool) -> None:
+    for call in range(1, 50):
+        machine = Machine(call)
+        directory = await opened(machine)
+        await directory.note_used(7)
+        if not await crashes(machine, call, directory.note_used(8)):
+            break
+        machine.crash(power_fails=power_fails)
+        assert (await opened(machine)).use in (DirectoryUse(7), DirectoryUse(8))
+    else:
+        pytest.fail("more calls than this test tries")
+
+
+@virtual
+async def test_a_damaged_note_is_none() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    await directory.note_used(7)
+    await directory.close()
+    machine.boot()
+    machine.files.flip_bit(f"{PATH}/used-epoch", 3, 1)
+    assert (await opened(machine)).use == DirectoryUse()
+
+
+@virtual
+async def test_the_mark_of_a_restored_directory_stays_until_it_is_used() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    identity = directory.identity
+    await directory.note_used(7)
+    await directory.close()
+    machine.boot()
+    assert mark_restored(machine.files, PATH) == identity
+    for _ in range(2):
+        directory = await opened(machine)
+        assert directory.use == DirectoryUse(is_restored=True)
+        await directory.close()
+        machine.boot()
+    directory = await opened(machine)
+    await directory.note_used(9)
+    await directory.close()
+    machine.boot()
+    assert (await opened(machine)).use == DirectoryUse(9)
+
+
+@virtual
+async def test_only_a_data_directory_that_nobody_uses_is_marked_as_restored() -> None:
+    machine = Machine()
+    with pytest.raises(DirectoryRefused, match="is not a data directory"):
+        mark_restored(machine.files, f"{ROOT}/nothing")
+    directory = await opened(machine)
+    with pytest.raises(DirectoryRefused, match="in use: stop its node first"):
+        mark_restored(machine.files, PATH)
+    await directory.close()
+    machine.boot()
+    machine.files.flip_bit(f"{PATH}/directory-id", 3, 1)
+    with pytest.raises(DirectoryRefused, match="damaged"):
+        mark_restored(machine.files, PATH)
+    assert not machine.files.exists(f"{PATH}/used-epoch")
