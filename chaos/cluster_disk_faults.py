@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
+from uuid import UUID
 
 from lograft.broker.replica import Replica
+from lograft.chaos.cluster_copies import Copies
 from lograft.chaos.cluster_losses import Losses, LostDirectories, LostMemory, Rot
 from lograft.chaos.cluster_network_faults import Plan
 from lograft.chaos.cluster_node import SimulatedHost
@@ -38,6 +40,7 @@ class DiskFaults:
     def __init__(self, cluster: Cluster, rng: Rng, end: Callable[[SimulatedHost, str], None], plan: Plan) -> None:
         self._cluster = cluster
         self._rng = rng
+        self._copies = Copies()
         self._end = end
         self._plan = plan
 
@@ -53,6 +56,8 @@ class DiskFaults:
             "wipe": self._wipe,
             "fail_sync": self._fail_sync,
             "rot": self._rot,
+            "copy": self._copy,
+            "put_copy_back": self._put_copies_back,
         }
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
@@ -164,15 +169,46 @@ class DiskFaults:
             self._note_lost(host, directory)
             host.fail_sync(directory)
 
-    def _note_lost(self, host: SimulatedHost, directory: str) -> None:
+    def _note_lost(self, host: SimulatedHost, directory: str, *, but: UUID | None = None) -> None:
         identity = host.directory_id(directory)
-        if identity is not None:
+        if identity not in (None, but):
             self._cluster.losses.add(LostDirectories((identity,)))
 
     def _any_expendable(self) -> SimulatedHost | None:
         brokers = [host for host in self._cluster.hosts if host.is_broker]
         host = self._rng.choice(brokers)
         return host if self._cluster.losses.may_lose(host.number) else None
+
+    # -- what comes from the past
+
+    def _copy(self) -> None:
+        """Somebody copies a broker's disks: after a crash, or when it has stopped in good order."""
+        host = self._any_broker_up()
+        if host is None or host.on_end is not None:
+            return
+        self._cluster.note("copy", host.process)
+        host.on_end = lambda: self._copies.take(host)
+        if self._rng.random() < 0.5:
+            self._end(host, "kill")
+        else:
+            host.stop()
+            self._plan(self._rng.choice([500, 1500, 4500]), lambda: None if host.is_up else host.start())
+
+    def _put_copies_back(self) -> None:
+        """And puts the copy back, in the place of what has come since."""
+        hosts = [host for host in self._cluster.hosts if self._copies.of(host)]
+        host = self._rng.choice(hosts) if hosts else None
+        broker = self._cluster.image.brokers.get(BrokerId(host.number)) if host is not None else None
+        if host is None or broker is None or not self._cluster.losses.may_lose(host.number):
+            return
+        if host.is_up:
+            self._end(host, "kill")
+        self._cluster.losses.add(LostMemory(broker.broker_id, broker.epoch))
+        for copy in self._copies.of(host):
+            if self._rng.random() < 0.7:
+                self._note_lost(host, copy.path, but=copy.identity)
+                is_marked = self._copies.put_back(host, copy, self._cluster.image)
+                self._cluster.note("put_copy_back", host.host, copy.path, "marked" if is_marked else "")
 
     # -- what rots
 

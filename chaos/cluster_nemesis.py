@@ -80,6 +80,7 @@ class ClusterNemesis:
             "blink": self._blink,
             "blackout": self._blackout,
             "crash_in_call": self._crash_in_call,
+            "crash_in_start": self._crash_in_start,
             **self._network.faults(),
             **self._disks.faults(),
         }
@@ -268,6 +269,14 @@ class ClusterNemesis:
             self._cluster.note("crash_in_call", host.process)
             host.files.crash_at(host.files.calls + self._rng.randint(1, 200))
             self._plan_start(host)
+
+    def _crash_in_start(self) -> None:
+        """Soon after it began: it is known to the cluster by then, or is not yet."""
+        if (host := self._any_up()) is not None:
+            self._end(host, "kill")
+            self._cluster.note("crash_in_start", host.host)
+            host.start()
+            host.files.crash_at(host.files.calls + self._rng.randint(1, 60))
 
     def _change_clock(self) -> None:
         self._rng.choice(self._cluster.hosts).clock.set_rate(self._rng.uniform(0.9, 1.1))

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Callable
 from contextvars import Context
 from dataclasses import replace
 from typing import Protocol
@@ -80,6 +81,7 @@ class SimulatedHost:
         self.has_disk_trouble = False  # until the next start
         self._away: dict[str, None] = {}  # directories that it does without for now
         self.lost_stores: list[UUID] = []
+        self.on_end: Callable[[], None] | None = None  # called once, when its process has ended
         self._broken_directories: list[str] = []  # to be replaced before the next start
         self._world = world
         self._rng = rng
@@ -178,6 +180,7 @@ class SimulatedHost:
         self._end()
         self._world.network.crash(self.host)
         self.files.process_crash()
+        self._has_ended()
 
     def lose_power(self) -> None:
         """Whether it is up or not: what was not synced is lost, or not, or half of it. Nobody is told."""
@@ -186,6 +189,12 @@ class SimulatedHost:
         self._world.network.vanish(self.host)
         self.files.power_failure()
         self.boots += 1
+        self._has_ended()
+
+    def _has_ended(self) -> None:
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end()
 
     def _end(self) -> None:
         assert self._task is not None
@@ -232,6 +241,7 @@ class SimulatedHost:
         self._task = self.node = self._store = None
         self._world.network.crash(self.host)
         self.files.process_crash()
+        self._has_ended()
 
     def _panicked(self, error: BaseException) -> None:
         if not is_simulated_crash(error):

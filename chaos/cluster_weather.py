@@ -95,6 +95,8 @@ MACHINE_FAULTS = (
 )  # fmt: skip
 # Something is lost.
 LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot")
+# And comes back as it once was.
+COPIES = ("copy", "copy", "copy", "put_copy_back", "put_copy_back", "put_copy_back", "crash_in_start")
 
 
 # Either voters come and go, or disks of theirs do: of three, one may be lost, and then no other may leave.
@@ -128,6 +130,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
     has_losses = rng.random() < 0.4
     if has_losses:
         faults += LOSSES
+        faults += COPIES if rng.random() < 0.6 else ()
     is_unclean = rng.random() < 0.25
     faults += ("strand",) * 4 if is_unclean else ()
     controllers, brokers, is_combined = rng.choice(

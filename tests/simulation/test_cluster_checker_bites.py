@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from support.broken_rules import expect_noticed
-from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
+from support.cluster_chaos import COPIES_PUT_BACK, FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 
 from lograft.broker.leading import LeaderCore
 from lograft.broker.replica_leading import Leading
@@ -54,6 +54,10 @@ def serve_uncommitted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("lograft.broker.replica.read_log", _read_to_the_end)
 
 
+def trust_copies_from_the_past(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("lograft.metadata.registration.stale_directories", lambda image, request: ())
+
+
 async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **_: Any) -> Any:
     from lograft.broker.log_reading import read_log
 
@@ -66,9 +70,10 @@ async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **
     (acknowledge_at_once, RESTLESS_LEADERS),
     (acknowledge_below_the_minimum, FEW_IN_SYNC),
     (serve_uncommitted, RESTLESS_LEADERS),
+    (trust_copies_from_the_past, COPIES_PUT_BACK),
 ])  # fmt: skip
 def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather) -> None:
-    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=12)
+    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=40)
 
 
 # -- histories that cannot be

@@ -10,6 +10,7 @@ import pytest
 from support.cluster_chaos import (
     CHANGING_QUORUM,
     COMPACTED,
+    COPIES_PUT_BACK,
     DAMAGED_DISKS,
     FAILING_DISKS,
     GROUPS,
@@ -128,6 +129,7 @@ def met_in(run: ClusterRun) -> Counter[str]:
         "take_away", "put_back", "fill_directory", "directory_failed", "add_partition", "acknowledged",
     )),
     (CHANGING_QUORUM, ("add_voter", "remove_voter", "transfer", "elections", "acknowledged")),
+    (COPIES_PUT_BACK, ("copy", "put_copy_back", "crashed", "elections", "acknowledged")),
     (LOST_STORES, ("wipe_store", "replace_voter", "transfer", "elections", "acknowledged")),
     (GROUPS, (
         "partitions taken", "partitions given up", "partitions lost", "delivered", "delivered again", "committed",

@@ -188,3 +188,20 @@ TORN_WRITES = replace(
     askers=0,
     segment_bytes=1 << 24,
 )
+
+# Somebody puts old copies of brokers' disks back, and then the others are gone for a while.
+COPIES_PUT_BACK = replace(
+    RESTLESS_LEADERS,
+    faults=(
+        "copy",
+        "put_copy_back",
+        "put_copy_back",
+        "kill_leader",
+        "kill_leader",
+        "strand",
+        "start",
+        "crash_in_start",
+    ),
+    min_isr=2,
+    least_min_isr=2,
+)
