@@ -5,6 +5,9 @@ from lograft.clients.cli.main import LazyCommand, run
 # Of rooms that the command line does not know.
 MORE_COMMANDS = {
     "chaos": LazyCommand("lograft.chaos.live.commands:chaos", "Torment a cluster, and prove that nothing is lost."),
+    "mark-restored": LazyCommand(
+        "lograft.broker.mark_restored_command:mark_restored", "Mark data directories that were put back from a copy."
+    ),
     "server": LazyCommand("lograft.broker.server_command:server", "Run one node of a cluster."),
 }
 

@@ -155,7 +155,9 @@ def mark_restored(files: Files, path: str) -> UUID:
     """Mark the directory at `path`, which no process uses, as put back from a copy, and return its identity. What it
     has then counts for nothing until it has caught up. Raise `DirectoryRefused` if it cannot be marked."""
     if not files.exists(f"{path}/{IDENTITY_FILE}"):
-        raise DirectoryRefused(f"{path} is not a data directory: it has no {IDENTITY_FILE}")
+        raise DirectoryRefused(
+            f"{path} is not a data directory, for it has no {IDENTITY_FILE}: name one of the node's data_dirs"
+        )
     try:
         lock = files.lock(f"{path}/{LOCK_FILE}")
     except FileLocked:

@@ -109,7 +109,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Change topics, groups and settings": (
         "create", "delete", "edit", "scale", "config", "apply", "diff", "export", "reset", "import",
     ),
-    "Operate a cluster": ("elect", "reassign", "drain", "quorum"),
+    "Operate a cluster": ("elect", "reassign", "drain", "quorum", "mark-restored"),
     "Settings of this command line": ("context", "completion"),
 }  # fmt: skip
 """In which help lists them."""

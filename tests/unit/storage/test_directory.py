@@ -523,7 +523,7 @@ async def test_the_mark_of_a_restored_directory_stays_until_it_is_used() -> None
 @virtual
 async def test_only_a_data_directory_that_nobody_uses_is_marked_as_restored() -> None:
     machine = Machine()
-    with pytest.raises(DirectoryRefused, match="is not a data directory"):
+    with pytest.raises(DirectoryRefused, match="name one of the node"):
         mark_restored(machine.files, f"{ROOT}/nothing")
     directory = await opened(machine)
     with pytest.raises(DirectoryRefused, match="in use: stop its node first"):
