@@ -48,11 +48,12 @@ class NoPlaceInCluster(Exception):
 
 class BrokerPart:
     """Made by `open_broker`. Then `listen`, then `run` until it is cancelled; in any case `release`. The directories
-    are their owner's to close."""
+    are their owner's to close. `links`: as `runtime`, with the network on which nodes meet."""
 
     def __init__(
         self,
         runtime: Runtime,
+        links: Runtime,
         config: NodeConfig,
         registration: Registration,
         directories: Sequence[DataDirectory],
@@ -60,15 +61,16 @@ class BrokerPart:
         lag: LoopLag | None = None,
     ) -> None:
         self._runtime = runtime
+        self._links = links
         self._config = config
         self._directories = directories
         self._broker_id = own_id = registration.broker_id
         cluster_id = config.cluster_id
         self.membership = membership = ClusterMembership(
-            runtime, config.controllers, cluster_id, registration, lambda: self.replicas.log_ends()
+            links, config.controllers, cluster_id, registration, lambda: self.replicas.log_ends()
         )
         follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
-        self._sink = LeaderStreams(runtime, follower)
+        self._sink = LeaderStreams(links, follower)
         traffic = Traffic(config.metrics_topics)
         self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep, traffic)
         self._groups = GroupCoordinator(
@@ -152,12 +154,12 @@ class BrokerPart:
     async def listen(self, on_panic: PanicHandler, descriptors: Descriptors | None = None) -> None:
         """Serve clients and other brokers, each at an address of its own: what brokers say to each other is believed,
         so no client may come near it."""
-        config, serve = self._config, self._runtime.network.serve
+        config, clients, nodes = self._config, self._runtime.network, self._links.network
         assert config.listen is not None
         assert config.nodes_listen is not None
-        clients, nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
-        self._servers["clients"] = await serve(config.listen, self._client_handlers, on_panic, clients)
-        self._servers["nodes"] = await serve(config.nodes_listen, self._node_handlers, on_panic, nodes)
+        for_clients, for_nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
+        self._servers["clients"] = await clients.serve(config.listen, self._client_handlers, on_panic, for_clients)
+        self._servers["nodes"] = await nodes.serve(config.nodes_listen, self._node_handlers, on_panic, for_nodes)
 
     async def run(self) -> None:
         """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
@@ -215,6 +217,7 @@ class BrokerPart:
 
 async def open_broker(
     runtime: Runtime,
+    links: Runtime,
     config: NodeConfig,
     directories: Sequence[DataDirectory],
     boot_id: str,
@@ -235,7 +238,7 @@ async def open_broker(
         nodes_address=config.nodes_advertised,
         uses=tuple(map(use_of, directories)),
     )
-    return BrokerPart(runtime, config, registration, directories, upkeep, lag)
+    return BrokerPart(runtime, links, config, registration, directories, upkeep, lag)
 
 
 def use_of(directory: DataDirectory) -> DirectoryUse:

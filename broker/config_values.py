@@ -1,5 +1,6 @@
 """The kinds of value that a node's configuration has, and how each is read from a file or from text. Pure."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -100,6 +101,15 @@ class Directories:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePath:
+    accepts: str = 'the path of a file, such as "/etc/lograft/cluster.secret"'
+
+    def read(self, value: object) -> str | None:
+        path = value.strip() if isinstance(value, str) else ""
+        return path if path and "\0" not in path else None
+
+
+@dataclass(frozen=True, slots=True)
 class Roles:
     accepts: str = "controller, broker, or both"
 
@@ -145,3 +155,12 @@ def host_of(address: str) -> str:
 def is_wildcard(address: str) -> bool:
     """Listens everywhere, and so says nothing of where it can be reached."""
     return host_of(address) in ("0.0.0.0", "::", "*")
+
+
+def is_loopback(address: str) -> bool:
+    """Can only be reached from this machine."""
+    host = host_of(address)
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, of which nobody knows yet what it stands for

@@ -10,7 +10,7 @@ registers, recovers its logs, says that it is ready. An orderly stop goes the ot
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lograft.broker import metric_families as families
 from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
@@ -28,7 +28,9 @@ from lograft.runtime.http_server import HttpServer, Page
 from lograft.runtime.logging import get_logger
 from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import AddressInUse, PanicHandler
+from lograft.runtime.node_proof import NodeIdentity
 from lograft.runtime.process_stats import ProcessStats
+from lograft.runtime.proven_network import ProvenNetwork
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
@@ -70,6 +72,7 @@ class Node:
         upkeep: UpkeepTimes | None = None,
     ) -> None:
         self._runtime = runtime
+        self._links = _links(runtime, config)
         self._config = config
         self._machine = machine
         self._upkeep = upkeep or UpkeepTimes()
@@ -122,13 +125,14 @@ class Node:
         log.info("node_starting", cluster_id=config.cluster_id, roles=[role.value for role in config.roles])
         await self._open_directories()
         if config.is_controller:
-            self.controller = await open_controller(self._runtime, config, self._machine.open_store)
+            self.controller = await open_controller(self._links, config, self._machine.open_store)
             limits = None if self._descriptors is None else self._descriptors.controllers
             await self.controller.listen(self._on_panic, limits)
         if config.is_broker:
             self.broker = await open_broker(
-                self._runtime, config, self._directories, self._machine.boot_id, self._upkeep, self._machine.lag
-            )
+                self._runtime, self._links, config, self._directories, self._machine.boot_id, self._upkeep,
+                self._machine.lag,
+            )  # fmt: skip
             await self.broker.listen(self._on_panic, self._descriptors)
         self._heed_settings()
         if config.http is not None:
@@ -255,6 +259,14 @@ def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
             "LimitNOFILE= in a unit of systemd",
         )
     return shares
+
+
+def _links(runtime: Runtime, config: NodeConfig) -> Runtime:
+    """The world in which this node meets others."""
+    if not config.cluster_secrets:
+        return runtime
+    identity = NodeIdentity(config.cluster_id, config.node_id, config.cluster_secrets)
+    return replace(runtime, network=ProvenNetwork(runtime.network, identity, runtime.rng, runtime.clock))
 
 
 def _cause_of(failure: BaseException) -> BaseException:

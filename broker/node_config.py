@@ -16,12 +16,14 @@ from lograft.broker.config_values import (
     ClusterId,
     Controllers,
     Directories,
+    FilePath,
     Kind,
     Label,
     LogLevels,
     Role,
     Roles,
     WholeNumber,
+    is_loopback,
     is_wildcard,
 )
 from lograft.metadata.cluster_config import CLUSTER_CONFIG
@@ -75,6 +77,7 @@ KEYS: Mapping[str, Key] = {
         Key("controllers", Controllers(), "All controllers of the cluster."),
         Key("controller_listen", Address(), "Where a controller is served."),
         Key("nodes_listen", Address(), "Where other brokers are served, and never clients."),
+        Key("cluster_secret_file", FilePath(), "Secrets that nodes prove to know, one a line; the first proves."),
         Key("nodes_advertised", Address(), "Where other brokers find this node."),
         Key("rack", Label(MAX_RACK_CHARACTERS), "Where the node stands: replicas are spread over racks."),
         Key("http", Address(), "Where /metrics, /healthz and /readyz are served; nowhere if it is left out."),
@@ -105,7 +108,7 @@ TABLES: Mapping[str, Mapping[str, ConfigKey]] = {
 class NodeConfig:
     """`cluster_settings`: what the first start of the cluster makes the cluster's configuration. `listen`,
     `advertised`, `nodes_listen` and `nodes_advertised` are None without the role broker, `controller_listen` without
-    the role controller."""
+    the role controller. `cluster_secrets`: what is in that file; none if there is no file."""
 
     node_id: int
     roles: tuple[Role, ...]
@@ -117,6 +120,8 @@ class NodeConfig:
     controller_listen: str | None = None
     nodes_listen: str | None = None
     nodes_advertised: str | None = None
+    cluster_secret_file: str | None = None
+    cluster_secrets: tuple[bytes, ...] = field(default=(), repr=False)
     rack: str | None = None
     http: str | None = None
     max_connections: int | None = None
@@ -274,6 +279,8 @@ def _complete(values: dict[str, Any], problems: list[str]) -> None:
     for complete, role in ((_complete_controller, Role.CONTROLLER), (_complete_broker, Role.BROKER)):
         complete(values, problems, has_role=role in values["roles"])
     _check_ports(values, problems)
+    if "cluster_secret_file" not in values:
+        _check_is_alone(values, problems)
 
 
 def _complete_controller(values: dict[str, Any], problems: list[str], *, has_role: bool) -> None:
@@ -333,6 +340,20 @@ def _check_ports(values: dict[str, Any], problems: list[str]) -> None:
             other = taken.setdefault(address, name)
             if other != name:
                 problems.append(f"{name} cannot be {address!r}, which is {other} already: give it a port of its own")
+
+
+def _check_is_alone(values: dict[str, Any], problems: list[str]) -> None:
+    """Who can reach a node that asks for no proof can have it lose data."""
+    reachable = [
+        f"{name} is {values[name]!r}"
+        for name in ("listen", "nodes_listen", "controller_listen")
+        if name in values and not is_loopback(values[name])
+    ]
+    if reachable:
+        problems.append(
+            f"cluster_secret_file is missing, and others can reach this node ({', '.join(reachable)}): give the path "
+            "of a file with a secret that all nodes share (`openssl rand -hex 32`), or loopback addresses"
+        )
 
 
 # -- words

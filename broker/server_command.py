@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -51,7 +52,7 @@ def server(config_path: str | None, **flags: Any) -> None:
 
     Each key can be set in the file, by a variable LOGRAFT_<KEY>, or by a flag, which wins.
     """
-    config = _read(config_path, flags)
+    config = _with_secrets(_read(config_path, flags))
     raise SystemExit(_run(config))
 
 
@@ -70,14 +71,26 @@ def _read(config_path: str | None, flags: dict[str, Any]) -> NodeConfig:
         raise Refused(str(error)) from None
 
 
-def _text_of(path: str) -> str:
+def _with_secrets(config: NodeConfig) -> NodeConfig:
+    from lograft.runtime.node_proof import MAX_SECRET_FILE_BYTES, SecretsRefused, read_secrets
+
+    path = config.cluster_secret_file
+    if path is None:
+        return config
+    try:
+        return replace(config, cluster_secrets=read_secrets(_text_of(path, MAX_SECRET_FILE_BYTES)))
+    except SecretsRefused as error:
+        raise Refused(f"cluster_secret_file {path} cannot be used: {error}") from None
+
+
+def _text_of(path: str, max_characters: int = -1) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read()
+            return file.read(max_characters)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not a text in UTF-8, as TOML is") from None
+        raise Refused(f"{path} is not a text in UTF-8") from None
 
 
 def _run(config: NodeConfig) -> int:
@@ -91,6 +104,9 @@ def _run(config: NodeConfig) -> int:
     log = get_logger(__name__)
     for name, meant in find_stray_variables(os.environ):
         log.warning("variable_ignored", variable=name, remedy=f"{meant} is what lograft knows")
+    if not config.cluster_secrets:
+        remedy = "give all nodes one cluster_secret_file"
+        log.warning("no_cluster_secret", reason="any process of this machine can speak for a node", remedy=remedy)
     keep_freed_memory()
     limit = raise_descriptor_limit()
     if limit < ENOUGH_FILES:

@@ -32,6 +32,7 @@ from lograft.storage.directory import IDENTITY_FILE, IDENTITY_KIND
 from lograft.storage.sealed_file import unseal
 
 CLUSTER_ID = "simulated"
+CLUSTER_SECRET = b"what every simulated node is told"
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 NODES_PORT = 9094

@@ -21,7 +21,14 @@ from lograft.chaos.cluster_live_history import live_history
 from lograft.chaos.cluster_losses import Losses
 from lograft.chaos.cluster_members import MemberClient
 from lograft.chaos.cluster_nemesis import ClusterNemesis
-from lograft.chaos.cluster_node import BROKER_PORT, CLUSTER_ID, CONTROLLER_PORT, NODES_PORT, SimulatedHost
+from lograft.chaos.cluster_node import (
+    BROKER_PORT,
+    CLUSTER_ID,
+    CLUSTER_SECRET,
+    CONTROLLER_PORT,
+    NODES_PORT,
+    SimulatedHost,
+)
 from lograft.chaos.cluster_operator import Operator
 from lograft.chaos.cluster_quorum import missing_voters, quorum_of
 from lograft.chaos.cluster_readers import AskingClient, ReadingClient
@@ -30,6 +37,7 @@ from lograft.chaos.cluster_run import ClusterRun, live_through, partitions_of
 from lograft.chaos.cluster_selection import EVERYTHING, Selection
 from lograft.chaos.cluster_senders import AppendingClient, SendingClient
 from lograft.chaos.cluster_sights import Sights
+from lograft.chaos.cluster_stranger import Stranger
 from lograft.chaos.cluster_watch import ClusterWatch
 from lograft.chaos.cluster_weather import ClusterWeather, draw_cluster_weather
 from lograft.chaos.live.entries import Done, Fault, Moment
@@ -76,6 +84,8 @@ class SimulatedCluster:
         self._metadata_index = 0
         self._watched: dict[str, None] = {}  # processes whose controller is looked at
         self._cuts: dict[tuple[str, str], None] = {}
+        # Without drawing: a run that has no secret is as it was.
+        self.secrets = (CLUSTER_SECRET,) if seed % 2 == 0 else ()
         self.hosts = [SimulatedHost(config, self.weather.upkeep, self, rng.fork()) for config in self._configs()]
         for host in self.hosts[len(self.hosts) - self.weather.late_brokers :]:
             host.is_expected = False
@@ -116,6 +126,7 @@ class SimulatedCluster:
                     controller_listen=controllers.get(number),
                     nodes_listen=nodes_address,
                     nodes_advertised=nodes_address,
+                    cluster_secrets=self.secrets,
                     rack=f"rack{number % weather.racks}" if weather.racks else None,
                     cluster_settings={
                         "replica.lag.time.max.ms": str(weather.lag_ms),
@@ -346,14 +357,17 @@ def simulate_cluster(
         loop = asyncio.get_running_loop()
         trouble = partial(story, cluster) if story is not None else None
         life = loop.create_task(live_through(cluster, trouble), name="run")
-        watch = loop.create_task(cluster.watch(), name="watch")
-        futures: list[asyncio.Future[Any]] = [cluster.failure, watch, life]
+        watching = [loop.create_task(cluster.watch(), name="watch")]
+        if cluster.secrets:
+            watching.append(loop.create_task(Stranger(cluster, Rng(~seed)).run(), name="stranger"))
+        futures: list[asyncio.Future[Any]] = [cluster.failure, *watching, life]
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         for future in futures:
             if future.done():
                 future.result()
         run = life.result()
-        watch.cancel()
+        for task in watching:
+            task.cancel()
         cluster.stop()
         return run
 

@@ -59,11 +59,12 @@ class Layout:
             "other brokers": self.nodes_address(number),
         }
 
-    def node_config(self, number: int, data_directory: str) -> dict[str, object]:
+    def node_config(self, number: int, data_directory: str, secret_file: str) -> dict[str, object]:
         """The keys of the node's configuration."""
         return {
             "node_id": number,
             "cluster_id": self.cluster_id,
+            "cluster_secret_file": secret_file,
             "roles": ["controller", "broker"],
             "data_dirs": [data_directory],
             "listen": self.client_address(number),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_layout import Layout, to_toml
+from lograft.clients.dev_secret import make_secret
 from lograft.runtime.files import FileLocked
 from lograft.runtime.http_get import get_page
 from lograft.runtime.os_files import OsFiles
@@ -68,7 +69,8 @@ class DevNode:
     def start(self) -> None:
         assert not self.is_up
         self.directory.mkdir(parents=True, exist_ok=True)
-        config = self.layout.node_config(self.number, str(self.directory / "data"))
+        secret_file = make_secret(self.directory.parent)
+        config = self.layout.node_config(self.number, str(self.directory / "data"), str(secret_file))
         config_path = self.directory / "node.toml"
         config_path.write_text("# Written by `lograft dev` at every start.\n" + to_toml(config))
         variables = {f"LOGRAFT_{key.upper()}" for key in config}

@@ -48,6 +48,10 @@ DESCRIBE_GROUPS = _GROUPS + "DescribeGroups"
 DELETE_GROUPS = _GROUPS + "DeleteGroups"
 
 # Between nodes.
+_LINKS = "/lograft.internal.v1.NodeLinks/"
+
+PROVE = _LINKS + "Prove"
+
 _CONTROLLER = "/lograft.internal.v1.Controller/"
 
 LATEST_EPOCH = _CONTROLLER + "LatestEpoch"
@@ -59,3 +63,8 @@ REPORT_FAILURES = _CONTROLLER + "ReportFailures"
 ALLOCATE_PRODUCER_IDS = _CONTROLLER + "AllocateProducerIds"
 CREATE_INTERNAL_TOPIC = _CONTROLLER + "CreateInternalTopic"
 READ_INDEX = _CONTROLLER + "ReadIndex"
+
+
+def is_between_nodes(method: str) -> bool:
+    """Is it none of a client's business?"""
+    return method.startswith("/lograft.internal.")

@@ -12,11 +12,25 @@ class Rng(random.Random):
         """A random (version 4) UUID."""
         return UUID(int=self.getrandbits(128), version=4)
 
+    def secret_bytes(self, count: int) -> bytes:
+        """What nobody can foresee who saw all that came before; in simulation, as foreseeable as the rest."""
+        return self.randbytes(count)
+
     def fork(self) -> "Rng":
         """A new source whose numbers follow from this one's, but do not share them."""
         return Rng(self.getrandbits(64))
 
 
+class SystemRng(Rng):
+    """Production's. Its numbers follow from each other, its secrets do not."""
+
+    def secret_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def fork(self) -> "SystemRng":
+        return SystemRng(self.getrandbits(64))
+
+
 def system_rng() -> Rng:
     """A source no one can predict the seed of: production's."""
-    return Rng(int.from_bytes(os.urandom(32), "big"))
+    return SystemRng(int.from_bytes(os.urandom(32), "big"))

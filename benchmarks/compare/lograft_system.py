@@ -16,6 +16,7 @@ from compare.servers import HOST, Servers, free_ports
 from compare.system import REPLICAS, Amount, Limit, Mode
 from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.clients.dev_layout import PORTS, Layout, to_toml
+from lograft.clients.dev_secret import make_secret
 from lograft.runtime.ports import is_port_free
 
 _ONE_BY_ONE, _ARROW = "send", "send_many (Arrow)"
@@ -47,7 +48,9 @@ class LograftSystem:
         for number in layout.numbers:
             home = directory / f"node-{number}"
             home.mkdir(parents=True)
-            (home / "node.toml").write_text(to_toml(layout.node_config(number, str(home / "data"))))
+            (home / "node.toml").write_text(
+                to_toml(layout.node_config(number, str(home / "data"), str(make_secret(home.parent))))
+            )
             command = [sys.executable, "-P", "-m", "lograft", "server", "--config", str(home / "node.toml")]
             self.servers.start(f"node-{number}", command, home, {})
         self._admin = Admin(self._bootstrap)

@@ -36,9 +36,9 @@ class LiveLayout:
     def nodes_relay(self, number: int) -> str:
         return f"{HOST}:{self.own.port + _NODE_RELAYS + number - 1}"
 
-    def node_config(self, number: int, data_directory: str) -> dict[str, object]:
+    def node_config(self, number: int, data_directory: str, secret_file: str) -> dict[str, object]:
         """As a user would write it: all that others are told of a node is where its relays are."""
-        return self.own.node_config(number, data_directory) | {
+        return self.own.node_config(number, data_directory, secret_file) | {
             "advertised": self.client_relay(number),
             "nodes_advertised": self.nodes_relay(number),
             "controllers": [f"{one}@{self.controller_relay(one)}" for one in self.numbers],

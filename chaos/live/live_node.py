@@ -13,6 +13,7 @@ from lograft.chaos.live.damage import damage_files
 from lograft.chaos.live.live_layout import LiveLayout
 from lograft.chaos.live.power_failure import Lost, lose_power
 from lograft.clients.dev_layout import to_toml
+from lograft.clients.dev_secret import make_secret
 from lograft.runtime.fault_settings import FaultSettings, write_settings
 from lograft.runtime.http_get import get_page
 from lograft.runtime.processes import ProcessIdentity, ProcessState, reap_children, start_process
@@ -56,7 +57,8 @@ class LiveNode:
         assert not self.is_up
         for directory in (self.data, self._faults):
             directory.mkdir(parents=True, exist_ok=True)
-        config = self._layout.node_config(self.number, str(self.data))
+        secret_file = make_secret(self.directory.parent)
+        config = self._layout.node_config(self.number, str(self.data), str(secret_file))
         config_path = self.directory / "node.toml"
         config_path.write_text(to_toml(config))
         self._process = start_process(

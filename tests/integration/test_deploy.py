@@ -24,11 +24,13 @@ from support.server_processes import until, variables
 from lograft import Admin
 from lograft.broker.node_config import Sources, parse_file, read_config
 from lograft.broker.server_command import EXIT_PANIC, EXIT_REFUSED
+from lograft.clients.dev_secret import make_secret
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
 RESOURCES = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "lograft.yaml").read_text()))
 STATEFUL_SET = next(resource for resource in RESOURCES if resource["kind"] == "StatefulSet")
+SECRET_FILES = ("/run/secrets/cluster.secret", "/etc/lograft/secret/cluster.secret")
 SHUTDOWN_SECONDS = 30  # how long a node may take to hand over what it leads
 
 
@@ -63,6 +65,39 @@ def test_nodes_are_given_time_to_stop() -> None:
         int(unit["TimeoutStopSec"]),
     ]
     assert min(times) > SHUTDOWN_SECONDS
+
+
+# -- the secret, which is nowhere in the files
+
+
+def test_compose_mounts_the_secret_where_nodes_look_for_it() -> None:
+    (name,) = COMPOSE["secrets"]
+    assert COMPOSE["secrets"][name] == {"file": "./cluster.secret"}
+    nodes = [service for one, service in COMPOSE["services"].items() if one.startswith("node")]
+    assert [node["secrets"] for node in nodes] == [[name]] * 3
+    assert {node["environment"]["LOGRAFT_CLUSTER_SECRET_FILE"] for node in nodes} == {f"/run/secrets/{name}"}
+    ignored = (DEPLOY.parent / ".gitignore").read_text().splitlines()
+    assert "cluster.secret" in ignored
+
+
+def test_kubernetes_mounts_the_secret_where_nodes_look_for_it() -> None:
+    pod = STATEFUL_SET["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (volume,) = [volume for volume in pod["volumes"] if "secret" in volume]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == volume["name"]]
+    told = (DEPLOY / "kubernetes" / "lograft.yaml").read_text()
+    name, key = re.findall(r"create secret -n lograft generic (\S+) --from-literal=(\S+)=", told)[0]
+    assert volume["secret"] == {"secretName": name, "defaultMode": 0o400}
+    (variable,) = [one for one in container["env"] if one["name"] == "LOGRAFT_CLUSTER_SECRET_FILE"]
+    assert variable["value"] == f"{mount['mountPath']}/{key}"
+    assert not [resource for resource in RESOURCES if resource["kind"] == "Secret"]
+
+
+def test_systemd_hands_the_secret_to_the_node() -> None:
+    service = systemd_unit()["Service"]
+    name, _, path = service["LoadCredential"].partition(":")
+    assert path == "/etc/lograft/cluster.secret"
+    assert service["Environment"] == f"LOGRAFT_CLUSTER_SECRET_FILE=%d/{name}"
 
 
 # -- environments
@@ -116,6 +151,8 @@ class Machine:
     def here(self, host: str, text: str) -> str:
         """What a node on that host is told, as it has to be told here."""
         text = re.sub(r"([\w.-]+):(\d+)", lambda found: self._place(host, found[1], int(found[2])), text)
+        if text in SECRET_FILES:
+            return str(make_secret(self._directory))
         return text.replace("/var/lib/lograft", str(self._directory / host))
 
     def _place(self, own: str, host: str, port: int) -> str:
@@ -200,7 +237,8 @@ def test_the_units_configuration_is_accepted() -> None:
     *_, flag, path = systemd_unit()["Service"]["ExecStart"].split()
     assert (flag, Path(path).name) == ("--config", "node.toml")
     text = (DEPLOY / "systemd" / "node.toml").read_text()
-    config = read_config(Sources(file=parse_file("node.toml", text)))
+    variables_ = dict([systemd_unit()["Service"]["Environment"].split("=", 1)])
+    config = read_config(Sources(file=parse_file("node.toml", text), variables=variables_))
     assert config.data_dirs[0].startswith("/var/lib/" + systemd_unit()["Service"]["StateDirectory"])
 
 

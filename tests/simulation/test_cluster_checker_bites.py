@@ -27,6 +27,9 @@ from lograft.chaos.cluster_simulation import simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.runtime.network import Handler, Stream
+from lograft.runtime.node_proof import NotProven, read_ticket
+from lograft.runtime.proven_network import _Guard
 from lograft.storage.producer_state import ProducerState
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -74,6 +77,41 @@ async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **
 ])  # fmt: skip
 def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather) -> None:
     expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=40)
+
+
+class _FromTheStart:
+    """A stream of which the first message was read already."""
+
+    def __init__(self, stream: Stream, first: bytes | None) -> None:
+        self._stream = stream
+        self._unread = [first]
+
+    async def receive(self) -> bytes | None:
+        return self._unread.pop() if self._unread else await self._stream.receive()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def hear_everybody(_: object, method: str, handler: Handler) -> Handler:
+    async def serve(stream: Stream) -> None:
+        first = await stream.receive()
+        try:
+            read_ticket(first)
+        except NotProven:
+            await handler(_FromTheStart(stream, first))
+        else:
+            await handler(stream)
+
+    return serve
+
+
+def test_a_stranger_who_is_heard_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_cluster(2, RESTLESS_LEADERS)
+    monkeypatch.setattr(_Guard, "guarding", hear_everybody)
+    with pytest.raises(InvariantBroken) as broken:
+        simulate_cluster(2, RESTLESS_LEADERS)
+    assert broken.value.rule == "strangers are not heard"
 
 
 # -- histories that cannot be

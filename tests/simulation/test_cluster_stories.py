@@ -23,7 +23,7 @@ from lograft.metadata.partition import Partition
 
 Story = Callable[[SimulatedCluster], Awaitable[None]]
 
-SEED = 6  # the moments that these stories are about come in most seeds, not in all
+SEED = 4  # the moments that these stories are about come in most seeds, not in all
 
 
 def tell(story: Story, weather: ClusterWeather = STAGE) -> ClusterRun:

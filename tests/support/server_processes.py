@@ -13,6 +13,7 @@ from typing import Any
 
 from support.free_ports import free_address
 
+from lograft.clients.dev_secret import make_secret
 from lograft.runtime.http_get import get_page
 from lograft.runtime.processes import wait_until
 
@@ -57,6 +58,7 @@ class ServerProcess:
         self.data_directory = self.directory / "data"
         self.address, self.http_address = free_address(), free_address()
         self.config: dict[str, Any] = {
+            "cluster_secret_file": str(make_secret(directory)),
             "node_id": node_id,
             "cluster_id": "processes",
             "data_dirs": [str(self.data_directory)],

@@ -204,8 +204,8 @@ def _panic(error: BaseException) -> None:
 
 
 @asynccontextmanager
-async def three() -> AsyncIterator[World]:
-    world = World(*map(config_of, CONTROLLERS))
+async def three(*secrets: bytes) -> AsyncIterator[World]:
+    world = World(*(replace(config_of(number), cluster_secrets=secrets) for number in CONTROLLERS))
     for host in world.hosts:
         host.start()
     await world.until_ready()
@@ -362,6 +362,43 @@ async def status_of(world: World, address: str, method: str) -> Status | None:
     finally:
         await connection.close()
     return None
+
+
+SECRET, OTHER = b"s" * 32, b"o" * 32
+
+
+@virtual
+async def test_nodes_with_one_secret_are_a_cluster_and_serve_no_one_else() -> None:
+    async with three(SECRET) as world:
+        await world.create_topic("orders")
+        await world.append("orders", b"x")
+        for method in internal_methods():
+            address = "n1:9094" if method == REPLICATE else "n1:9093"
+            assert await status_of(world, address, method) is Status.UNAUTHENTICATED, method
+        assert await world.health("n1:9093") == READY
+
+
+@pytest.mark.parametrize("secrets", [(OTHER,), ()])
+def test_a_node_with_another_secret_or_none_is_kept_out_and_says_why(secrets: tuple[bytes, ...]) -> None:
+    @virtual
+    async def scenario() -> None:
+        async with three(SECRET) as world:
+            third = world.hosts[2]
+            await third.stop()
+            right, third.config = third.config, replace(third.config, cluster_secrets=secrets)
+            third.start()
+            await asyncio.sleep(20)
+            assert third.node is not None
+            reason = third.node.why_not_ready()
+            assert reason is not None
+            assert "cluster_secret_file" in reason
+            assert all(host.is_ready for host in world.hosts[:2])
+            await third.kill()
+            third.config = right
+            third.start()
+            await world.until_ready()
+
+    scenario()
 
 
 @virtual

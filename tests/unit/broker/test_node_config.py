@@ -18,16 +18,18 @@ from lograft.broker.node_config import (
     stray_variables,
 )
 
-# INTERFACE.md's example, word for word.
+# INTERFACE.md's example, without what is for later.
 EXAMPLE = """
 node_id = 1
 roles = ["controller", "broker"]        # either or both
 cluster_id = "..."                      # all nodes of a cluster agree
+cluster_secret_file = "cluster.secret"  # proves that a peer is a node (until certificates do)
 data_dirs = ["/var/lib/lograft"]
-listen = "0.0.0.0:9092"                 # clients and brokers
+listen = "0.0.0.0:9092"                 # clients
 advertised = "host1:9092"
 controllers = ["1@host1:9093", "2@host2:9093", "3@host3:9093"]
 controller_listen = "0.0.0.0:9093"
+nodes_listen = "0.0.0.0:9094"           # broker to broker; never for clients; default: listen's host, port + 2
 rack = "a"
 http = "0.0.0.0:9644"                   # /metrics, /healthz, /readyz
 max_connections = 2000
@@ -48,6 +50,7 @@ CONFIG = NodeConfig(
     controller_listen="0.0.0.0:9093",
     nodes_listen="0.0.0.0:9094",
     nodes_advertised="host1:9094",
+    cluster_secret_file="cluster.secret",
     rack="a",
     http="0.0.0.0:9644",
     max_connections=2000,
@@ -88,6 +91,7 @@ def test_every_key_can_be_given_as_text() -> None:
         "advertised": "host1:9092",
         "controllers": "3@host3:9093, 1@host1:9093,2@host2:9093",
         "controller_listen": "0.0.0.0:9093",
+        "cluster_secret_file": "cluster.secret",
         "nodes_listen": "0.0.0.0:9094",
         "nodes_advertised": "host1:9094",
         "rack": "a",
@@ -105,7 +109,8 @@ def test_every_key_can_be_given_as_text() -> None:
 
 
 def test_what_is_left_out_follows_from_the_rest() -> None:
-    least = {"node_id": 1, "cluster_id": "c", "data_dirs": ["/d"], "controllers": ["1@h:9093"], "advertised": "h:9092"}
+    least = {"node_id": 1, "cluster_id": "c", "data_dirs": ["/d"], "controllers": ["1@h:9093"], "advertised": "h:9092",
+             "cluster_secret_file": "/s"}  # fmt: skip
     config = read_config(Sources(file=least))
     assert config.roles == (Role.CONTROLLER, Role.BROKER)
     assert (config.listen, config.controller_listen, config.http) == ("0.0.0.0:9092", "h:9093", None)
@@ -128,6 +133,20 @@ def test_brokers_are_served_beside_clients() -> None:
     assert (config.nodes_listen, config.nodes_advertised) == ("0.0.0.0:7100", "public.example:7100")
     config = read(aside, variables={"LOGRAFT_NODES_ADVERTISED": "inside:1"}, flags={"nodes_listen": "[::]:7200"})
     assert (config.nodes_listen, config.nodes_advertised) == ("[::]:7200", "inside:1")
+
+
+def test_without_a_secret_nobody_else_may_reach_a_node() -> None:
+    alone = {
+        "node_id": 1, "cluster_id": "c", "data_dirs": ["/d"], "controllers": ["1@[::1]:9093"],
+        "listen": "127.0.0.1:9092", "advertised": "somewhere:80",
+    }  # fmt: skip
+    assert read_config(Sources(file=alone)).cluster_secret_file is None
+    for key in ("listen", "nodes_listen", "controller_listen"):
+        for address in ("0.0.0.0:7000", "host1:7000", "[::]:7000", "10.0.0.1:7000"):
+            with pytest.raises(ConfigRefused, match="cluster_secret_file is missing, and others can reach this node"):
+                read_config(Sources(file={**alone, key: address}))
+            read_config(Sources(file={**alone, key: address, "cluster_secret_file": "/s"}))
+    read_config(Sources(file={**alone, "listen": "localhost:7000", "nodes_listen": "127.3.2.1:7000"}))
 
 
 def test_a_role_that_is_not_held_needs_nothing_and_has_nothing() -> None:
@@ -166,7 +185,12 @@ REFUSED = [
     ({"nodes_listen": "0.0.0.0:9092"}, "nodes_listen cannot be '0.0.0.0:9092', which is listen already"),
     ({"nodes_listen": "9094"}, "nodes_listen cannot be '9094': give host:port"),
     ({"nodes_advertised": "[::]:9094"}, "nodes_advertised cannot be '[::]:9094', which is no place to connect to"),
-    ({"listen": "0.0.0.0:65534"}, "nodes_listen is missing: 65534 + 2 is no port, give host:port"),
+    (
+        {"listen": "0.0.0.0:65534", "nodes_listen": None},
+        "nodes_listen is missing: 65534 + 2 is no port, give host:port",
+    ),
+    ({"cluster_secret_file": None}, "others can reach this node (listen is '0.0.0.0:9092', nodes_listen is '0.0.0.0:"),
+    ({"cluster_secret_file": ""}, "cluster_secret_file cannot be '': give the path of a file"),
     ({"rack": ""}, "rack cannot be '': give a name"),
     ({"http": "x"}, "http cannot be 'x': give host:port"),
     ({"log_level": "loud"}, "log_level cannot be 'loud': give one of debug, info, warning, error"),

@@ -32,9 +32,10 @@ def test_no_two_nodes_of_the_largest_cluster_want_the_same_port() -> None:
 def test_a_node_takes_its_configuration(nodes: int, factor: str) -> None:
     layout = Layout("dev-1", nodes, 9092)
     directory = '/tmp/a "quoted" \\ ünusual\x7f dir'
-    text = to_toml(layout.node_config(nodes, directory))
+    text = to_toml(layout.node_config(nodes, directory, "/tmp/cluster.secret"))
     config = read_config(Sources(file=tomllib.loads(text)))
     assert config.node_id == nodes
+    assert config.cluster_secret_file == "/tmp/cluster.secret"
     assert config.data_dirs == (directory,)
     assert config.is_broker
     assert config.is_controller

@@ -13,7 +13,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.forwarding import FORWARDED, Forwarding
 from lograft.metadata.stream_errors import to_controller_error
 from lograft.proto import admin_pb2 as pb
-from lograft.proto import cluster_pb2, controller_pb2, errors_pb2, groups_pb2, log_pb2, methods
+from lograft.proto import cluster_pb2, controller_pb2, errors_pb2, groups_pb2, log_pb2, methods, node_proof_pb2
 from lograft.proto.methods import CREATE_TOPICS, DELETE_TOPICS
 from lograft.runtime.network import Connection, Handler, Status, Stream, StreamError
 
@@ -231,7 +231,7 @@ def test_every_method_of_the_admin_service_is_forwarded() -> None:
 
 def test_every_method_is_in_the_list() -> None:
     listed = {value for value in vars(methods).values() if isinstance(value, str)}
-    services = [pb, controller_pb2, cluster_pb2, groups_pb2, log_pb2]
+    services = [pb, controller_pb2, cluster_pb2, groups_pb2, log_pb2, node_proof_pb2]
     served = {
         f"/{service.full_name}/{method.name}"
         for file in services

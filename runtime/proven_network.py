@@ -1,0 +1,267 @@
+"""A network on which nodes are believed only after they proved to know the cluster's secret: the one place of that.
+
+links = ProvenNetwork(network, identity, rng, clock)
+connection = await links.connect(address)           # both ends are believed, or ConnectFailed
+server = await links.serve(address, handlers, on_panic)
+
+gRPC has no greeting for each connection, so the first stream of each is the greeting, and every other one that is
+between nodes begins with a ticket of it. A transport with a greeting of its own needs neither.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from lograft.proto import errors_pb2
+from lograft.proto.errors import error_detail
+from lograft.proto.methods import PROVE, is_between_nodes
+from lograft.runtime.clock import Clock
+from lograft.runtime.logging import get_logger
+from lograft.runtime.network import (
+    ConnectFailed,
+    Connection,
+    ConnectionLimits,
+    Handler,
+    Network,
+    PanicHandler,
+    Server,
+    Status,
+    Stream,
+    StreamError,
+)
+from lograft.runtime.node_proof import (
+    NONCE_BYTES,
+    Callee,
+    Caller,
+    NodeIdentity,
+    NotProven,
+    Session,
+    read_ticket,
+)
+from lograft.runtime.rng import Rng
+
+log = get_logger(__name__)
+
+_ROUND_TRIPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ProofLimits:
+    """`proof_ms`: how long a stranger may take. `unproven`: streams of those who have not proved anything yet, at a
+    time; another one ends the oldest, so who is silent keeps nobody out. `told_every_ms`: refusals in the log."""
+
+    proof_ms: int = 3000
+    unproven: int = 256
+    told_every_ms: int = 10_000
+
+
+class ProvenNetwork:
+    """A `Network` between nodes. What is served for clients at the same address is served to anybody."""
+
+    def __init__(
+        self, network: Network, identity: NodeIdentity, rng: Rng, clock: Clock, limits: ProofLimits | None = None
+    ) -> None:
+        assert identity.secrets, "nothing to prove with"
+        self._network = network
+        self._identity = identity
+        self._rng = rng
+        self._clock = clock
+        self._limits = limits or ProofLimits()
+
+    async def connect(self, address: str, timeout_ms: int = 3000) -> Connection:
+        """`ConnectFailed`, too, if either end does not believe the other."""
+        connection = await self._network.connect(address, timeout_ms)
+        proof_ms = _ROUND_TRIPS * timeout_ms  # each as long as that of connecting
+        try:
+            async with asyncio.timeout(proof_ms / 1000):
+                session = await self._prove(connection)
+        except (TimeoutError, NotProven, StreamError) as error:
+            await connection.close()
+            raise ConnectFailed(address, _reason(error, proof_ms)) from None
+        except BaseException:
+            await connection.close()
+            raise
+        return _ProvenConnection(connection, session)
+
+    async def _prove(self, connection: Connection) -> Session:
+        """On a stream that stays open: the session lasts as long as it."""
+        caller = Caller(self._identity, self._rng.secret_bytes(NONCE_BYTES))
+        stream = connection.open(PROVE)
+        await stream.send(caller.hello())
+        proof, session = caller.prove(await stream.receive())
+        await stream.send(proof)
+        if await stream.receive() is None:
+            raise NotProven("the other end went away when it was to believe this one")
+        return session
+
+    async def serve(
+        self,
+        address: str,
+        handlers: Mapping[str, Handler],
+        on_panic: PanicHandler,
+        limits: ConnectionLimits | None = None,
+    ) -> Server:
+        guard = _Guard(self._identity, self._rng, self._clock, self._limits, address)
+        guarded = {
+            method: guard.guarding(method, handler) if is_between_nodes(method) else handler
+            for method, handler in handlers.items()
+        }
+        return await self._network.serve(address, {**guarded, PROVE: guard.serve_proof}, on_panic, limits)
+
+
+def _reason(error: TimeoutError | NotProven | StreamError, proof_ms: int) -> str:
+    match error:
+        case StreamError(status=Status.UNIMPLEMENTED):
+            return "the node there asks for no proof: give it this cluster's cluster_secret_file"
+        case StreamError(message=message):
+            return message
+        case NotProven():
+            return str(error)
+    return f"no proof of the cluster's secret within {proof_ms} ms"
+
+
+class _ProvenConnection:
+    """A connection whose streams between nodes begin with a ticket."""
+
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._session = session
+
+    def open(self, method: str) -> Stream:
+        stream = self._connection.open(method)
+        return _TicketedStream(stream, self._session.ticket(method)) if is_between_nodes(method) else stream
+
+    @property
+    def broken(self) -> asyncio.Event:
+        return self._connection.broken
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+class _TicketedStream:
+    """Shows its ticket before anything else is said or heard."""
+
+    def __init__(self, stream: Stream, ticket: bytes) -> None:
+        self._stream = stream
+        self._ticket: bytes | None = ticket
+        self._showing = asyncio.Lock()
+
+    @property
+    def peer(self) -> str:
+        return self._stream.peer
+
+    async def send(self, message: bytes) -> None:
+        await self._show()
+        await self._stream.send(message)
+
+    async def receive(self) -> bytes | None:
+        await self._show()
+        return await self._stream.receive()
+
+    async def half_close(self) -> None:
+        try:
+            await self._show()
+        except StreamError:
+            return  # over already: `receive` says how
+        await self._stream.half_close()
+
+    def reset(self) -> None:
+        self._stream.reset()
+
+    async def _show(self) -> None:
+        if self._ticket is None:
+            return
+        try:
+            async with self._showing:
+                if self._ticket is not None:
+                    await self._stream.send(self._ticket)
+                    self._ticket = None
+        except asyncio.CancelledError:
+            self._stream.reset()
+            raise
+
+
+class _Guard:
+    """At one address: who may speak there for a node."""
+
+    def __init__(self, identity: NodeIdentity, rng: Rng, clock: Clock, limits: ProofLimits, address: str) -> None:
+        self._identity = identity
+        self._rng = rng
+        self._limits = limits
+        self._address = address
+        self._sessions: dict[bytes, tuple[Session, str]] = {}  # with the connection that each is of
+        self._unproven: dict[asyncio.Timeout, None] = {}
+        self._refusals = _Refusals(clock, address, limits.told_every_ms)
+
+    async def serve_proof(self, stream: Stream) -> None:
+        async with self._proving(stream):
+            callee = Callee(self._identity, await stream.receive(), self._rng.secret_bytes(NONCE_BYTES))
+            await stream.send(callee.answer)
+            session = callee.check(await stream.receive())
+        self._sessions[session.name] = (session, stream.peer)
+        try:
+            await stream.send(b"")
+            while await stream.receive() is not None:
+                pass
+        finally:
+            del self._sessions[session.name]
+
+    def guarding(self, method: str, handler: Handler) -> Handler:
+        async def serve(stream: Stream) -> None:
+            async with self._proving(stream):
+                ticket = read_ticket(await stream.receive())
+                session, peer = self._sessions.get(ticket.session, (None, ""))
+                if session is None or peer != stream.peer:
+                    raise NotProven("its ticket is of no connection that is proven")
+                session.take(ticket, method)
+            await handler(stream)
+
+        return serve
+
+    @asynccontextmanager
+    async def _proving(self, stream: Stream) -> AsyncIterator[None]:
+        """What a stranger can do: be short, or right."""
+        while len(self._unproven) >= self._limits.unproven:
+            oldest = next(iter(self._unproven))
+            del self._unproven[oldest]
+            if not oldest.expired():
+                oldest.reschedule(asyncio.get_running_loop().time())
+        timeout = asyncio.timeout(self._limits.proof_ms / 1000)
+        try:
+            async with timeout:
+                self._unproven[timeout] = None
+                yield
+        except TimeoutError:
+            raise self._refusal(stream, "it proved nothing in time") from None
+        except NotProven as error:
+            raise self._refusal(stream, str(error)) from None
+        finally:
+            self._unproven.pop(timeout, None)
+
+    def _refusal(self, stream: Stream, reason: str) -> StreamError:
+        self._refusals.note(stream.peer, reason)
+        message = f"not taken for a node of cluster {self._identity.cluster_id!r} at {self._address}: {reason}"
+        # Nothing was done, and another node may see it otherwise.
+        detail = error_detail(errors_pb2.UNAVAILABLE, message)
+        return StreamError(Status.UNAUTHENTICATED, message, detail.SerializeToString())
+
+
+class _Refusals:
+    """Tells of refusals in the log: strangers may be many, and try again and again."""
+
+    def __init__(self, clock: Clock, address: str, told_every_ms: int) -> None:
+        self._clock = clock
+        self._log = log.bind(address=address)
+        self._told_every_ms = told_every_ms
+        self._told_ms: int | None = None
+        self._untold = 0
+
+    def note(self, peer: str, reason: str) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if self._told_ms is not None and now_ms - self._told_ms < self._told_every_ms:
+            self._untold += 1
+            return
+        self._log.warning("node_not_believed", peer=peer, reason=reason, untold_before=self._untold)
+        self._told_ms, self._untold = now_ms, 0
