@@ -88,6 +88,7 @@ LOSSY = {
     "flush.ms": "60000",
     "index.interval.bytes": "0",
     "max.message.bytes": "1000",
+    "lograft.validate.batches": "true",
     "message.timestamp.type": "LogAppendTime",
     "min.compaction.lag.ms": "1",
     "min.insync.replicas": "1",
