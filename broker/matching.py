@@ -48,16 +48,26 @@ class Reset:
 Match: TypeAlias = Matched | TruncateTo | Reset
 
 
-def match(log: LeadersLog, tombstones_removed_below: int, last_epoch: int | None, end_offset: int) -> Match:
-    """What to tell a follower whose log ends so. `last_epoch` None: it has none."""
+def match(
+    log: LeadersLog,
+    tombstones_removed_below: int,
+    last_epoch: int | None,
+    end_offset: int,
+    first_base: int | None = None,
+) -> Match:
+    """What to tell a follower whose log ends so. `last_epoch` None: it has none.
+
+    `first_base`: the base of the batch that holds the log start, where a copy begins; None: the log start itself.
+    """
+    start = log.start_offset if first_base is None else first_base
     if last_epoch is None:
-        return _match_without_epochs(log, end_offset)
+        return _match_without_epochs(log, start, end_offset)
     # Who has nothing that the leader still has can miss no tombstone.
-    if end_offset < log.start_offset or log.start_offset < end_offset < tombstones_removed_below:
-        return _reset(log, log.start_offset)
+    if end_offset < start or log.start_offset < end_offset < tombstones_removed_below:
+        return _reset(log, start)
     parting = log.epochs.end_offset_for(last_epoch, log.end_offset)
     if parting is None:
-        return _reset(log, log.start_offset)
+        return _reset(log, start)
     if parting.epoch == last_epoch and end_offset <= parting.start_offset:
         return Matched()
     return TruncateTo(parting.epoch, parting.start_offset)
@@ -76,7 +86,7 @@ def reader_parts_at(log: LeadersLog, last_epoch: int, offset: int) -> int | None
     return min(parting.start_offset, offset - 1)
 
 
-def _match_without_epochs(log: LeadersLog, end_offset: int) -> Match:
+def _match_without_epochs(log: LeadersLog, start: int, end_offset: int) -> Match:
     """The follower has no records: it is new, or has cut or dropped all it had.
 
     What it does not have any more below its end was deleted everywhere, or is to be: it goes on where it is. To send it
@@ -84,15 +94,16 @@ def _match_without_epochs(log: LeadersLog, end_offset: int) -> Match:
     """
     if end_offset == log.start_offset == 0:
         return Matched()
-    is_ahead = end_offset > log.end_offset
-    return _reset(log, log.start_offset if is_ahead else max(end_offset, log.start_offset))
+    is_ahead, is_deleted = end_offset > log.end_offset, end_offset <= log.start_offset
+    return _reset(log, start if is_ahead or is_deleted else end_offset)
 
 
 def _reset(log: LeadersLog, start_offset: int) -> Reset:
-    return Reset(start_offset, tuple(_epochs_at(log.epochs, start_offset)))
+    return Reset(start_offset, tuple(_epochs_at(log, start_offset)))
 
 
-def _epochs_at(epochs: EpochCache, offset: int) -> Sequence[EpochEntry]:
+def _epochs_at(log: LeadersLog, offset: int) -> Sequence[EpochEntry]:
     """What a log that starts at `offset` knows of epochs: the current one starts there."""
-    epoch = epochs.epoch_at(offset)
+    # A batch is of one epoch: that of the log start is the epoch of the whole batch around it.
+    epoch = log.epochs.epoch_at(max(offset, log.start_offset))
     return [] if epoch is None else [EpochEntry(epoch, offset)]

@@ -97,6 +97,11 @@ class Replica:
         return min(self._watermark, self.log.end_offset)
 
     @property
+    def durable_watermark(self) -> int:
+        """As much of it as this log has durably: to be noted, since a log that ends below is taken for damaged."""
+        return min(self.high_watermark, self.log.stable_end)
+
+    @property
     def is_leader(self) -> bool:
         return isinstance(self.role, Leading)
 

@@ -9,6 +9,7 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_ports import FeedListener, OutgoingFrame
 from lograft.proto import errors_pb2
 from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
+from lograft.storage.scan import batch_bounds
 
 if TYPE_CHECKING:
     from lograft.broker.replica_leading import Leading
@@ -33,7 +34,7 @@ class ReplicaFeed:
 
     @property
     def log_start(self) -> int:
-        return self._log.start_offset
+        return self._log.deleted_below
 
     @property
     def high_watermark(self) -> int:
@@ -52,17 +53,21 @@ class ReplicaFeed:
         log = self._log
         if start >= log.end_offset:
             return None
+        # A follower that begins with the batch around the log start is below it until it has that batch.
+        at = max(start, log.start_offset)
         try:
             # A follower checks it, too; but it could not tell that the damage is here.
-            found = await read_log(log, start, max_bytes, verify=not self._leading.core.has_the_last_copy)
+            found = await read_log(log, at, max_bytes, verify=not self._leading.core.has_the_last_copy)
         except OffsetOutOfRange:
-            # It gets the answer to that when it subscribes again: to start over, with all that belongs to it.
-            self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {log.start_offset} by now: subscribe anew")
+            self._start_passed()
         except CorruptLog as error:
             self._leading.found_corrupt(error)
         except LogClosed:
             self._fail(errors_pb2.NOT_LEADER, "the replica was closed")
         self._check()  # what was read while the role ended may not be the log's any more
+        if at > start and found.buffers and batch_bounds(found.buffers[0], 0).base_offset > start:
+            self._start_passed()
+            self._check()
         if self._is_compacted_after(start):
             # Who has what a tombstone deleted, but not the tombstone, would never hear of it.
             self._fail(errors_pb2.UNAVAILABLE, "what comes next was compacted meanwhile: subscribe anew")
@@ -73,6 +78,10 @@ class ReplicaFeed:
         frame = OutgoingFrame(start, found.next_offset, found.buffers, epochs)
         self._leading.traffic.replicated_bytes_out += frame.size_bytes
         return frame
+
+    def _start_passed(self) -> None:
+        """It gets the answer to that when it subscribes again: to start over, with all that belongs to it."""
+        self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {self._log.start_offset} by now: subscribe anew")
 
     def _is_compacted_after(self, start: int) -> bool:
         """Is what comes next not what the follower was told of when the logs were matched?"""

@@ -176,10 +176,12 @@ class Following:
             self._heard(log_start, has_moved=self.core.heard_watermark(number, high_watermark))
 
     def _heard(self, log_start: int, *, has_moved: bool) -> None:
-        """The leader's start is ours: retention may look different here, and what is gone there is gone."""
-        start_offset = min(log_start, self.core.high_watermark)
-        if start_offset > self._log.start_offset:
-            self._log.delete_prefix(start_offset)
+        """Delete what the leader has deleted, up to our own watermark: a follower has no retention of its own."""
+        log, start_offset = self._log, min(log_start, self.core.high_watermark)
+        if start_offset > log.start_offset:
+            if start_offset == log.end_offset > log.segments.active.base_offset:
+                log.roll()  # or a log that is deleted as a whole would keep its last segment
+            log.delete_prefix(start_offset)
         if has_moved:
             self._tell_watermark_moved()
 

@@ -1,8 +1,9 @@
 """A partition that this broker leads, in one epoch: appends and their acknowledgements, followers, the ISR."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import chain
+from typing import TypeVar
 
 from lograft.broker.append_waiters import AppendWaiters, PendingAppend
 from lograft.broker.following import Subscribe
@@ -23,6 +24,8 @@ from lograft.proto.errors_pb2 import ErrorCode
 from lograft.storage.admission import Admitted
 from lograft.storage.errors import CorruptLog, LogClosed
 from lograft.storage.log import PartitionLog
+
+T = TypeVar("T")
 
 
 class Leading:
@@ -179,6 +182,7 @@ class Leading:
     async def subscribe(
         self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
     ) -> "ReplicaFeed | TruncateTo | ResetTo":
+        first_base = await self._first_base()
         core, log, now_ms = self.core, self.log, self._world.clock.monotonic_ms()
         subscription = core.subscribed(
             subscriber,
@@ -196,7 +200,7 @@ class Leading:
         removed_below = log.checkpointed.tombstones_removed_below
         if request.tombstones_removed_below >= removed_below:
             removed_below = 0  # what those deleted is gone there, too
-        answer = match(log, removed_below, request.last_epoch, request.end_offset)
+        answer = match(log, removed_below, request.last_epoch, request.end_offset, first_base)
         match answer:
             case Matched():
                 feed = self._feeds[subscriber.broker_id] = ReplicaFeed(self, subscription, listener)
@@ -209,17 +213,24 @@ class Leading:
             case Reset(start_offset=start_offset, epochs=epochs):
                 return ResetTo(start_offset, epochs, await self._producers_at(start_offset))
 
+    async def _first_base(self) -> int:
+        """Where a copy of the log begins: it is told its log start with what follows."""
+        return await self._read(self.log.first_base(), self.log.start_offset)
+
     async def _producers_at(self, offset: int) -> bytes:
-        producers = b""
+        return await self._read(producers_at(self.log, offset), b"")
+
+    async def _read(self, found: Awaitable[T], nothing: T) -> T:
+        """What is read of the log; raise if the role ended meanwhile."""
         try:
             async with reading(self.log):
-                producers = await producers_at(self.log, offset)
+                nothing = await found
         except CorruptLog as error:
             self.found_corrupt(error)
         except LogClosed:
             assert self.error is not None, "a log is closed when nobody leads with it"
         self.check()
-        return producers
+        return nothing
 
     def acknowledged(
         self, feed: ReplicaFeed, leader_epoch: int, partition_epoch: PartitionEpoch, end_offset: int

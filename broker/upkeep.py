@@ -112,11 +112,11 @@ class Upkeep:
 
     async def note_watermarks(self) -> None:
         """Once more before a broker stops."""
-        noted = {replica: replica.high_watermark for replica in self._replicas()}
+        noted = {replica: replica.durable_watermark for replica in self._replicas()}
         if noted == self._noted:
             return
         for directory in self._directories.healthy:
-            watermarks = {name: replica.high_watermark for name, replica in self._logs.open_in(directory)}
+            watermarks = {name: replica.durable_watermark for name, replica in self._logs.open_in(directory)}
             try:
                 await directory.note_watermarks(watermarks)
             except DiskFailed:
@@ -135,9 +135,9 @@ class Upkeep:
                     self._checkpointed[replica] = now
 
     async def _retain(self) -> None:
-        """Old segments go; nothing at or above the high watermark. It makes room, so it does not wait until something
-        was compacted."""
-        for replica in self._replicas():
+        """Old segments go; nothing at or above the high watermark. Only leaders decide it, and their followers hear of
+        the new log start. It makes room, so it does not wait until something was compacted."""
+        for replica in [each for each in self._replicas() if each.is_leader]:
             with _surviving(replica):
                 if await apply_retention(replica.log, self._clock.wall_ms(), replica.high_watermark):
                     replica.start_moved()

@@ -9,6 +9,7 @@ CHECKPOINT_FILE = "checkpoint"
 EPOCHS_FILE = "leader-epochs"
 CHECKPOINT_KIND = "lograft-checkpoint-1"
 EPOCHS_KIND = "lograft-leader-epochs-1"
+_LEFT_OUT_AT_ZERO = ("newest_segment", "resetting", "lost_below")  # files from before these fields have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,16 @@ class Checkpoint:
     tombstones_removed_below: int = 0  # who has less than this cannot be brought up to date by appending
     cleaned_below: int = 0  # records may be missing because of later ones, which are all below this
     cleaned_in_epoch: int = -1  # the leader epoch in which that was so
+    newest_segment: int = 0  # a segment with this base, or a later one, was made and is not to be missing
+    resetting: int = 0  # 1: everything here is being given up, and the log continues, empty, at `log_start`
+    lost_below: int = 0  # a log start up to here follows from damage: other replicas are not told to delete below it
 
     def encode(self) -> bytes:
-        lines = "".join(f"{field.name} {getattr(self, field.name)}\n" for field in fields(self))
+        lines = "".join(
+            f"{field.name} {value}\n"
+            for field in fields(self)
+            if (value := getattr(self, field.name)) or field.name not in _LEFT_OUT_AT_ZERO
+        )
         return seal(CHECKPOINT_KIND, lines.encode())
 
     @classmethod

@@ -63,13 +63,15 @@ class DataDirectory:
         """The partitions that are here, open or not."""
         return [partition for partition in map(PartitionName.parse, await self.entries()) if partition is not None]
 
-    async def open_partition(self, name: PartitionName, config: LogConfig) -> PartitionLog:
+    async def open_partition(
+        self, name: PartitionName, config: LogConfig, noted_watermark: int | None = None
+    ) -> PartitionLog:
         """Open a partition's log, making it if it is not there; see `open_log`. Once, until it is closed."""
         assert name not in self._open
         self._open[name] = None
         try:
             await self._unmark()
-            log = self._open[name] = await open_log(self.disk, f"{self.path}/{name}", config)
+            log = self._open[name] = await open_log(self.disk, f"{self.path}/{name}", config, noted_watermark)
         except BaseException:
             del self._open[name]
             raise

@@ -15,6 +15,7 @@ _TIME_ENTRY = struct.Struct(">qI")
 OFFSET_INDEX_KIND = "lograft-offset-index-1"
 TIME_INDEX_KIND = "lograft-time-index-1"
 NO_TIMESTAMP = -1
+SUMMARY_BYTES = _SUMMARY.size  # of an `.index` file, at its beginning
 MAX_OFFSET_SPAN = 2**32 - 1  # what an entry can say
 
 
@@ -35,6 +36,9 @@ class SegmentSummary:
 
     @classmethod
     def decode(cls, content: bytes) -> "SegmentSummary":
+        """`ValueError` if it is cut short."""
+        if len(content) < _SUMMARY.size:
+            raise ValueError(f"a summary has {_SUMMARY.size} bytes, not {len(content)}")
         return cls(*_SUMMARY.unpack_from(content))
 
 

@@ -29,7 +29,7 @@ from lograft.storage.index import SegmentIndex
 from lograft.storage.partition_disk import Disk, PartitionDisk
 from lograft.storage.producer_state import ProducerState
 from lograft.storage.reader import Batches, LogReader
-from lograft.storage.recovery import RecoveredLog, create_partition, recover
+from lograft.storage.recovery import Known, RecoveredLog, create_partition, recover
 from lograft.storage.segment import Segment
 from lograft.storage.segments import SegmentList
 from lograft.storage.tail import Chunk, Tail
@@ -50,13 +50,17 @@ class Appended:
     append_time: int | None = None
 
 
-async def open_log(disk: Disk, directory: str, config: LogConfig) -> "PartitionLog":
+async def open_log(
+    disk: Disk, directory: str, config: LogConfig, noted_watermark: int | None = None
+) -> "PartitionLog":
     """Open the partition in `directory`, making it if there is none, mending what a crash left.
 
-    `CorruptLog` if what was durable is damaged. `Shortage`: try again.
+    `noted_watermark`: the high watermark noted for this log; None if the log was never noted, so it may be new.
+    `CorruptLog` if durable data is damaged or missing. `Shortage`: try again.
     """
     now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
-    open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now)
+    known = Known(noted_watermark, is_synced=config.flush_mode is FlushMode.FSYNC)
+    open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now, known)
     try:
         # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
         recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
@@ -89,10 +93,14 @@ def _dispose(recovered: RecoveredLog) -> None:
         recovered.active.close()
 
 
-def _open_or_create(files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int) -> RecoveredLog:
+def _open_or_create(
+    files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int, known: Known
+) -> RecoveredLog:
     if not files.exists(directory):
+        if known.noted_watermark is not None:
+            raise CorruptLog(directory, None, "it is missing, and was there before")
         create_partition(files, directory)
-    return recover(files, directory, interval_bytes, wall_ms, monotonic_ms)
+    return recover(files, directory, interval_bytes, wall_ms, monotonic_ms, known)
 
 
 class PartitionLog:
@@ -135,6 +143,25 @@ class PartitionLog:
     @property
     def start_offset(self) -> int:
         return self.checkpointed.log_start
+
+    @property
+    def deleted_below(self) -> int:
+        """The log start as a decision to delete, for other replicas to follow; 0 where it only follows from damage."""
+        return self.start_offset if self.start_offset > self.checkpointed.lost_below else 0
+
+    async def first_base(self) -> int:
+        """The base of the batch that holds the log start; the log start itself if no batch does.
+
+        A log start may lie inside a batch. Batches are kept whole, so a copy of this log begins at that base.
+        """
+        while True:
+            start = self.start_offset
+            if start == self.end_offset or self.segments[self.segments.place_of(start)].base_offset == start:
+                return start
+            found = await self.read(start, 1)
+            if self.start_offset != start:
+                continue  # it moved meanwhile
+            return min(start, parse_header(found.buffers[0]).base_offset) if found.buffers else start
 
     @property
     def synced_end(self) -> int:
@@ -252,6 +279,7 @@ class PartitionLog:
         if self.config.flush_mode is FlushMode.OS:
             self._flushing.sealed(sealed)
         self.segments.start(self.end_offset, self)
+        self._move_checkpoint(newest_segment=self.end_offset)
 
     # -- reading
 
@@ -336,6 +364,7 @@ class PartitionLog:
                 log_start=min(self.start_offset, self.end_offset),  # lower, if it lies within the first batch
                 recovery_point=min(self.recovery_point, self.end_offset),
                 first_dirty=min(self.checkpointed.first_dirty, self.end_offset),
+                newest_segment=min(self.checkpointed.newest_segment, last.base_offset),
             )
             self.segments.retire_after(place)
             # After the segments: one that a crash keeps must have the snapshot of its start.
@@ -359,14 +388,9 @@ class PartitionLog:
         with self._exclusively():
             await self._operations.barrier()
             self._end_at(0, ProducerState.decode(producers, self.disk.clock.monotonic_ms()))
-            self._move_checkpoint(
-                log_start=start,
-                recovery_point=start,
-                first_dirty=start,
-                tombstones_removed_below=0,
-                cleaned_below=0,
-                cleaned_in_epoch=-1,
-            )
+            # Whatever a crash leaves of the old log from here on is given up when it is opened. What that log lacks
+            # (`cleaned_below`, tombstones) is true of it until its last segment is gone.
+            self._move_checkpoint(log_start=start, recovery_point=start, first_dirty=start, resetting=1)
             self.segments.retire_after(-1)
             self.segments.drop_snapshots(lambda snapshot: True)
             self.epochs.replace_all(epochs)
@@ -375,6 +399,14 @@ class PartitionLog:
             self._durability.restarted(start)
             self.segments.snapshot_producers(start, self.producers)
             self.segments.start(start, self)
+            self._move_checkpoint(
+                resetting=0,
+                tombstones_removed_below=0,
+                cleaned_below=0,
+                cleaned_in_epoch=-1,
+                newest_segment=start,
+                lost_below=0,
+            )
             await self._operations.barrier()
 
     def delete_prefix(self, offset: int) -> None:

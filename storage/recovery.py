@@ -1,10 +1,16 @@
 """Opening a partition's directory: trust what the checkpoint vouches for, scan the rest, cut a torn tail. Blocking.
 
 All below the recovery point was fsynced once, so damage there is corruption and is reported (`CorruptLog`), never
-cut. Above it, the first batch that is not sound is where a crash interrupted a write: the log ends there.
+cut. So is everything below the noted high watermark, where each append is synced. Above both, the first batch that is
+not sound is where a crash interrupted a write: the log ends there.
+
+No crash removes a file. A missing file is corruption, unless it holds only what the batches say too: an index or a
+producer snapshot is rebuilt. The log start is the checkpoint's: it never follows from the names of the files found.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from lograft.runtime.files import File, Files, parent_of, read_whole, replace_file
 from lograft.storage.checkpoint import (
@@ -32,7 +38,7 @@ from lograft.storage.names import (
 from lograft.storage.producer_state import ProducerState
 from lograft.storage.scan import scan_batches
 from lograft.storage.sealed_file import seal, unseal
-from lograft.storage.segment import Segment, read_index
+from lograft.storage.segment import Segment, load_index, read_index, read_summary, write_index
 
 PRODUCERS_KIND = "lograft-producers-1"
 
@@ -76,9 +82,33 @@ def read_producers(files: Files, directory: str, offset: int, now_ms: int) -> Pr
         return None
 
 
-def recover(files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int) -> RecoveredLog:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a log from outside its directory.
+
+    - `noted_watermark`: its high watermark as last noted; None if it was never noted, so it may be new.
+    - `is_synced`: appends are synced before they are acknowledged, so all below that watermark is on the disk.
+    """
+
+    noted_watermark: int | None = None
+    is_synced: bool = True
+
+    @property
+    def durable_end(self) -> int:
+        """All below it must be found."""
+        return self.noted_watermark or 0 if self.is_synced else 0
+
+
+def recover(
+    files: Files,
+    directory: str,
+    interval_bytes: int,
+    wall_ms: int,
+    monotonic_ms: int,
+    known: Known | None = None,
+) -> RecoveredLog:
     """Bring the partition in `directory` to a sound state and say what is there; `CorruptLog` if that cannot be."""
-    return _Recovery(files, directory, interval_bytes, wall_ms, monotonic_ms).run()
+    return _Recovery(files, directory, interval_bytes, wall_ms, monotonic_ms, known or Known()).run()
 
 
 @dataclass(slots=True)
@@ -98,6 +128,7 @@ class _Recovery:
     interval_bytes: int
     wall_ms: int
     monotonic_ms: int
+    known: Known
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     epochs: EpochCache = field(default_factory=EpochCache)
     segments: list[Segment] = field(default_factory=list)
@@ -113,25 +144,30 @@ class _Recovery:
         self.files.sync_directory(self.directory)
         names = self._tidy_up(self.files.list_directory(self.directory))
         self._read_small_files(names)
-        self._list_segments(names)
-        self._drop_segments_below_start()
-        was_reset = self.checkpoint.recovery_point <= self.checkpoint.log_start
+        orphans = self._list_segments(names)
+        if self.checkpoint.resetting:
+            return self._finish_reset()
         if not self.segments:
-            if not was_reset:
-                raise CorruptLog(self.directory, None, "its segments are gone, and it was not empty")
+            self._check_nothing_was_there()
+            self._remove_all(orphans)
             return self._empty()
-        resume = self._resume_point()
-        producers, end_offset, active = self._scan_from(resume)
-        if self.checkpoint.log_start > end_offset and was_reset:
-            return self._finish_reset(active)
-        if end_offset < self.checkpoint.recovery_point:
+        self._drop_segments_below_start()
+        self._check_all_are_there()
+        producers, end_offset, active = self._scan_from(self._resume_point())
+        if self.checkpoint.log_start > end_offset and not self.known.is_synced:
+            # All that a power failure has left was deleted: the log start was moved before the rest was synced.
+            active.close()
+            return self._finish_reset()
+        if end_offset < max(self.durable_end, self.checkpoint.log_start):
             active.close()
             raise CorruptLog(
                 self.segments[-1].path,
                 self.segments[-1].size_bytes,
-                f"the log ends at offset {end_offset}, and was durable up to {self.checkpoint.recovery_point}",
+                f"the log ends at offset {end_offset}, and was durable up to "
+                f"{max(self.durable_end, self.checkpoint.log_start)}",
             )
         try:
+            self._remove_all(orphans)
             self._settle_epochs(end_offset)
             self._remove_stale_snapshots(end_offset)
             return self._result(end_offset, producers, active)
@@ -152,32 +188,88 @@ class _Recovery:
         return self.files.list_directory(self.directory)
 
     def _read_small_files(self, names: list[str]) -> None:
-        has_data = any(name.endswith(LOG_SUFFIX) for name in names)
-        for name in (CHECKPOINT_FILE, EPOCHS_FILE):
-            if name not in names and has_data:
-                raise CorruptLog(f"{self.directory}/{name}", None, "it is missing, and the partition has data")
+        """A partition is made with an empty `leader-epochs` first, then its checkpoint: so it is new, or it has both."""
         try:
-            if CHECKPOINT_FILE in names:
-                path = f"{self.directory}/{CHECKPOINT_FILE}"
-                self.checkpoint = Checkpoint.decode(read_whole(self.files, path))
             if EPOCHS_FILE in names:
                 path = f"{self.directory}/{EPOCHS_FILE}"
                 self.epochs = EpochCache(decode_epochs(read_whole(self.files, path)))
+            if CHECKPOINT_FILE in names:
+                path = f"{self.directory}/{CHECKPOINT_FILE}"
+                self.checkpoint = Checkpoint.decode(read_whole(self.files, path))
         except (ValueError, TypeError) as error:
             raise CorruptLog(path, None, str(error)) from error
+        has_data = len(self.epochs) > 0 or any(parse_numbered(name) for name in names)
+        is_new = CHECKPOINT_FILE not in names and not has_data and self.known.noted_watermark is None
+        for name in (CHECKPOINT_FILE, EPOCHS_FILE):
+            if name not in names and not is_new:
+                raise CorruptLog(f"{self.directory}/{name}", None, "it is missing, and the partition is not new")
 
-    def _list_segments(self, names: list[str]) -> None:
-        bases = set()
-        for offset, suffix in filter(None, map(parse_numbered, names)):
+    @property
+    def durable_end(self) -> int:
+        """All below it was synced: damage there is corruption."""
+        return max(self.checkpoint.recovery_point, self.known.durable_end)
+
+    def _list_segments(self, names: list[str]) -> list[str]:
+        """Note segments and producer snapshots; return the names of indexes without a segment."""
+        numbers = list(filter(None, map(parse_numbered, names)))
+        for offset, suffix in numbers:
             if suffix == LOG_SUFFIX:
-                bases.add(offset)
                 size = self.files.size(f"{self.directory}/{numbered(offset, LOG_SUFFIX)}")
                 self.segments.append(Segment(self.directory, offset, size, index=None))
             elif suffix == PRODUCERS_SUFFIX:
                 self.snapshots.append(offset)
-        for offset, suffix in filter(None, map(parse_numbered, names)):
-            if suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and offset not in bases:
-                self._remove(numbered(offset, suffix))
+        bases = {segment.base_offset for segment in self.segments}
+        indexes = ((offset, suffix) for offset, suffix in numbers if suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        return [numbered(offset, suffix) for offset, suffix in indexes if offset not in bases]
+
+    # -- is all there that should be?
+
+    def _check_nothing_was_there(self) -> None:
+        """There is no segment: `CorruptLog` if there was one that anything was in.
+
+        The first segment is made before the first epoch is noted.
+        """
+        checkpoint = self.checkpoint
+        is_new = not self.epochs and not checkpoint.newest_segment
+        if not is_new or self.durable_end > checkpoint.log_start:
+            raise CorruptLog(self.directory, None, "its segments are missing, and it was not empty")
+
+    def _check_all_are_there(self) -> None:
+        """`CorruptLog` if a segment is missing at the beginning, in between, or at the end.
+
+        Of those in between, only such as the scan will not look at are compared with their neighbours.
+        """
+        first, last, checkpoint = self.segments[0], self.segments[-1], self.checkpoint
+        if first.base_offset > checkpoint.log_start:
+            reason = f"the log starts at offset {checkpoint.log_start}, and its first segment at {first.base_offset}"
+            raise CorruptLog(first.path, None, f"{reason}: what was before it is missing")
+        if last.base_offset < checkpoint.newest_segment:
+            reason = f"the segment at {checkpoint.newest_segment} is missing: the last there is starts at"
+            raise CorruptLog(last.path, None, f"{reason} {last.base_offset}")
+        for segment, following in pairwise(self.segments):
+            if following.base_offset <= checkpoint.recovery_point:
+                self._check_reaches(segment, following)
+
+    def _check_reaches(self, segment: Segment, following: Segment) -> None:
+        """`CorruptLog` unless `segment`, which was synced as a whole, ends where `following` starts.
+
+        The beginning of its index says so, mostly: a whole index is read only where there is doubt.
+        """
+        summary = read_summary(self.files, segment)
+        expected = (segment.base_offset, following.base_offset, segment.size_bytes)
+        if summary is not None and (summary.base_offset, summary.next_offset, summary.size_bytes) == expected:
+            return
+        file = self.files.open(segment.path)
+        try:
+            index, is_rebuilt = load_index(self.files, segment, file, self.interval_bytes)
+        finally:
+            file.close()
+        end_offset = index.summary.next_offset
+        if end_offset != following.base_offset:
+            reason = f"the segment before ends at offset {end_offset}: what was between them is missing"
+            raise CorruptLog(following.path, 0, reason)
+        if is_rebuilt:
+            write_index(self.files, segment, index.encode())
 
     def _drop_segments_below_start(self) -> None:
         """A crash between moving the log start and removing the files it passed leaves them behind."""
@@ -241,7 +333,7 @@ class _Recovery:
                 self.scanned_bytes += batch.header.total_bytes
             self._check_end(place, index, expected)
         except InvalidBatch as error:
-            if index.summary.next_offset < self.checkpoint.recovery_point:
+            if index.summary.next_offset < self.durable_end:
                 raise CorruptLog(segment.path, index.summary.size_bytes, str(error)) from error
             self._cut_after(place, file)
         else:
@@ -270,13 +362,17 @@ class _Recovery:
         following = self.segments[place + 1] if place + 1 < len(self.segments) else None
         if following is not None and following.base_offset < end_offset:
             raise CorruptLog(following.path, 0, f"it overlaps the segment before, which ends at {end_offset}")
-        if following is not None and following.base_offset > end_offset:
-            raise InvalidBatch(f"it ends at offset {end_offset}, and the next one starts at {following.base_offset}")
         if expected is not None and expected.summary.size_bytes > segment.size_bytes:
             raise InvalidBatch(f"it has {segment.size_bytes} bytes, and had {expected.summary.size_bytes}")
+        if following is not None and following.base_offset > end_offset:
+            reason = f"the segment before ends at offset {end_offset}: what was between them is missing"
+            if expected is not None:  # it is as long as when it was sealed, so a later file is missing
+                raise CorruptLog(following.path, 0, reason)
+            raise InvalidBatch(reason)
 
     def _cut_after(self, place: int, file: File) -> None:
         """The log ends with what is sound of this segment: later ones go first, so that no crash leaves a hole."""
+        self._lower_newest_segment(self.segments[place].base_offset)
         for segment in reversed(self.segments[place + 1 :]):
             self.cut_bytes += segment.size_bytes
             self._remove_segment(segment)
@@ -295,12 +391,18 @@ class _Recovery:
         file.sync()
         segment.size_bytes = sound_bytes
 
+    def _lower_newest_segment(self, base_offset: int) -> None:
+        """Before later segments go, so that nobody misses them."""
+        if self.checkpoint.newest_segment > base_offset:
+            self.checkpoint = replace(self.checkpoint, newest_segment=base_offset)
+            replace_file(self.files, f"{self.directory}/{CHECKPOINT_FILE}", self.checkpoint.encode())
+
     # -- the result
 
     def _settle_epochs(self, end_offset: int) -> None:
         before = list(self.epochs)
         self.epochs.clip_to(end_offset)
-        self.epochs.forget_before(max(self.checkpoint.log_start, self.segments[0].base_offset))
+        self.epochs.forget_before(self.checkpoint.log_start)
         if list(self.epochs) != before:
             replace_file(self.files, f"{self.directory}/{EPOCHS_FILE}", encode_epochs(self.epochs))
 
@@ -313,11 +415,10 @@ class _Recovery:
         if self.has_removed:
             # What went must not come back beside what is written next, and be taken for a part of it.
             self.files.sync_directory(self.directory)
-        start = max(self.checkpoint.log_start, self.segments[0].base_offset) if self.segments else end_offset
         return RecoveredLog(
             self.segments,
             end_offset,
-            replace(self.checkpoint, log_start=start),
+            self.checkpoint,
             self.epochs,
             producers,
             self.snapshots,
@@ -329,23 +430,28 @@ class _Recovery:
 
     def _empty(self) -> RecoveredLog:
         """No segment yet: a partition whose making was interrupted, or one that was reset."""
-        create_partition(self.files, self.directory, self.checkpoint.log_start)
-        self.epochs, self.checkpoint = EpochCache(), Checkpoint(self.checkpoint.log_start, self.checkpoint.log_start)
+        create_partition(self.files, self.directory, self.checkpoint.log_start)  # writes what follows here
+        start = self.checkpoint.log_start
+        self.epochs, self.checkpoint = EpochCache(), Checkpoint(start, start, start)
         self._remove_stale_snapshots(-1)
         return self._result(self.checkpoint.log_start, ProducerState(), None)
 
-    def _finish_reset(self, active: File) -> RecoveredLog:
-        """The log start was moved beyond the end: all that is here was given up, and a crash kept it from going."""
-        active.close()
+    def _finish_reset(self) -> RecoveredLog:
+        """All that is here was given up, and a crash kept it from going."""
         for segment in reversed(self.segments):
             self._remove_segment(segment)
         self.segments.clear()
+        self.files.sync_directory(self.directory)  # nothing of it comes back once the checkpoint says that it is over
         return self._empty()
 
     def _remove_segment(self, segment: Segment) -> None:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             if self.files.exists(segment.path_of(suffix)):
                 self._remove(numbered(segment.base_offset, suffix))
+
+    def _remove_all(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._remove(name)
 
     def _remove(self, name: str) -> None:
         self.files.remove(f"{self.directory}/{name}")

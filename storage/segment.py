@@ -8,7 +8,7 @@ from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.files import File, Files, read_whole, replace_file
 from lograft.runtime.writer import AppendFile
 from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired
-from lograft.storage.index import MAX_OFFSET_SPAN, SegmentIndex
+from lograft.storage.index import MAX_OFFSET_SPAN, SUMMARY_BYTES, SegmentIndex, SegmentSummary
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, numbered
 from lograft.storage.scan import scan_batches
 
@@ -188,6 +188,20 @@ def read_index(files: Files, segment: Segment) -> SegmentIndex | None:
     except (FileNotFoundError, ValueError):
         return None
     return index if index.summary.base_offset == segment.base_offset else None
+
+
+def read_summary(files: Files, segment: Segment) -> SegmentSummary | None:
+    """What the beginning of its index says of a segment, unchecked; None if there is no such beginning. Blocking."""
+    try:
+        file = files.open(segment.path_of(INDEX_SUFFIX))
+    except FileNotFoundError:
+        return None
+    try:
+        return SegmentSummary.decode(file.read(0, SUMMARY_BYTES))
+    except ValueError:
+        return None
+    finally:
+        file.close()
 
 
 def rebuild_index(file: File, segment: Segment, interval_bytes: int) -> SegmentIndex:

@@ -85,8 +85,10 @@ class Machine:
         self.segment_files = SegmentFiles(self.files, self.blocking, self._max_open)
         self.disk = Disk(self.files, self.blocking, self.clock, self.writer, self.segment_files)
 
-    async def open(self, config: LogConfig | None = None, directory: str = DIRECTORY) -> PartitionLog:
-        return await open_log(self.disk, directory, config or LogConfig())
+    async def open(
+        self, config: LogConfig | None = None, directory: str = DIRECTORY, noted_watermark: int | None = None
+    ) -> PartitionLog:
+        return await open_log(self.disk, directory, config or LogConfig(), noted_watermark)
 
     def crash(self, *, power_fails: bool) -> None:
         """End everything at once, and boot again."""

@@ -289,7 +289,7 @@ def test_an_empty_file_may_be_a_new_segment_but_no_sealed_file() -> None:
 
 
 def test_a_checkpoint_shows_each_of_its_offsets() -> None:
-    dump = document(Checkpoint(1, 40, 20, 10, 15, 3).encode())
+    dump = document(Checkpoint(1, 40, 20, 10, 15, 3, 30, 0, 1).encode())
     assert dict(dump.fields) == {
         "logStart": 1,
         "recoveryPoint": 40,
@@ -297,6 +297,9 @@ def test_a_checkpoint_shows_each_of_its_offsets() -> None:
         "tombstonesRemovedBelow": 10,
         "cleanedBelow": 15,
         "cleanedInEpoch": 3,
+        "newestSegment": 30,
+        "resetting": 0,
+        "lostBelow": 1,
     }
 
 

@@ -231,35 +231,9 @@ async def test_damage_in_the_middle_of_a_large_read_is_for_the_receiver_to_see(
 async def test_a_segment_file_that_is_gone_is_corruption() -> None:
     machine = Machine(max_open=1)
     log = await filled(machine, MANY_SEGMENTS)
+    await machine.writer.call(lambda: None)  # sealed segments are closed by then
     machine.remove("00000000000000000006.log")
     with pytest.raises(CorruptLog, match="gone"):
-        await offsets(log)
-
-
-@virtual
-async def test_a_segment_file_that_was_gone_before_the_start_is_corruption() -> None:
-    machine = Machine()
-    log = await filled(machine, MANY_SEGMENTS)
-    await log.close()
-    await machine.writer.close()
-    machine.remove("00000000000000000006.log")
-    machine.boot()
-    log = await machine.open(MANY_SEGMENTS)
-    with pytest.raises(CorruptLog, match="nothing between the offsets 6 and 12"):
-        await offsets(log)
-
-
-@virtual
-async def test_a_sealed_segment_shorter_than_its_index_says_is_corruption() -> None:
-    """Cut where a batch ends, it looks sound; its index knows better."""
-    machine = Machine()
-    log = await filled(machine, MANY_SEGMENTS)
-    await log.close()
-    await machine.writer.close()
-    machine.overwrite("00000000000000000006.log", machine.content("00000000000000000006.log")[: 2 * SIZE])
-    machine.boot()
-    log = await machine.open(MANY_SEGMENTS)
-    with pytest.raises(CorruptLog):
         await offsets(log)
 
 
