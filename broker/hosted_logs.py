@@ -24,6 +24,7 @@ from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import CorruptLog, Shortage
 from lograft.storage.names import PartitionName
+from lograft.storage.remains import Remains
 
 log = get_logger(__name__)
 
@@ -43,12 +44,14 @@ class Open:
 @dataclass(frozen=True, slots=True)
 class Corrupt:
     """`replica`: that has the log open, if it could be opened at all. `is_reported`: the controller knows, and the
-    image shows it."""
+    image shows it. `remains`: what an unclean election would have of it, once that `is_surveyed`; None: nothing."""
 
     directory: LogDirectory
     name: PartitionName
     replica: Replica | None
     is_reported: bool = False
+    is_surveyed: bool = False
+    remains: Remains | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,12 @@ class HostedLogs:
             case Open() if self._has_other_config(key, state.replica):
                 return lambda: self._reconfigure(key, state)
             case Corrupt() if assignment is not None and state.is_reported and self._is_replaced(assignment.partition):
-                is_last = assignment.partition.leader == self._image.broker_id
-                return lambda: self._discard(key, state, is_last=is_last)
+                is_elected = assignment.partition.leader == self._image.broker_id
+                return lambda: self._keep_remains(key, state) if is_elected else self._discard(key, state)
+            case Corrupt(is_reported=True, is_surveyed=False) if (
+                assignment is not None and assignment.partition.leader is None
+            ):
+                return lambda: self._survey(key, state)
             case Lost() if assignment is None or state.is_reported:
                 return lambda: self._leave(key, state)
         return None
@@ -205,9 +212,8 @@ class HostedLogs:
             directory.names[name] = None
             shortage: Shortage | None = None
             try:
-                directory.check_not_missing(name)
-                opened = await directory.data.open_partition(name, config)
-                await directory.lower_watermark(name, opened.end_offset)
+                opened = await directory.data.open_partition(name, config, directory.noted_watermark(name))
+                await directory.note_opened(name, opened.end_offset)
                 if opened.failure is not None:
                     raise opened.failure  # before there was anybody to be told
             except Shortage as error:
@@ -246,15 +252,32 @@ class HostedLogs:
         self._states.pop(key, None)
         self._configured.pop(key, None)
 
-    async def _discard(self, key: PartitionKey, state: Corrupt, *, is_last: bool) -> None:
-        """So that it can be made anew."""
+    async def _discard(self, key: PartitionKey, state: Corrupt) -> None:
+        """So that it can be made anew, from another's."""
         log.warning("corrupt_log_discarded", partition=str(state.name))
         with self._noting_failure(state.directory):
             await self._close(state)
-            if is_last:
+            await self._directories.remove(state.directory, state.name)
+            self._states.pop(key, None)
+
+    async def _survey(self, key: PartitionKey, state: Corrupt) -> None:
+        """Nobody leads: see what this broker would lead with, if it were elected all the same."""
+        with self._noting_failure(state.directory):
+            await self._close(state)
+            remains = await self._directories.survey(state.directory, state.name)
+            now = self._states.get(key)
+            if isinstance(now, Corrupt):  # and not lost with its directory
+                self._states[key] = replace(now, is_surveyed=True, remains=remains)
+                start, end = (remains.start_offset, remains.end_offset) if remains is not None else (0, 0)
+                log.warning("damaged_log_surveyed", partition=str(state.name), start=start, end=end)
+
+    async def _keep_remains(self, key: PartitionKey, state: Corrupt) -> None:
+        """It was elected uncleanly: what can be read of it is the log from now on, to be opened next."""
+        is_compacted = self._image.log_config_of(key).cleanup_compact
+        with self._noting_failure(state.directory):
+            await self._close(state)
+            if not await self._directories.keep_remains(state.directory, state.name, is_compacted=is_compacted):
                 await self._directories.quarantine(state.directory, state.name, "corrupt, and given up")
-            else:
-                await self._directories.remove(state.directory, state.name)
             self._states.pop(key, None)
 
     async def _leave(self, key: PartitionKey, state: Lost) -> None:

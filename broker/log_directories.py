@@ -1,10 +1,11 @@
 """The data directories of a broker: where each partition's log is, or is to be, and how logs go."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from lograft.metadata.partition import BrokerEpoch
@@ -14,10 +15,12 @@ from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory
-from lograft.storage.errors import CorruptLog
 from lograft.storage.names import PartitionName
+from lograft.storage.remains import Remains, keep, survey
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 QUARANTINE_MS = 7 * 24 * 3600 * 1000
 
@@ -28,27 +31,42 @@ _STRAY = "-stray."
 @dataclass(slots=True, eq=False)
 class LogDirectory:
     """One of them. `names`: of the partitions that have a log there. `watermarks`: as the file has them,
-    or will have when the disk gets there. `gone`: those that the file may have, though we have put their logs away.
-    `missing`: those that the file has, but of which no log was found."""
+    or will have when the disk gets there. `gone`: those that the file may have, though we have put their logs away."""
 
     data: DataDirectory
     names: dict[PartitionName, None] = field(default_factory=dict)
     watermarks: dict[PartitionName, int] = field(default_factory=dict)
     gone: dict[PartitionName, None] = field(default_factory=dict)
-    missing: dict[PartitionName, None] = field(default_factory=dict)
     has_failed: bool = False
     _forgetting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unnoted: dict[PartitionName, int] = field(default_factory=dict)
+    _noting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def identity(self) -> UUID:
         return self.data.identity
 
-    def check_not_missing(self, name: PartitionName) -> None:
-        """`CorruptLog`, the first time, if there was a log of the partition here once and it did not go by our hand:
-        one that is made in its place has nothing of what this replica vouched for."""
-        if name in self.missing:
-            del self.missing[name]
-            raise CorruptLog(f"{self.data.path}/{name}", None, "it is gone, and was there before")
+    def path_of(self, name: PartitionName) -> str:
+        return f"{self.data.path}/{name}"
+
+    def noted_watermark(self, name: PartitionName) -> int | None:
+        """What a log here is known to have had; None if there was none, or we put it away ourselves."""
+        return None if name in self.gone else self.watermarks.get(name)
+
+    async def note_opened(self, name: PartitionName, end_offset: int) -> None:
+        """The file has the log from now on: if its files are missing one day, it is not mistaken for a new one.
+
+        Nor does the file have a higher watermark than its end. Logs that are opened together are noted together.
+        """
+        self.gone.pop(name, None)
+        noted = self.watermarks.get(name)
+        if noted is not None and noted <= end_offset:
+            return
+        self._unnoted[name] = min(noted or 0, end_offset)
+        async with self._noting:
+            if name in self._unnoted:
+                unnoted, self._unnoted = self._unnoted, {}
+                await self._write({**self.watermarks, **unnoted})
 
     async def note_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
         """Keep them for after a crash, and those of other logs here as they are."""
@@ -101,14 +119,12 @@ class LogDirectories:
             directory.watermarks = await directory.data.read_high_watermarks()
             put_away = map(_original, await directory.data.entries())
             directory.gone = {name: None for name in put_away if name is not None and name not in directory.names}
-            known = {**directory.names, **directory.gone}
-            missing = (name for name in directory.watermarks if name not in known)
-            directory.missing = dict.fromkeys(missing)
 
     def forget_missing(self) -> None:
         """All logs that this broker should have were looked at: those that it should not may be gone."""
         for directory in self._directories:
-            directory.missing.clear()
+            missing = [name for name in directory.watermarks if name not in directory.names]
+            directory.gone.update(dict.fromkeys(missing))
 
     @property
     def healthy(self) -> list[LogDirectory]:
@@ -142,8 +158,8 @@ class LogDirectories:
         """A partition's log, which is not open, is not there any more; its files go by and by. Readers that have them
         open read on."""
         path = await self._rename(directory, name, _REMOVED)
+        await directory.forget_gone()
         if path is not None:
-            await directory.forget_gone()
             await run_to_end(self._runtime.blocking, _remove_all, self._runtime.files, [path])
 
     async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
@@ -152,6 +168,33 @@ class LogDirectories:
         await directory.forget_gone()
         if path is not None:
             log.warning("log_put_aside", path=path, reason=reason)
+
+    async def survey(self, directory: LogDirectory, name: PartitionName) -> Remains | None:
+        """What remains of a damaged log, which is not open."""
+        return await self._beside(directory, name, partial(survey, self._runtime.files, directory.path_of(name)))
+
+    async def keep_remains(self, directory: LogDirectory, name: PartitionName, *, is_compacted: bool) -> bool:
+        """Make what remains of a damaged log the log; the rest is put aside. False, and nothing is done, if nothing
+        does."""
+        remains = await self.survey(directory, name)
+        if remains is None:
+            return False
+        await directory.lower_watermark(name, remains.end_offset)
+        aside = f"{directory.path_of(name)}{_STRAY}{self._runtime.clock.wall_ms()}"
+        files, path = self._runtime.files, directory.path_of(name)
+        keep_it = partial(keep, files, path, remains, aside, is_compacted=is_compacted)
+        await self._beside(directory, name, keep_it)
+        log.warning(
+            "damaged_log_kept", partition=str(name), start=remains.start_offset, end=remains.end_offset, aside=aside
+        )
+        return True
+
+    async def _beside(self, directory: LogDirectory, name: PartitionName, action: Callable[[], T]) -> T:
+        """To its end; a disk that does not do it is a failed disk."""
+        try:
+            return await run_to_end(self._runtime.blocking, action)
+        except OSError as error:
+            await directory.data.disk.writer.fail(directory.path_of(name), error)
 
     async def purge(self) -> None:
         """Remove what was left half removed, and what was put aside long ago."""

@@ -188,8 +188,14 @@ class ReplicaManager(MachineListener):
                 case Open(directory=directory, replica=replica) if directory.identity == partition.directory_of(own):
                     if (end := replica.end_report()) is not None:
                         yield end
-                case Corrupt(directory=place, is_reported=True) if place.identity == partition.directory_of(own):
-                    yield ReplicaEnd(topic_id, number, LeaderEpoch(-1), 0)  # if nobody else has anything, begin anew
+                case Corrupt(directory=place, is_surveyed=True, remains=left) if (
+                    place.identity == partition.directory_of(own)
+                ):
+                    if left is not None:
+                        epoch, end_offset = LeaderEpoch(left.last_epoch), left.end_offset
+                        yield ReplicaEnd(topic_id, number, epoch, end_offset, is_damaged=True)
+                    else:  # if nobody else has anything, begin anew
+                        yield ReplicaEnd(topic_id, number, LeaderEpoch(-1), 0, is_damaged=True)
 
     @property
     def is_recovered(self) -> bool:

@@ -1,24 +1,25 @@
 """What goes wrong with the disks of a simulated cluster: they are slow, full or failing, are lost, or rot."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from lograft.broker.replica import Replica
 from lograft.chaos.cluster_copies import Copies
-from lograft.chaos.cluster_losses import Losses, LostDirectories, LostMemory, Rot
+from lograft.chaos.cluster_history import PartitionKey
+from lograft.chaos.cluster_losses import Losses, LostDirectories, LostFiles, LostMemory, Rot
 from lograft.chaos.cluster_network_faults import Plan
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_quorum import may_lose_store
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.partition import BrokerId, TopicId
 from lograft.runtime.rng import Rng
 from lograft.storage.batch import iterate_batches
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.names import LOG_SUFFIX, parse_numbered
+from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, parse_numbered
 
 _DERIVED = "derived"  # what is made anew when it is wrong: nothing is lost with it
 
@@ -58,6 +59,7 @@ class DiskFaults:
             "rot": self._rot,
             "copy": self._copy,
             "put_copy_back": self._put_copies_back,
+            "lose_files": self._lose_files,
         }
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
@@ -210,15 +212,56 @@ class DiskFaults:
                 is_marked = self._copies.put_back(host, copy, self._cluster.image)
                 self._cluster.note("put_copy_back", host.host, copy.path, "marked" if is_marked else "")
 
+    # -- what is missing
+
+    def _lose_files(self) -> None:
+        """Some of one replica's, of any kind; mostly of one that leads, or is to lead again when it is back."""
+        host = self._any_broker_up()
+        found = self._replicas(host) if host is not None else {}
+        if host is None or not found:
+            return
+        image, leading = self._cluster.image, []
+        for topic_id, number in found:
+            partition = image.partition(TopicId(topic_id), number)
+            if partition is not None and host.number in (partition.leader, partition.preferred_leader):
+                leading.append((topic_id, number))
+        key = self._rng.choice(leading if leading and self._rng.random() < 0.7 else list(found))
+        if not self._cluster.losses.may_damage(host.number, key):
+            return
+        directory = found[key].log.directory
+        self._end(host, "kill")
+        names = [path.rpartition("/")[2] for path, _ in host.files.contents(f"{directory}/")]
+        lost = self._some_of(names)
+        if lost:
+            self._cluster.losses.add(LostFiles(host, key))
+            host.lose_files(directory, lost)
+
+    def _some_of(self, names: list[str]) -> list[str]:
+        """Of one kind, at the beginning, in the middle or at the end; or all there are."""
+        rng, segments = self._rng, [name for name in names if name.endswith(LOG_SUFFIX)]
+        match rng.choice(["segment", "segment", "segment", "segments", "truth", _DERIVED, "all"]):
+            case "segment" if segments:
+                stem = rng.choice([segments[0], rng.choice(segments), segments[-1]]).removesuffix(LOG_SUFFIX)
+                suffixes = (LOG_SUFFIX,) if rng.random() < 0.5 else ("",)
+                return [name for name in names if name.startswith(f"{stem}.") and name.endswith(suffixes)]
+            case "segments":
+                return segments
+            case "truth":
+                lost = rng.choice([CHECKPOINT_FILE, EPOCHS_FILE])
+                return [name for name in names if name == lost]
+            case "derived":
+                suffix = rng.choice([INDEX_SUFFIX, TIME_INDEX_SUFFIX, PRODUCERS_SUFFIX])
+                return [name for name in names if name.endswith(suffix)]
+            case _:
+                return names
+
     # -- what rots
 
     def _rot(self) -> None:
         """One bit, of what a replica has had on its disk for a while."""
         host = self._any_broker_up()
-        if host is None or host.node is None or host.node.broker is None:
-            return
-        replicas = list(host.node.broker.replicas._logs.replicas.items())
-        if not replicas:
+        replicas = list(self._replicas(host).items()) if host is not None else []
+        if host is None or not replicas:
             return
         (topic_id, number), replica = self._rng.choice(replicas)
         key = (topic_id, number)
@@ -238,6 +281,13 @@ class DiskFaults:
                 self._cluster.losses.add(Rot(host, key, path, byte, bit, rotten))
             if self._rng.random() < 0.6:
                 self._end(host, "kill")  # while it is so: much of it is written anew every now and then
+
+    def _replicas(self, host: SimulatedHost) -> Mapping[PartitionKey, Replica]:
+        return {
+            key: replica
+            for topic_id, number, _ in self._cluster.image.hosted_by(BrokerId(host.number))
+            if (replica := host.replica(key := (topic_id, number))) is not None
+        }
 
     def _places(self, host: SimulatedHost, replica: Replica) -> dict[str, list[tuple[str, int]]]:
         """Files, and how much of each is known to be on the disk, by what they are for.

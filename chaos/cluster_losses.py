@@ -63,7 +63,21 @@ class Rot:
         return self.host.files.byte_at(self.path, self.byte) != self.rotten
 
 
-Loss = LostDirectories | LostMemory | Rot
+@dataclass(frozen=True, slots=True, eq=False)
+class LostFiles:
+    """Files of one replica. It is over when the host has the replica open again, made anew or as it was; or has none."""
+
+    host: SimulatedHost
+    key: PartitionKey
+
+    def is_over(self, image: ClusterImage) -> bool:
+        partition = image.partition(TopicId(self.key[0]), self.key[1])
+        if partition is None or self.host.number not in partition.replica_ids:
+            return True
+        return self.host.replica(self.key) is not None
+
+
+Loss = LostDirectories | LostMemory | Rot | LostFiles
 
 
 class Losses:

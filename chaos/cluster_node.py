@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import Context
 from dataclasses import replace
 from typing import Protocol
@@ -11,6 +11,7 @@ from uuid import UUID
 from lograft.broker.config_values import Role
 from lograft.broker.node import Machine, Node
 from lograft.broker.node_config import NodeConfig
+from lograft.broker.replica import Replica
 from lograft.broker.replicas import AllDirectoriesFailed
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.crash import is_simulated_crash
@@ -23,9 +24,11 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_process import Process
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
+from lograft.metadata.partition import TopicId
 from lograft.raft.configuration import Configuration
 from lograft.raft.ports import Store
 from lograft.raft.roles import Leader
+from lograft.runtime.files import parent_of
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import IDENTITY_FILE, IDENTITY_KIND
@@ -325,6 +328,25 @@ class SimulatedHost:
             self._world.note("wipe", self.host, directory)
             self._remove(directory)
             self.files.sync_directory("/")
+
+    def replica(self, key: tuple[UUID, int]) -> Replica | None:
+        """Its replica of a partition, if that is open."""
+        if self.node is None or self.node.broker is None:
+            return None
+        return self.node.broker.replicas.find((TopicId(key[0]), key[1]))
+
+    def lose_files(self, directory: str, names: Collection[str]) -> None:
+        """Files of a partition are removed by somebody; the directory, too, if all of them are."""
+        assert not self.is_up
+        self._world.note("lose_files", self.host, directory, *names)
+        files = self.files
+        for name in names:
+            files.remove(f"{directory}/{name}")
+        if not files.list_directory(directory):
+            files.remove_directory(directory)
+            files.sync_directory(parent_of(directory))
+        else:
+            files.sync_directory(directory)
 
     def _remove(self, directory: str) -> None:
         files = self.files

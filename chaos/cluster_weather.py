@@ -94,7 +94,7 @@ MACHINE_FAULTS = (
     "fill_directory", "take_away", "take_away",
 )  # fmt: skip
 # Something is lost.
-LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot")
+LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot", "lose_files", "lose_files", "lose_files")
 # And comes back as it once was.
 COPIES = ("copy", "copy", "copy", "put_copy_back", "put_copy_back", "put_copy_back", "crash_in_start")
 

@@ -62,12 +62,14 @@ class Wanted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEnd:
-    """Where this broker's log of a partition ends. `last_epoch` -1: the log is empty."""
+    """Where this broker's log of a partition ends. `last_epoch` -1: the log is empty. `is_damaged`: something is
+    missing, and this is where the rest ends."""
 
     topic_id: TopicId
     number: int
     last_epoch: LeaderEpoch
     end_offset: int
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,7 @@ class BrokerSession:
                     partition=end.number,
                     last_epoch=end.last_epoch,
                     end_offset=end.end_offset,
+                    is_damaged=end.is_damaged,
                 )
         return request
 

@@ -188,7 +188,7 @@ def _longest_log(
     """
     ends = log_ends.get((topic_id, number), NO_LOG_ENDS)
     live = [replica.broker_id for replica in partition.replicas if _has_live_copy(image, replica)]
-    candidates: list[tuple[int, int, bool, bool, int, BrokerId]] = []
+    candidates: list[tuple[int, int, bool, bool, bool, int, BrokerId]] = []
     for place, broker_id in enumerate(live):
         broker, end = image.brokers[broker_id], ends.get(broker_id)
         if end is None or end.broker_epoch != broker.epoch:
@@ -197,9 +197,10 @@ def _longest_log(
                 f"broker {broker_id} has not yet said how much of {name_of(image, topic_id, number)} it has: "
                 "it does so within seconds; try again",
             )
-        # Of equals, rather one that goes on running, that keeps the partition, and then the first.
+        # Of equals, rather one that has all before its end, goes on running, that keeps the partition, and then the first.
         goes_on, keeps_it = broker.state is BrokerState.ACTIVE, broker_id in partition.final_replicas
-        candidates.append((end.last_epoch, end.end_offset, goes_on, keeps_it, -place, broker_id))
+        is_whole = not end.is_damaged
+        candidates.append((end.last_epoch, end.end_offset, is_whole, goes_on, keeps_it, -place, broker_id))
     if not candidates:
         away = ", ".join(str(broker_id) for broker_id in partition.replica_ids)
         raise ControllerError(

@@ -10,11 +10,13 @@ from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a replica's log ends, as the process with that broker epoch said. `last_epoch` -1: the log is empty."""
+    """Where a replica's log ends, as the process with that broker epoch said. `last_epoch` -1: the log is empty.
+    `is_damaged`: records before that end are missing."""
 
     broker_epoch: BrokerEpoch
     last_epoch: LeaderEpoch
     end_offset: int
+    is_damaged: bool = False
 
 
 LogEnds: TypeAlias = Mapping[PartitionKey, Mapping[BrokerId, LogEnd]]

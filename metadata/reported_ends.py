@@ -47,7 +47,7 @@ class ReportedEnds(MachineListener):
                 continue
             # A heartbeat that was long under way may speak of the time before the last leader.
             if heartbeat.metadata_index >= self._lost_index.get(key, self._restored_index):
-                known = LogEnd(epoch, LeaderEpoch(end.last_epoch), end.end_offset)
+                known = LogEnd(epoch, LeaderEpoch(end.last_epoch), end.end_offset, end.is_damaged)
                 self._ends.setdefault(key, {})[broker_id] = known
                 self._keys.setdefault(broker_id, []).append(key)
 

@@ -85,16 +85,18 @@ class BrokerHeartbeatRequest(_message.Message):
     READY: BrokerHeartbeatRequest.Wanted
     SHUT_DOWN: BrokerHeartbeatRequest.Wanted
     class LogEnd(_message.Message):
-        __slots__ = ("topic_id", "partition", "last_epoch", "end_offset")
+        __slots__ = ("topic_id", "partition", "last_epoch", "end_offset", "is_damaged")
         TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
         END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        IS_DAMAGED_FIELD_NUMBER: _ClassVar[int]
         topic_id: bytes
         partition: int
         last_epoch: int
         end_offset: int
-        def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+        is_damaged: bool
+        def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., is_damaged: _Optional[bool] = ...) -> None: ...
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]

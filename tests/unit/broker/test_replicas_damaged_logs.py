@@ -11,7 +11,7 @@ from support.virtual_log import ROOT, offsets, virtual
 
 from lograft.broker.replica import Failed, Replica
 from lograft.broker.replica_errors import ReplicaError
-from lograft.broker.replica_ports import OffsetKind, OffsetSpec
+from lograft.broker.replica_ports import Acks, OffsetKind, OffsetSpec
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.elect_leaders import elect_unclean_leaders
 from lograft.metadata.errors import ControllerError
@@ -21,13 +21,14 @@ from lograft.proto import errors_pb2
 from lograft.storage.errors import BadCrc, CorruptLog
 from lograft.storage.verifying import check_batches
 
+FIRST = "00000000000000000000.log"
 LENGTH, OFFSET, EPOCH, PAYLOAD = 8, 7, 15, 100  # bytes of a batch; its CRC covers the last alone
 
 
 def damage(broker: TestBroker, replica: Replica, byte: int = LENGTH) -> None:
     """The first batch of the log is not what it was, and memory does not have it any more."""
     replica.log.tail.clear()
-    broker.machine.files.flip_bit(f"{replica.log.directory}/00000000000000000000.log", byte, 1)
+    broker.machine.files.flip_bit(replica.log.segments[0].path, byte, 1)
 
 
 @pytest.mark.parametrize("byte", [LENGTH, OFFSET, EPOCH, PAYLOAD])
@@ -117,7 +118,6 @@ async def test_a_log_whose_files_were_taken_away_is_not_mistaken_for_a_new_one()
     """It would be led, empty, and those that have everything would follow it."""
     metadata = Metadata()
     brokers, topic, leader = await led_with_records(metadata, 2)
-    await asyncio.sleep(6)  # by then it is noted that there is such a log
     path = leader.log.directory
     for broker_id in (TWO, ONE):
         brokers[broker_id].kill()
@@ -144,12 +144,11 @@ async def test_a_log_whose_files_were_taken_away_is_not_mistaken_for_a_new_one()
 async def test_a_last_copy_that_was_taken_away_is_made_anew_once_it_is_given_up() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led_with_records(metadata, 1)
-    await asyncio.sleep(6)
     brokers[ONE].kill()
     _take_away(brokers[ONE], leader.log.directory)
     await brokers[ONE].start()
     await until(lambda: metadata.partition(topic).leader is None)
-    _elect_uncleanly(metadata, brokers[ONE], topic)
+    await _elect_uncleanly(metadata, brokers[ONE], topic)
     again = await brokers[ONE].leads(topic)
     assert (await append(again).outcome()).base_offset == 0
 
@@ -232,7 +231,7 @@ async def test_a_damaged_replica_that_is_not_in_sync_is_reported_before_it_is_di
 
 
 @virtual
-async def test_a_damaged_last_copy_is_kept_until_it_is_given_up_by_an_unclean_election() -> None:
+async def test_a_damaged_last_copy_says_what_is_left_of_it_and_an_unclean_election_keeps_that() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led_with_records(metadata, 1)
     damage(brokers[ONE], leader)
@@ -242,15 +241,18 @@ async def test_a_damaged_last_copy_is_kept_until_it_is_given_up_by_an_unclean_el
     await asyncio.sleep(5)
     assert _has_records(brokers[ONE], leader)
     (end,) = brokers[ONE].manager.log_ends()
-    assert (end.last_epoch, end.end_offset) == (-1, 0)
-    _elect_uncleanly(metadata, brokers[ONE], topic)
+    assert (end.last_epoch, end.end_offset, end.is_damaged) == (0, 20, True)
+    kept = leader.log.segments[1].base_offset
+    await _elect_uncleanly(metadata, brokers[ONE], topic)
     again = await brokers[ONE].leads(topic)
-    assert again.log_end == 0
-    assert (await append(again).outcome()).base_offset == 0
-    assert any("-stray." in path for path in _all_files(brokers[ONE]))
+    assert (again.log_start, again.log_end) == (kept, 20)
+    assert await offsets(again.log) == list(range(kept, 20))
+    assert (await append(again).outcome()).base_offset == 20
+    assert [path.rpartition("/")[2] for path in _all_files(brokers[ONE]) if "-stray." in path] == [FIRST]
 
 
-def _elect_uncleanly(metadata: Metadata, broker: TestBroker, topic: TopicId) -> None:
+async def _elect_uncleanly(metadata: Metadata, broker: TestBroker, topic: TopicId) -> None:
+    await until(lambda: len(list(broker.manager.log_ends())) == 1)
     (end,) = broker.manager.log_ends()
     ends = {ONE: LogEnd(broker.view.broker_epoch, end.last_epoch, end.end_offset)}
     metadata.carry_out(elect_unclean_leaders(metadata.image, None, {(topic, 0): ends}))
@@ -265,21 +267,20 @@ async def test_a_copy_damaged_after_its_unclean_election_leads_no_more_in_that_e
     with pytest.raises(CorruptLog):
         await leader.read(0, 1000)
     await until(lambda: metadata.partition(topic).leader is None)
-    _elect_uncleanly(metadata, brokers[ONE], topic)
+    await _elect_uncleanly(metadata, brokers[ONE], topic)
     elected = await brokers[ONE].leads(topic)
     await append(elected).outcome()
     epoch = metadata.partition(topic).leader_epoch
     damage(brokers[ONE], elected)
     with pytest.raises(CorruptLog):
-        await elected.read(0, 1000)
+        await elected.read(elected.log_start, 1000)
     await until(lambda: metadata.partition(topic).leader is None)
     await asyncio.sleep(5)
     assert not brokers[ONE].has(topic)
-    assert _has_records(brokers[ONE], elected)
-    _elect_uncleanly(metadata, brokers[ONE], topic)
+    await _elect_uncleanly(metadata, brokers[ONE], topic)
     again = await brokers[ONE].leads(topic)
     assert metadata.partition(topic).leader_epoch > epoch
-    assert (await append(again).outcome()).base_offset == 0
+    assert (await append(again).outcome()).base_offset == 21
 
 
 @virtual
@@ -331,3 +332,63 @@ async def test_a_damaged_replica_that_is_to_lead_is_not_made_anew_for_that() -> 
     reported.set()
     again = await brokers[THREE].follows(topic)
     await until(lambda: again.log_end == 20 and metadata.partition(topic).isr == ids(1, 2, 3))
+
+
+# -- files that are missing
+
+
+def remove_segment(broker: TestBroker, replica: Replica, place: int) -> None:
+    """All files of it, while the broker is down."""
+    files, log = broker.machine.files, replica.log
+    stem = log.segments[place].path.removesuffix(".log").rpartition("/")[2]
+    for name in files.list_directory(log.directory):
+        if name.startswith(stem):
+            files.remove(f"{log.directory}/{name}")
+
+
+@pytest.mark.parametrize("place", [0, 1, -1], ids=["first", "middle", "last"])
+@virtual
+async def test_segments_that_are_missing_on_the_next_leader_are_deleted_nowhere_else(place: int) -> None:
+    """It was the only one in sync, and is the preferred leader: the others have all but the last record."""
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata)
+    await brokers[ONE].stop()
+    metadata.fence(1)
+    remove_segment(brokers[ONE], leader, place)
+    await brokers[ONE].start()
+    await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])])
+    successor = await brokers[TWO].leads(topic)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    for broker in brokers.values():
+        replica = broker.replica(topic)
+        assert (replica.log_start, await offsets(replica.log)) == (0, await offsets(successor.log))
+        assert replica.log_end >= 20
+
+
+@pytest.mark.parametrize(
+    ("place", "kept"), [(0, range(1, 4)), (2, range(3, 4)), (-1, range(3))], ids=["first", "middle", "last"]
+)
+@virtual
+async def test_the_last_copy_keeps_what_follows_its_last_hole(place: int, kept: range) -> None:
+    """And nobody who has more is told to delete it."""
+    metadata = Metadata()
+    brokers, topic, leader = await led_with_records(metadata, 2)
+    bases = [segment.base_offset for segment in leader.log.segments]
+    ends = [*bases[1:], 20]
+    assert len(bases) == 4
+    await brokers[TWO].stop()
+    metadata.fence(2)
+    await brokers[ONE].stop()
+    metadata.fence(1)
+    remove_segment(brokers[ONE], leader, place)
+    await brokers[ONE].start()
+    await _elect_uncleanly(metadata, brokers[ONE], topic)
+    again = await brokers[ONE].leads(topic)
+    assert (again.log_start, again.log_end) == (bases[kept[0]], ends[kept[-1]])
+    assert await offsets(again.log) == list(range(bases[kept[0]], ends[kept[-1]]))
+    await append(again, acks=Acks.LEADER).outcome()
+    await brokers[TWO].start()
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2))
+    other = brokers[TWO].replica(topic)
+    await until(lambda: other.log_end == again.log_end)
+    assert await offsets(other.log) == list(range(again.log_end))

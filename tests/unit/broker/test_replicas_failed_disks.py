@@ -108,9 +108,9 @@ async def test_a_log_that_was_being_opened_when_its_disk_failed_is_made_on_anoth
     directory = brokers[ONE].directories[0]
     opening, open_partition = asyncio.Event(), directory.open_partition
 
-    async def slowly(name: PartitionName, config: LogConfig) -> PartitionLog:
+    async def slowly(name: PartitionName, config: LogConfig, noted: int | None) -> PartitionLog:
         await opening.wait()
-        return await open_partition(name, config)
+        return await open_partition(name, config, noted)
 
     directory.open_partition = slowly  # type: ignore[method-assign]
     other = metadata.create("other", place(metadata, 1, 2))
@@ -146,8 +146,8 @@ async def test_a_disk_that_fails_before_anybody_has_the_log_it_opened_is_a_faile
     directory = brokers[TWO].directories[0]
     open_partition = directory.open_partition
 
-    async def and_fail(name: PartitionName, config: LogConfig) -> PartitionLog:
-        log = await open_partition(name, config)
+    async def and_fail(name: PartitionName, config: LogConfig, noted: int | None) -> PartitionLog:
+        log = await open_partition(name, config, noted)
         with suppress(DiskFailed):
             await directory.disk.writer.fail(directory.path, OSError(errno.EIO, "a test says so"))
         return log
