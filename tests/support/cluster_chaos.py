@@ -90,6 +90,18 @@ DAMAGED_DISKS = ClusterWeather(
     least_min_isr=2,
 )
 
+# Somebody removes files of a replica, mostly of the next leader's.
+LOST_FILES = replace(
+    DAMAGED_DISKS,
+    duration_ms=6_000,
+    fault_every_ms=600,
+    faults=("lose_files", "lose_files", "lose_files", "kill_leader", "kill", "start", "start"),
+    partitions=1,
+    consumers=1,
+    askers=0,
+    send_every_ms=20.0,
+)
+
 # Disks are full, cannot be written or synced, or are gone.
 FAILING_DISKS = replace(
     DAMAGED_DISKS,
