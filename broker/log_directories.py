@@ -10,7 +10,7 @@ from uuid import UUID
 
 from lograft.metadata.partition import BrokerEpoch
 from lograft.runtime.blocking import run_to_end
-from lograft.runtime.files import Files
+from lograft.runtime.files import Files, is_shortage
 from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskFailed
@@ -22,6 +22,7 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
+_SHORTAGE_PAUSE_MS = 200
 QUARANTINE_MS = 7 * 24 * 3600 * 1000
 
 _REMOVED = "-removed."
@@ -190,11 +191,14 @@ class LogDirectories:
         return True
 
     async def _beside(self, directory: LogDirectory, name: PartitionName, action: Callable[[], T]) -> T:
-        """To its end; a disk that does not do it is a failed disk."""
-        try:
-            return await run_to_end(self._runtime.blocking, action)
-        except OSError as error:
-            await directory.data.disk.writer.fail(directory.path_of(name), error)
+        """To its end, once there are descriptors for it; a disk that does not do it is a failed disk."""
+        while True:
+            try:
+                return await run_to_end(self._runtime.blocking, action)
+            except OSError as error:
+                if not is_shortage(error):
+                    await directory.data.disk.writer.fail(directory.path_of(name), error)
+            await self._runtime.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
 
     async def purge(self) -> None:
         """Remove what was left half removed, and what was put aside long ago."""

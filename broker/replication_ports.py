@@ -61,8 +61,12 @@ class FeedListener(Protocol):
 
 
 class Feed(Protocol):
-    """A follower whose log was matched, until it ends or is closed. `log_end` and `high_watermark` are the leader's;
-    `log_start` is where the leader decided that the log starts: all below is to be deleted. The leader's, too, are `tombstones_removed_below` and `cleaned_below`, as they were when the logs were matched."""
+    """A follower whose log was matched, until it ends or is closed.
+
+    `log_end` and `high_watermark` are the leader's. `log_start` is where the leader decided that the log starts: all
+    below is to be deleted. `tombstones_removed_below` and `cleaned_below` are the leader's, as they were when the logs
+    were matched.
+    """
 
     @property
     def tombstones_removed_below(self) -> int: ...

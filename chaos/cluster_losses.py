@@ -65,7 +65,7 @@ class Rot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LostFiles:
-    """Files of one replica. It is over when the host has the replica open again, made anew or as it was; or has none."""
+    """Files of one replica. The loss is over when the host has the replica open again, or has none any longer."""
 
     host: SimulatedHost
     key: PartitionKey

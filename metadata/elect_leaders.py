@@ -197,7 +197,8 @@ def _longest_log(
                 f"broker {broker_id} has not yet said how much of {name_of(image, topic_id, number)} it has: "
                 "it does so within seconds; try again",
             )
-        # Of equals, rather one that has all before its end, goes on running, that keeps the partition, and then the first.
+        # Of equals, prefer an undamaged log, then a broker that keeps running, then one that keeps the partition, then
+        # the first.
         goes_on, keeps_it = broker.state is BrokerState.ACTIVE, broker_id in partition.final_replicas
         is_whole = not end.is_damaged
         candidates.append((end.last_epoch, end.end_offset, is_whole, goes_on, keeps_it, -place, broker_id))

@@ -50,9 +50,7 @@ class Appended:
     append_time: int | None = None
 
 
-async def open_log(
-    disk: Disk, directory: str, config: LogConfig, noted_watermark: int | None = None
-) -> "PartitionLog":
+async def open_log(disk: Disk, directory: str, config: LogConfig, noted_watermark: int | None = None) -> "PartitionLog":
     """Open the partition in `directory`, making it if there is none, mending what a crash left.
 
     `noted_watermark`: the high watermark noted for this log; None if the log was never noted, so it may be new.

@@ -188,7 +188,7 @@ class _Recovery:
         return self.files.list_directory(self.directory)
 
     def _read_small_files(self, names: list[str]) -> None:
-        """A partition is made with an empty `leader-epochs` first, then its checkpoint: so it is new, or it has both."""
+        """A partition is made with an empty `leader-epochs` first, then its checkpoint: it is new, or has both."""
         try:
             if EPOCHS_FILE in names:
                 path = f"{self.directory}/{EPOCHS_FILE}"

@@ -1,4 +1,4 @@
-"""What is left of a damaged log: found without changing anything, and kept once an operator elects it uncleanly. Blocking.
+"""What is left of a damaged log: found without changing it, and kept once an unclean election asks for it. Blocking.
 
 The log is read segment by segment. Wherever a file is missing, or bytes are not sound, a run of batches ends; the next
 begins with the next batch that is. The last run that has a batch is what remains: it holds the newest offsets, so none
@@ -19,7 +19,14 @@ from lograft.storage.checkpoint import (
 from lograft.storage.epochs import EpochCache, EpochEntry
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.header import HEADER_BYTES, BatchHeader, parse_header
-from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TEMPORARY_SUFFIX, TIME_INDEX_SUFFIX, numbered, parse_numbered
+from lograft.storage.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    numbered,
+    parse_numbered,
+)
 from lograft.storage.scan import scan_batches
 
 _COPY_BYTES = 1024 * 1024
@@ -84,7 +91,9 @@ def survey(files: Files, directory: str) -> Remains | None:
     epochs.forget_before(start_offset)
     latest = epochs.latest
     assert latest is not None
-    return Remains(run.start_offset, start_offset, run.end_offset, latest.epoch, checkpoint, tuple(epochs), tuple(run.pieces))
+    return Remains(
+        run.start_offset, start_offset, run.end_offset, latest.epoch, checkpoint, tuple(epochs), tuple(run.pieces)
+    )
 
 
 def keep(files: Files, directory: str, remains: Remains, aside: str, *, is_compacted: bool) -> None:
@@ -192,9 +201,7 @@ def _checkpoint(remains: Remains, newest_segment: int, *, is_compacted: bool) ->
         known = Checkpoint()
         if is_compacted:
             # What it lacks because of later records is not known any more: all of it may.
-            known = replace(
-                known, cleaned_below=end, cleaned_in_epoch=remains.last_epoch, tombstones_removed_below=end
-            )
+            known = replace(known, cleaned_below=end, cleaned_in_epoch=remains.last_epoch, tombstones_removed_below=end)
     return replace(
         known,
         log_start=start,

@@ -16,9 +16,12 @@ Break = Callable[[pytest.MonkeyPatch], None]
 def take_the_first_segment_for_the_log_start(patch: pytest.MonkeyPatch) -> None:
     """What was missing before it counts as deleted, here and on every follower."""
 
+    check_all_are_there = _Recovery._check_all_are_there
+
     def raise_log_start(recovery: _Recovery) -> None:
         log_start = max(recovery.checkpoint.log_start, recovery.segments[0].base_offset)
         recovery.checkpoint = replace(recovery.checkpoint, log_start=log_start)
+        check_all_are_there(recovery)
 
     patch.setattr(_Recovery, "_check_all_are_there", raise_log_start)
 

@@ -98,8 +98,9 @@ LOST_FILES = replace(
     faults=("lose_files", "lose_files", "lose_files", "kill_leader", "kill", "start", "start"),
     partitions=1,
     consumers=1,
+    producers=1,
     askers=0,
-    send_every_ms=20.0,
+    send_every_ms=40.0,
 )
 
 # Disks are full, cannot be written or synced, or are gone.

@@ -1,4 +1,4 @@
-"""Opening a partition some of whose files are missing: nothing is ever taken for deleted that nobody decided to delete."""
+"""Opening a partition some of whose files are missing: nothing counts as deleted that nobody decided to delete."""
 
 import dataclasses
 from collections.abc import Callable
@@ -72,7 +72,7 @@ async def check_corrupt(machine: Machine, config: LogConfig, noted_watermark: in
 async def test_a_missing_segment_is_corruption_wherever_it_was(
     config: LogConfig, end: End, base: int, remove: Callable[[Machine, int], None]
 ) -> None:
-    """The newest, too, though nothing had vouched for what was in it, and its watermark was noted before it was made."""
+    """The newest, too, though its watermark was noted before it was made, and nothing vouches for its content."""
     machine = Machine()
     await end(machine, await filled(machine, config))  # type: ignore[misc]
     remove(machine, base)
@@ -168,7 +168,9 @@ async def test_what_batches_do_not_say_cannot_be_made_anew(end: End, name: str) 
 
 @CONFIGS
 @ENDS
-@pytest.mark.parametrize("suffixes", [(".index",), (".timeindex",), (".producers",), (".index", ".timeindex", ".producers")])
+@pytest.mark.parametrize(
+    "suffixes", [(".index",), (".timeindex",), (".producers",), (".index", ".timeindex", ".producers")]
+)
 @virtual
 async def test_what_batches_say_is_made_anew(config: LogConfig, end: End, suffixes: tuple[str, ...]) -> None:
     machine = Machine()
