@@ -10,7 +10,11 @@ from lograft.clients.topic_partition import TopicPartition
 
 # Consumers commit every five seconds, unless they are told otherwise; who has missed several of these does not move.
 STALLED_AFTER_MS = 30_000
+
+# A Spark query commits after each of its batches, which may be minutes apart, and has no members that could be seen.
+UNSEEN_AFTER_MS = 300_000
 _NAMED = 3
+_MOVES = ", and it is being read"
 
 
 class Verdict(Enum):
@@ -49,8 +53,11 @@ class PartitionLook:
 
 @dataclass(frozen=True, slots=True)
 class GroupLook:
+    """`had_members`: ever; else whoever commits does so without being one."""
+
     state: GroupState
     partitions: Mapping[TopicPartition, PartitionLook]
+    had_members: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,10 @@ class Judgement:
     reason: str
 
 
-def judge_partition(first: PartitionLook, last: PartitionLook, state: GroupState) -> Judgement:
-    """`state`: of the group, at the last look. The looks may be one and the same."""
+def judge_partition(
+    first: PartitionLook, last: PartitionLook, state: GroupState, *, had_members: bool = True
+) -> Judgement:
+    """`state`, `had_members`: of the group, at the last look. The looks may be one and the same."""
     if last.committed is None and last.end is not None and last.end == last.start:
         return Judgement(Verdict.KEEPING_UP, "there is nothing to read")
     if last.committed is None:
@@ -70,18 +79,25 @@ def judge_partition(first: PartitionLook, last: PartitionLook, state: GroupState
     if last.lag == 0:
         return Judgement(Verdict.KEEPING_UP, "everything was read")
     left = f"{count_text(last.lag, 'record')} to read"
-    if not last.has_reader:
-        if state is GroupState.RECONCILING:
-            return Judgement(Verdict.UNKNOWN, f"{left}, and it is on its way to another member")
-        return Judgement(Verdict.STALLED, f"{left}, and nobody reads it")
-    if first.committed is not None and last.committed != first.committed:
+    if not last.has_reader and state is GroupState.RECONCILING:
+        return Judgement(Verdict.UNKNOWN, f"{left}, and it is on its way to another member")
+    if _has_moved(first, last):
         pace = _pace(first, last)
         if pace is not None and pace.falls_behind(last.lag):
             return Judgement(Verdict.FALLING_BEHIND, f"{left}; {pace}")
-        return Judgement(Verdict.KEEPING_UP, f"{left}, and it is being read")
-    if last.age_ms >= STALLED_AFTER_MS:
+        return Judgement(Verdict.KEEPING_UP, f"{left}{_MOVES}")
+    if not last.has_reader and had_members:
+        return Judgement(Verdict.STALLED, f"{left}, and nobody reads it")
+    if last.age_ms >= (STALLED_AFTER_MS if last.has_reader else UNSEEN_AFTER_MS):
         return Judgement(Verdict.STALLED, f"{left}, and nothing was committed for {span_text(last.age_ms)}")
     return Judgement(Verdict.UNKNOWN, f"{left}; committed {span_text(last.age_ms)} ago, and not since")
+
+
+def _has_moved(first: PartitionLook, last: PartitionLook) -> bool:
+    if first.committed is None or last.committed is None:
+        return False
+    # Where nobody is known to read, somebody may have set it back.
+    return last.committed > first.committed or (last.has_reader and last.committed != first.committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +133,15 @@ def needs_another_look(first: GroupLook, last: GroupLook) -> bool:
     """Nothing is to be learnt by looking again at what is read to its end, or by nobody, or was seen to move."""
     for name, each in last.partitions.items():
         before = first.partitions.get(name, each)
-        if each.has_reader and each.lag and before.committed == each.committed:
+        may_move = each.has_reader or (not last.had_members and each.age_ms < UNSEEN_AFTER_MS)
+        if may_move and each.lag and before.committed == each.committed:
             return True
     return False
 
 
 def judge(first: GroupLook, last: GroupLook) -> dict[TopicPartition, Judgement]:
     return {
-        name: judge_partition(first.partitions.get(name, each), each, last.state)
+        name: judge_partition(first.partitions.get(name, each), each, last.state, had_members=last.had_members)
         for name, each in last.partitions.items()
     }
 
@@ -137,7 +154,11 @@ def sum_up(judgements: Mapping[TopicPartition, Judgement], state: GroupState) ->
         return Judgement(Verdict.UNKNOWN, why)
     worst = max((each.verdict for each in judgements.values()), key=_RANKS.index)
     if worst is Verdict.KEEPING_UP:
-        return Judgement(worst, "everything was read, and it has no members" if is_empty else "all partitions are")
+        if not is_empty:
+            return Judgement(worst, "all partitions are")
+        is_moving = any(each.reason.endswith(_MOVES) for each in judgements.values())
+        how = "what is read is committed from outside, as Spark does" if is_moving else "everything was read"
+        return Judgement(worst, f"{how}, and it has no members")
     bad = [(name, each.reason) for name, each in judgements.items() if each.verdict is worst]
     named = [f"{name.topic}-{name.partition}: {reason}" for name, reason in bad]
     more = f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else ""

@@ -161,7 +161,7 @@ async def _look_at_group(admin: Admin, name: str, clock: Clock) -> SeenGroup:
             seen_at_ms=seen_at_ms,
             has_reader=partition in held,
         )
-    return SeenGroup(description, offsets, GroupLook(description.state, looks))
+    return SeenGroup(description, offsets, GroupLook(description.state, looks, had_members=description.epoch > 0))
 
 
 async def _bounds(admin: Admin, names: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int | None]]:

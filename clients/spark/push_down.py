@@ -38,12 +38,12 @@ class Predicates:
     offset_to: int | None = None
     time_from: int | None = None
 
-    def heed(self, predicate: Filter) -> None:
-        """Take note of one that all rows pass; one of another kind says nothing."""
+    def heed(self, predicate: Filter) -> bool:
+        """Take note of one that all rows pass. Return False for one of another kind, which says nothing."""
         attribute: tuple[str, ...] = getattr(predicate, "attribute", ())
         values = _values(predicate)
         if len(attribute) != 1 or not values:
-            return
+            return False
         match attribute[0]:
             case "topic" if isinstance(predicate, EqualTo | EqualNullSafe | In):
                 self.topics.append(frozenset(each for each in values if isinstance(each, str)))
@@ -53,6 +53,9 @@ class Predicates:
                 self._bound_offset(_bounds(predicate, values))
             case "timestamp" if all(isinstance(each, datetime) for each in values):
                 self._bound_time(_bounds(predicate, [_epoch_us(each) for each in values]))
+            case _:
+                return False
+        return True
 
     def _bound_offset(self, bounds: tuple[int | None, int | None]) -> None:
         self.offset_from = _larger(self.offset_from, bounds[0])
@@ -67,6 +70,20 @@ class Predicates:
         return all(partition.topic in topics for topics in self.topics) and all(
             test(partition.partition) for test in self.partitions
         )
+
+
+_SIGNS = {
+    EqualTo: "=", EqualNullSafe: "=", In: "in", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<",
+    LessThanOrEqual: "<=",
+}  # fmt: skip
+
+
+def told(predicate: Filter) -> str:
+    """One that was heeded, for people."""
+    values = _values(predicate)
+    sign = _SIGNS[type(predicate)]
+    shown = ", ".join(sorted(map(str, values)))
+    return f"{predicate.attribute[0]} {sign} {f'({shown})' if sign == 'in' else shown}"  # type: ignore[attr-defined]
 
 
 def _values(predicate: Filter) -> list[Any]:

@@ -20,6 +20,7 @@ from lograft.clients.spark.row_schema import check_schema, full_schema
 from lograft.clients.spark.staged_writing import StagedWriter
 from lograft.clients.spark.write_options import WriteOptions, write_options
 from lograft.clients.spark.written_rows import check_write_schema
+from lograft.runtime.rng import system_rng
 
 
 @contextmanager
@@ -33,6 +34,11 @@ def needing(version: str, what: str) -> Iterator[None]:
 
 class LograftSource(DataSource):
     """`spark.read.format("lograft")` and its brothers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        # Made once for each `load()`, and copied from then on.
+        self._load_id = system_rng().uuid().hex
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +55,7 @@ class LograftSource(DataSource):
             return BatchReader(schema, options)
         with needing("4.1", "option pushDown"):
             from lograft.clients.spark.push_down_reading import PushDownReader
-        return PushDownReader(schema, options)
+        return PushDownReader(schema, options, self._load_id)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_schema(schema)

@@ -1,10 +1,12 @@
 """Filters that are pushed into the ranges: the same rows, from fewer offsets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from support.spark_topics import Row, SparkTopics, partition_sizes
@@ -97,21 +99,72 @@ def test_times_are_meant_in_the_sessions_zone(
         spark.conf.set("spark.sql.session.timeZone", str(before))
 
 
-def test_a_frame_with_push_down_is_for_one_query(topics: SparkTopics) -> None:
-    """Spark keeps the plan of a `load()`, and with it the filter of the first action. Load anew for each query."""
+REFUSED = r"a load\(\) with pushDown is for one query: .*narrowed to partition = 1.*call load\(\) anew for each query"
+
+
+def test_a_second_query_of_a_load_with_push_down_is_refused(topics: SparkTopics) -> None:
+    """Spark keeps the plan of a `load()`, and with it the filter of the first query: rows would be missing."""
     frame = topics.load("shuffled", pushDown=True)
+    assert frame.count() == 180, "nothing is narrowed so far"
     assert frame.where("partition = 1").count() == 60
-    assert frame.count() == 60, "if it is 180, Spark has mended it: say so in the documents"
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.count()
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.where("partition = 2").count()
+    assert frame.where("partition = 1").count() == 60, "the same filter is planned anew"
+    assert len(frame.where("value IS NOT NULL").collect()) == 180, "and so is one that narrows nothing"
     assert topics.load("shuffled", pushDown=True).count() == 180
 
 
-def test_a_frame_with_push_down_is_used_once_in_that_query(topics: SparkTopics) -> None:
-    """As above: the second use has the filter of the first. Load anew for each use."""
+def test_a_load_with_push_down_is_used_once_in_a_query(topics: SparkTopics) -> None:
     frame = topics.load("shuffled", pushDown=True)
-    both = frame.where("partition = 1").union(frame.where("partition = 2"))
-    assert both.count() == 60, "if it is 120, Spark has mended it: say so in the documents"
-    other = topics.load("shuffled", pushDown=True)
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.where("partition = 1").union(frame.where("partition = 2")).count()
+    frame = topics.load("shuffled", pushDown=True)
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.where("partition = 1").union(frame).count()
+    frame, other = (topics.load("shuffled", pushDown=True) for _ in range(2))
     assert frame.where("partition = 1").union(other.where("partition = 2")).count() == 120
+
+
+def test_a_query_that_leaves_nothing_to_read_refuses_the_next_as_well(topics: SparkTopics) -> None:
+    frame = topics.load("shuffled", pushDown=True)
+    assert frame.where("partition = 1 AND offset > 1000").count() == 0
+    with pytest.raises(PySparkException, match=r"a load\(\) with pushDown is for one query"):
+        frame.count()
+
+
+def test_the_same_query_may_be_looked_at_counted_collected_sorted_and_cached(topics: SparkTopics) -> None:
+    frame = topics.load("shuffled", pushDown=True).where("partition = 1")
+    frame.explain()
+    assert frame.count() == 60
+    assert len(frame.collect()) == 60
+    assert len(frame.take(3)) == 3
+    assert [row.offset for row in frame.orderBy("offset").collect()] == list(range(60))
+    assert frame.groupBy("topic").count().collect()[0]["count"] == 60
+    cached = topics.load("shuffled", pushDown=True, maxRecordsPerPartition=10).where("partition = 1").cache()
+    try:
+        assert len(cached.take(1)) == 1, "some of it is read"
+        assert cached.count() == 60
+        assert len(cached.collect()) == 60
+        assert cached.where("offset < 5").count() == 5
+    finally:
+        cached.unpersist()
+
+
+def test_a_task_that_is_tried_again_is_not_refused(topics: SparkTopics, tmp_path: Path) -> None:
+    failed = tmp_path / "failed"
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if not failed.exists():
+                failed.touch()
+                raise RuntimeError("once")
+            yield batch
+
+    frame = topics.load("shuffled", pushDown=True).where("partition = 1").select("offset")
+    assert frame.mapInArrow(fail_once, "offset long").count() == 60
+    assert failed.exists()
 
 
 def test_without_push_down_a_frame_is_for_any_number_of_queries(topics: SparkTopics) -> None:

@@ -20,6 +20,7 @@ from lograft.clients.cli.amounts import count_text, size_text, span_text
 from lograft.clients.cli.group_resources import group_resource, judged_resource
 from lograft.clients.cli.group_verdict import (
     STALLED_AFTER_MS,
+    UNSEEN_AFTER_MS,
     GroupLook,
     PartitionLook,
     Verdict,
@@ -116,6 +117,65 @@ def test_what_is_said_of_a_partition(
     found = judge_partition(first, last, state)
     assert found.verdict is expected
     assert why in found.reason
+
+
+OUTSIDE = replace(LAGGING, has_reader=False)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected", "why"),
+    [
+        (replace(later(80, 110), has_reader=False), Verdict.KEEPING_UP, "30 records to read, and it is being read"),
+        (replace(later(60, 140), has_reader=False), Verdict.FALLING_BEHIND, "20/s come in, and 5/s are read"),
+        (OUTSIDE, Verdict.UNKNOWN, "50 records to read; committed 1s ago, and not since"),
+        (aged(OUTSIDE, 4 * 60_000), Verdict.UNKNOWN, "committed 4m ago, and not since"),
+        (aged(OUTSIDE, UNSEEN_AFTER_MS), Verdict.STALLED, "nothing was committed for 5m"),
+        (replace(OUTSIDE, committed=40), Verdict.UNKNOWN, "60 records to read; committed 1s ago"),
+        (replace(OUTSIDE, committed=100), Verdict.KEEPING_UP, "everything was read"),
+    ],
+)
+def test_a_group_that_never_had_members_is_judged_by_its_commits(
+    last: PartitionLook, expected: Verdict, why: str
+) -> None:
+    """As a Spark query commits, after each of its batches."""
+    found = judge_partition(OUTSIDE, last, GroupState.EMPTY, had_members=False)
+    assert found.verdict is expected
+    assert why in found.reason
+
+
+def test_members_that_left_are_missed_unless_somebody_commits() -> None:
+    assert judge_partition(OUTSIDE, OUTSIDE, GroupState.EMPTY).verdict is Verdict.STALLED
+    moving = replace(later(80, 110), has_reader=False)
+    assert judge_partition(OUTSIDE, moving, GroupState.EMPTY).verdict is Verdict.KEEPING_UP
+
+
+def test_a_running_spark_query_is_told_apart_from_a_group_that_has_read_all() -> None:
+    first, moving = (
+        GroupLook(GroupState.EMPTY, {HERE: each}, had_members=False)
+        for each in (OUTSIDE, replace(later(80, 110), has_reader=False))
+    )
+    told = sum_up(judge(first, moving), GroupState.EMPTY)
+    assert told.verdict is Verdict.KEEPING_UP
+    assert told.reason == "what is read is committed from outside, as Spark does, and it has no members"
+    done = GroupLook(GroupState.EMPTY, {HERE: replace(OUTSIDE, committed=100)}, had_members=False)
+    assert sum_up(judge(done, done), GroupState.EMPTY).reason == "everything was read, and it has no members"
+
+
+@pytest.mark.parametrize(
+    ("last", "had_members", "expected"),
+    [
+        (OUTSIDE, True, False),
+        (OUTSIDE, False, True),
+        (aged(OUTSIDE, UNSEEN_AFTER_MS), False, False),
+        (replace(OUTSIDE, committed=60), False, False),
+        (replace(OUTSIDE, committed=100), False, False),
+    ],
+)
+def test_a_group_without_members_is_looked_at_again_while_it_may_move(
+    last: PartitionLook, had_members: bool, expected: bool
+) -> None:
+    first = GroupLook(GroupState.EMPTY, {HERE: OUTSIDE}, had_members=had_members)
+    assert needs_another_look(first, replace(first, partitions={HERE: last})) == expected
 
 
 @pytest.mark.parametrize(
