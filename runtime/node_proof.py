@@ -39,6 +39,7 @@ _CALLER, _CALLEE = b"lograft caller", b"lograft callee"
 _SESSION_NAME, _SESSION_KEY, _TICKET = b"lograft session", b"lograft session key", b"lograft ticket"
 
 _REMEDY = "give both nodes the same cluster_secret_file"
+_NO_PROOF = f"it ended before its proof, as a node with another secret does: {_REMEDY}"
 
 
 class NotProven(Exception):
@@ -227,13 +228,13 @@ def _hello_in(data: bytes | None) -> NodeHello:
 def _proof_in(data: bytes | None) -> bytes:
     proof = _request(data).proof
     if not proof:
-        raise NotProven("it ended before its proof")
+        raise NotProven(_NO_PROOF)
     return proof
 
 
 def _request(data: bytes | None) -> NodeProofRequest:
     if data is None:
-        raise NotProven("it ended before its proof")
+        raise NotProven(_NO_PROOF)
     try:
         return NodeProofRequest.FromString(data)
     except DecodeError:

@@ -9,6 +9,7 @@ between nodes begins with a ticket of it. A transport with a greeting of its own
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -89,7 +90,14 @@ class ProvenNetwork:
         caller = Caller(self._identity, self._rng.secret_bytes(NONCE_BYTES))
         stream = connection.open(PROVE)
         await stream.send(caller.hello())
-        proof, session = caller.prove(await stream.receive())
+        try:
+            proof, session = caller.prove(await stream.receive())
+        except NotProven:
+            # The other end should hear of it, too: its operator may be the one who has to do something.
+            with contextlib.suppress(StreamError):
+                await stream.half_close()
+                await stream.receive()
+            raise
         await stream.send(proof)
         if await stream.receive() is None:
             raise NotProven("the other end went away when it was to believe this one")

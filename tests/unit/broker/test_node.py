@@ -379,7 +379,9 @@ async def test_nodes_with_one_secret_are_a_cluster_and_serve_no_one_else() -> No
 
 
 @pytest.mark.parametrize("secrets", [(OTHER,), ()])
-def test_a_node_with_another_secret_or_none_is_kept_out_and_says_why(secrets: tuple[bytes, ...]) -> None:
+def test_a_node_with_another_secret_or_none_is_kept_out_and_both_ends_say_why(
+    secrets: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
+) -> None:
     @virtual
     async def scenario() -> None:
         async with three(SECRET) as world:
@@ -392,6 +394,9 @@ def test_a_node_with_another_secret_or_none_is_kept_out_and_says_why(secrets: tu
             reason = third.node.why_not_ready()
             assert reason is not None
             assert "cluster_secret_file" in reason
+            told = [line for line in caplog.text.splitlines() if "node_not_believed" in line and "n1:909" in line]
+            assert "peer='n3'" in told[0]
+            assert "give both nodes the same cluster_secret_file" in told[0]
             assert all(host.is_ready for host in world.hosts[:2])
             await third.kill()
             third.config = right
