@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-PYTHON ?= python3
+PYTHON ?=
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 ROOMS := broker chaos clients lograft metadata proto raft runtime storage
@@ -10,7 +10,7 @@ ROOMS := broker chaos clients lograft metadata proto raft runtime storage
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv with lograft and every extra (quick when nothing changed)
+setup: ## make .venv with lograft and every extra (quick when nothing changed); PYTHON=python3.13 for another version
 	@PYTHON=$(PYTHON) tools/setup
 
 demo: setup ## the whole story in about a minute: three nodes, a leader killed, nothing lost, Spark; leaves nothing running
@@ -37,11 +37,8 @@ up: setup ## a cluster of three nodes on ports 9092 to 9094 that stays, and what
 down: ## stop the cluster that `make up` started; its data stays
 	@$(VENV)/lograft dev down
 
-# Spark's tests share one JVM, which several workers would each start: so they run in a process of their own. Others wait for
-# processes most of the time: three workers keep two cores busy.
-test: lint typecheck ## set everything up, run every test
-	$(PYTEST) --durations=10 -n 3 --dist worksteal --ignore tests/spark tests
-	$(PYTEST) --durations=10 tests/spark
+test: setup ## lint, types, every test, the same each time, and a summary; PYTHON=python3.13 for another version
+	@$(VENV)/python tools/test_run.py
 
 test-unit: setup ## unit, contract and property tests only
 	$(PYTEST) --durations=10 -n 2 tests/unit tests/contract tests/property
@@ -78,6 +75,10 @@ sim: setup ## all simulators, SEEDS=n of each; or the story of one of Raft's, SE
 	$(VENV)/python tools/simulate_raft.py $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(TIER),--tier $(TIER))
 	$(if $(SEED)$(TIER),,$(VENV)/python tools/simulate_metadata.py --seeds $(SEEDS))
 	$(if $(SEED)$(TIER),,$(VENV)/lograft chaos simulate --seeds $(SEEDS))
+
+SOAK ?= 10m
+soak: setup ## everything random from fresh seeds, SOAK=10m; what replays a failure is added to soak-failures.txt
+	nice -n 10 $(VENV)/python tools/soak.py $(SOAK)
 
 CHAOS ?= 90s
 ROUNDS ?= 1
@@ -124,4 +125,4 @@ clean: ## remove all that make made
 	rm -rf .venv .bench .chaos .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo up down bench transcripts test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format typecheck proto bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean
+.PHONY: help setup demo up down bench transcripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format typecheck proto bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean

@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import os
 import signal
 
 from hypothesis import settings
@@ -8,6 +9,8 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long something takes never decides whether it is right.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# How long something takes never decides whether it is right. Examples are the same each time, so that a commit passes
+# or fails alike; `make soak` has fresh ones, from the seed that it gives (`--hypothesis-seed`).
+settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+settings.register_profile("fresh", deadline=None, database=None)
+settings.load_profile("fresh" if os.environ.get("LOGRAFT_FRESH") else "fixed")

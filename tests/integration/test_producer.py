@@ -136,9 +136,11 @@ def test_a_large_table_is_stored_whole(running: TestingCluster) -> None:
 
 
 FORKING = """
-import os, sys
+import os, sys, warnings
 from lograft import Producer, errors
 
+# Python warns of it since 3.12; what becomes of the child is what is tested.
+warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork", DeprecationWarning)
 with Producer(sys.argv[1]) as producer:
     producer.send("forked", b"before").result(30)
     process_id = os.fork()

@@ -17,7 +17,7 @@ from lograft.runtime.blocking import WorkerFactory
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.network import Network
 from lograft.runtime.os_files import OsFiles
-from lograft.runtime.rng import Rng, system_rng
+from lograft.runtime.rng import Rng
 from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 
@@ -49,7 +49,7 @@ async def disk_runtime(make_worker: WorkerFactory | None = None) -> AsyncIterato
     files, blocking, workers = OsFiles(), ThreadBlocking(2), ThreadWorkers(panics.append)
     no_network = cast(Network, None)
     try:
-        yield Runtime(LoopClock(), system_rng(), files, no_network, blocking, make_worker or workers)
+        yield Runtime(LoopClock(), Rng(1), files, no_network, blocking, make_worker or workers)
     finally:
         await workers.close()
         await blocking.close()

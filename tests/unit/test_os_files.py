@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -104,7 +105,7 @@ def test_a_file_system_without_cached_reads_is_asked_once(
 
 def test_cached_reads_of_fresh_data_are_answered_where_the_file_system_can(files: OsFiles, tmp_path: Path) -> None:
     file = files.create(f"{tmp_path}/a")
-    content = os.urandom(300_000)
+    content = random.Random(1).randbytes(300_000)
     file.write(0, [content])
     descriptor = os.open(f"{tmp_path}/a", os.O_RDONLY)
     try:

@@ -232,7 +232,7 @@ def run_program(text: str, *arguments: str) -> "subprocess.CompletedProcess[str]
 
 
 FORKING = """
-import os
+import os, warnings
 from lograft import Consumer, Producer, errors
 
 def attempt(what, call):
@@ -241,6 +241,8 @@ def attempt(what, call):
     except errors.ClientClosed as error:
         print(what, "fork" in str(error), flush=True)
 
+# Python warns of it since 3.12; what becomes of the child is what is tested.
+warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork", DeprecationWarning)
 producer = Producer("127.0.0.1:1", max_block_ms=100)
 process_id = os.fork()
 if process_id == 0:
