@@ -67,4 +67,4 @@ def test_if_nobody_is_at_the_address_that_is_said_in_time(topics: SparkTopics) -
     started = time.monotonic()
     message = refusal(frame.count)
     assert re.search(r"127\.0\.0\.1:1: .*is the cluster up, and are these its addresses\?", message)
-    assert 2 <= time.monotonic() - started < 12
+    assert 2 <= time.monotonic() - started < 100, "it waited for the default of two minutes"
