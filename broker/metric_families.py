@@ -49,6 +49,9 @@ CONNECTIONS = _gauge("lograft_connections", "Connections that are open, counted 
 CONNECTIONS_REFUSED = _counter(
     "lograft_connections_refused_total", "Connections ended because their address had too many.", "listener"
 )
+NODES_NOT_BELIEVED = _counter(
+    "lograft_nodes_not_believed_total", "Streams that claimed to be a node's and proved no knowledge of the secret."
+)
 
 # -- records
 

@@ -190,6 +190,8 @@ class Node:
             page.add_histogram(families.LOOP_LAG, machine.lag.seconds)
         if machine.process is not None:
             add_process(page, machine.process())
+        if isinstance(self._links.network, ProvenNetwork):
+            page.add(families.NODES_NOT_BELIEVED, self._links.network.refused)
         if self.controller is not None:
             self.controller.add_metrics(page)
         if self.broker is not None:

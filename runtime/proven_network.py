@@ -69,6 +69,12 @@ class ProvenNetwork:
         self._rng = rng
         self._clock = clock
         self._limits = limits or ProofLimits()
+        self._refusals: list[_Refusals] = []
+
+    @property
+    def refused(self) -> int:
+        """How many streams of peers that proved nothing were ended here."""
+        return sum(refusals.count for refusals in self._refusals)
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> Connection:
         """`ConnectFailed`, too, if either end does not believe the other."""
@@ -110,7 +116,9 @@ class ProvenNetwork:
         on_panic: PanicHandler,
         limits: ConnectionLimits | None = None,
     ) -> Server:
-        guard = _Guard(self._identity, self._rng, self._clock, self._limits, address)
+        refusals = _Refusals(self._clock, address, self._limits.told_every_ms)
+        self._refusals.append(refusals)
+        guard = _Guard(self._identity, self._rng, self._limits, address, refusals)
         guarded = {
             method: guard.guarding(method, handler) if is_between_nodes(method) else handler
             for method, handler in handlers.items()
@@ -194,14 +202,16 @@ class _TicketedStream:
 class _Guard:
     """At one address: who may speak there for a node."""
 
-    def __init__(self, identity: NodeIdentity, rng: Rng, clock: Clock, limits: ProofLimits, address: str) -> None:
+    def __init__(
+        self, identity: NodeIdentity, rng: Rng, limits: ProofLimits, address: str, refusals: "_Refusals"
+    ) -> None:
         self._identity = identity
         self._rng = rng
         self._limits = limits
         self._address = address
         self._sessions: dict[bytes, tuple[Session, str]] = {}  # with the connection that each is of
         self._unproven: dict[asyncio.Timeout, None] = {}
-        self._refusals = _Refusals(clock, address, limits.told_every_ms)
+        self._refusals = refusals
 
     async def serve_proof(self, stream: Stream) -> None:
         async with self._proving(stream):
@@ -263,10 +273,12 @@ class _Refusals:
         self._clock = clock
         self._log = log.bind(address=address)
         self._told_every_ms = told_every_ms
+        self.count = 0
         self._told_ms: int | None = None
         self._untold = 0
 
     def note(self, peer: str, reason: str) -> None:
+        self.count += 1
         now_ms = self._clock.monotonic_ms()
         if self._told_ms is not None and now_ms - self._told_ms < self._told_every_ms:
             self._untold += 1

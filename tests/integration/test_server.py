@@ -237,6 +237,14 @@ def test_a_bad_configuration_is_refused(node: ServerProcess, tmp_path: Path) -> 
     del node.config["listne"]
     assert refusal(node, LOGRAFT_LISTEN="x").startswith("listen (LOGRAFT_LISTEN) cannot be 'x': give host:port")
     assert refusal(node, "--log", "retention.ms=soon").startswith("retention.ms cannot be 'soon'")
+    secret = tmp_path / "short.secret"
+    secret.write_text("hunter2\n")
+    told = refusal(node, "--cluster-secret-file", str(secret))
+    assert told.startswith(f"cluster_secret_file {secret} cannot be used: it has a secret of 7 characters")
+    assert "hunter2" not in told
+    assert refusal(node, LOGRAFT_CLUSTER_SECRET_FILE="/none") == "/none cannot be read: No such file or directory"
+    del node.config["cluster_secret_file"]
+    assert "others can reach this node (nodes_listen is '0.0.0.0:1')" in refusal(node, "--nodes-listen", "0.0.0.0:1")
     missing = lograft("server", "--config", str(tmp_path / "none.toml"))
     assert (missing.returncode, missing.stderr) == (
         1,

@@ -396,6 +396,10 @@ def test_a_node_with_another_secret_or_none_is_kept_out_and_both_ends_say_why(
             assert "cluster_secret_file" in reason
             told = [line for line in caplog.text.splitlines() if "node_not_believed" in line and "n1:909" in line]
             assert "peer='n3'" in told[0]
+            (counted,) = [
+                line for line in await world.hosts[0].metrics() if line.startswith("lograft_nodes_not_believed_total ")
+            ]
+            assert int(counted.split()[1]) > 0
             assert "give both nodes the same cluster_secret_file" in told[0]
             assert all(host.is_ready for host in world.hosts[:2])
             await third.kill()
