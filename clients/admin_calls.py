@@ -8,18 +8,19 @@ from typing import Any, Self, TypeVar
 from google.protobuf.message import Message
 
 from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.dropped_client import when_dropped
 from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.item_results import error_in, is_retriable
 from lograft.clients.option_checks import check_integer
+from lograft.clients.shared_cluster import join_cluster
 from lograft.proto import cluster_pb2, methods
-from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.deadline import ATTEMPT_MS, Deadline
 from lograft.runtime.retrying import Backoff
 from lograft.runtime.world import Runtime
 
 DEFAULT_TIMEOUT_MS = 30_000
+_DROPPED = "an admin client was dropped without being closed"
 # For the controllers to confirm that an answer is the latest; then what a broker knows has to do. One broker has a part
 # of it only: it may be cut off from all controllers while others are not.
 _CONFIRM_MS = 3000
@@ -74,6 +75,7 @@ class AdminCalls:
         """Told each time that no controller could confirm what the cluster is like, and a broker's word was taken."""
         self._runtime: Runtime
         self._cluster: ClusterClient | None = None
+        self._keep: Callable[[], object] = lambda: None
 
     # -- life
 
@@ -81,15 +83,16 @@ class AdminCalls:
         """Begin; `async with` does it. Nothing is connected before it is needed."""
         if self._cluster is not None:
             return
-        self._runtime = open_runtime(self._given_runtime)
-        self._cluster = ClusterClient(self._runtime, self._bootstrap, self._times)
+        self._cluster = join_cluster(self._given_runtime, self._bootstrap, self._times, is_following=False)
+        self._runtime = self._cluster.runtime
+        if self._given_runtime is None:
+            self._keep = when_dropped(self, self._cluster.close, _DROPPED)
 
     async def close(self) -> None:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
+            self._keep()
             await cluster.close()
-            if self._given_runtime is None:
-                await close_client_runtime(self._runtime)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -1,16 +1,16 @@
 """The consumer, for asyncio."""
 
-import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from lograft.clients.aio_group_consumer import GroupConsumer, call_listener
 from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.consumer_metrics import ConsumerMetrics
 from lograft.clients.consumer_options import ConsumerKeywords, ConsumerOptions, poll_limit
+from lograft.clients.consumer_work import ConsumerWork
+from lograft.clients.dropped_client import when_dropped
 from lograft.clients.errors import InvalidArgument, LograftError
 from lograft.clients.fetched_partition import Anchor
 from lograft.clients.group_session import Called, GroupSession
@@ -18,9 +18,9 @@ from lograft.clients.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLooku
 from lograft.clients.partition_reader import PartitionReader
 from lograft.clients.record_queue import RecordQueue
 from lograft.clients.record_run import Position, RecordRun
+from lograft.clients.shared_cluster import join_cluster
 from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import Record
@@ -33,6 +33,9 @@ __all__ = ["Consumer"]
 log = get_logger(__name__)
 
 _CLOSE_MS = 10_000
+_DROPPED = (
+    "a consumer was dropped without being closed: its group commits nothing more, and waits for its session to end"
+)
 
 
 class Consumer(GroupConsumer):
@@ -61,7 +64,9 @@ class Consumer(GroupConsumer):
         self._records: Iterator[Record]
         self._group: GroupSession | None = None
         self.call_listener: Called = call_listener
-        self._task = ClientTask("consumer", self._run)
+        self._work = ConsumerWork()
+        self._task = self._work.task
+        self._keep: Callable[[], object] = lambda: None
 
     # -- life
 
@@ -69,24 +74,19 @@ class Consumer(GroupConsumer):
         """Begin; `async with` does it."""
         if self._task.is_running:
             return
-        self._runtime = open_runtime(self._given_runtime)
+        self._task.check_may_start()
         times = ClusterTimes(first_contact_ms=self._options.first_contact_ms)
-        self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
+        self._cluster = join_cluster(self._given_runtime, self._bootstrap, times)
+        self._runtime = self._cluster.runtime
         self._reader = PartitionReader(self._cluster, self._options, self._task)
         self._queue = RecordQueue(self._options.deserializers, self._reader.give_back, self._reader.ready_now)
         self._records = iter(self._queue)
         self._lookup = OffsetLookup(self._cluster)
         if self._options.group is not None:
             self._group = GroupSession(self._cluster, self._reader, self._options, self.call_listener)
-        self._task.start()
-        self._task.when_failed(lambda _: self._reader.tell())
-
-    async def _run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._cluster.run(), name="follow-metadata")
-            group.create_task(self._reader.run(), name="fetch")
-            if self._group is not None:
-                group.create_task(self._group.run(), name="group")
+        self._work.start(self._cluster, self._reader, self._group)
+        if self._given_runtime is None:
+            self._keep = when_dropped(self, self._work.end, _DROPPED)
 
     async def close(self) -> None:
         """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
@@ -102,11 +102,8 @@ class Consumer(GroupConsumer):
             await self._close()
 
     async def _close(self) -> None:
-        await self._task.close()
-        self._reader.stop()
-        await self._cluster.close()
-        if self._given_runtime is None:
-            await close_client_runtime(self._runtime)
+        self._keep()
+        await self._work.end()
 
     async def __aenter__(self) -> Self:
         await self.start()

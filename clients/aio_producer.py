@@ -7,10 +7,10 @@ from typing import Any, Self, Unpack
 
 from lograft.clients.accumulator import Accumulator, AccumulatorLimits
 from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.client_task import ClientTask, open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.delivery import Deliveries, Delivery
-from lograft.clients.errors import BufferFull, ClientClosed, LograftError, TimedOut
+from lograft.clients.dropped_client import when_dropped
+from lograft.clients.errors import BufferFull
 from lograft.clients.given_columns import PIECE_BYTES, GivenColumns, Serializers, given_columns
 from lograft.clients.parcel import Parcel
 from lograft.clients.partition_queue import QueueLimits
@@ -19,16 +19,19 @@ from lograft.clients.placing import Placer
 from lograft.clients.produce_line import ProduceSettings
 from lograft.clients.producer_metrics import ProducerMetrics
 from lograft.clients.producer_options import ProducerKeywords, ProducerOptions
+from lograft.clients.producer_work import ProducerWork
 from lograft.clients.record_checks import check_place, check_record, check_size, check_timestamp
 from lograft.clients.record_columns import HeaderPairs, record_bytes
 from lograft.clients.sender import Sender
 from lograft.clients.serializers import find_serializer, serialize
+from lograft.clients.shared_cluster import join_cluster
 from lograft.clients.topic_partition import check_topic
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.client_runtime import close_client_runtime
 from lograft.runtime.world import Runtime
 
 __all__ = ["Deliveries", "Delivery", "Producer"]
+
+DROPPED = "a producer was dropped without being closed: what it was given is still delivered, if that can be"
 
 
 class Producer:
@@ -54,8 +57,10 @@ class Producer:
         self._accumulator: Accumulator
         self._sender: Sender
         self._placer: Placer
+        self._work = ProducerWork()
+        self._task = self._work.task
         self._serializers = serializers_of(self._options)
-        self._task = ClientTask("producer", self._run)
+        self._keep: Callable[[], object] = lambda: None
 
     # -- life
 
@@ -63,41 +68,27 @@ class Producer:
         """Begin; `async with` does it. Does not wait for the cluster: the first `send` does."""
         if self._task.is_running:
             return
+        self._task.check_may_start()
         options = self._options
-        self._runtime = open_runtime(self._given_runtime)
         times = ClusterTimes(first_contact_ms=options.first_contact_ms)
-        self._cluster = ClusterClient(self._runtime, self._bootstrap, times)
+        self._cluster = join_cluster(self._given_runtime, self._bootstrap, times)
+        self._runtime = self._cluster.runtime
         queue = QueueLimits(linger_ms=options.linger_ms, delivery_timeout_ms=options.delivery_timeout_ms)
         limits = AccumulatorLimits(options.batch_bytes, options.buffer_bytes, queue)
         self._accumulator = Accumulator(limits, is_idempotent=options.wire_acks != pb.ACKS_NONE)
         settings = ProduceSettings(
-            options.wire_acks, options.compression_codec, options.broker_timeout_ms, options.client_id
+            options.wire_acks, options.compression_codec, options.request_timeout_ms, options.client_id
         )
         self._sender = Sender(self._cluster, self._accumulator, settings)
         self._placer = Placer(self._accumulator, options.partitioner, self._runtime.rng, options.batch_bytes)
-        self._task.start()
-        self._task.when_failed(self._abandon_all)
-
-    async def _run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._cluster.run(), name="follow-metadata")
-            group.create_task(self._sender.run(), name="send")
+        self._work.start(self._cluster, self._accumulator, self._sender)
+        if self._given_runtime is None:
+            self._keep = when_dropped(self, self._work.close, DROPPED)
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
-        if not self._task.is_running:
-            return
-        try:
-            await self.flush(timeout)
-        except LograftError:
-            pass  # each record's delivery tells of it
-        finally:
-            self._task.closing()
-            self._abandon_all(ClientClosed("the producer was closed before the record was acknowledged"))
-            await self._task.close()
-            await self._cluster.close()
-            if self._given_runtime is None:
-                await close_client_runtime(self._runtime)
+        self._keep()
+        await self._work.close(timeout)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -109,11 +100,6 @@ class Producer:
         # Whoever was cancelled, or interrupted, wants to be gone.
         is_hasty = error is not None and not isinstance(error, Exception)
         await self.close(timeout=0 if is_hasty else None)
-
-    def _abandon_all(self, error: LograftError) -> None:
-        for key in self._accumulator.partitions:
-            self._accumulator.abandon(key, error)
-        self._sender.tell_progress()
 
     # -- records
 
@@ -158,7 +144,7 @@ class Producer:
     ) -> Delivery | None:
         """As `send`, of a record that was checked; None if it would have to wait."""
         self._task.check()
-        view = self._cluster.view.topic(topic)
+        view = self._cluster.known_topic(topic)
         if view is None or not self._accumulator.has_room(size_bytes + BATCH_OVERHEAD_BYTES):
             return None
         if partition is not None and not 0 <= partition < view.partition_count:
@@ -209,7 +195,7 @@ class Producer:
         needed_bytes = columns.size_bytes + BATCH_OVERHEAD_BYTES
         while True:
             self._task.check()
-            view = self._cluster.view.topic(parcel.topic)
+            view = self._cluster.known_topic(parcel.topic)
             fits = self._accumulator.has_room(needed_bytes)
             if view is not None and fits and parcel.wants_only(view.partition_count):
                 break
@@ -235,20 +221,7 @@ class Producer:
 
     async def flush(self, timeout: float | None = None) -> None:
         """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
-        self._task.check()
-        self._accumulator.close_all()
-        self._sender.wake()
-        waited_for = list(self._accumulator)
-        limit = asyncio.timeout(timeout)
-        try:
-            async with limit:
-                while not all(batch.is_settled for batch in waited_for):
-                    await self._sender.progress.wait()
-                    self._task.check()
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise not_flushed(timeout) from None
+        await self._work.flush(timeout)
 
     def metrics(self) -> ProducerMetrics:
         """The producer's figures, as of now."""
@@ -280,10 +253,6 @@ class Producer:
         check_topic(topic)
         async with self._cluster.within(self._options.max_block_ms, f"nothing could be learnt of topic {topic!r}"):
             return (await self._cluster.topic(topic)).partition_count
-
-
-def not_flushed(timeout: float | None) -> TimedOut:
-    return TimedOut(f"not all that was sent was acknowledged within {timeout} s")
 
 
 def buffer_full(options: ProducerOptions) -> BufferFull:

@@ -26,9 +26,13 @@ class ClientTask:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def start(self) -> None:
+    def check_may_start(self) -> None:
+        """`ClientClosed` if it was closed."""
         if self._is_closed:
             raise ClientClosed(f"the {self._name} is closed: make another one")
+
+    def start(self) -> None:
+        self.check_may_start()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work(), name=f"lograft-{self._name}")
 

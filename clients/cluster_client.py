@@ -78,10 +78,17 @@ class ClusterClient:
         """Call `listener` whenever `view` has changed."""
         self._listeners.append(listener)
 
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        self._listeners.remove(listener)
+
     async def close(self) -> None:
         await self.connections.close()
 
     # -- topics
+
+    def known_topic(self, name: str) -> TopicView | None:
+        """The topic of that name, if this client follows it already."""
+        return self.view.topic(name)
 
     async def topic(self, name: str) -> TopicView:
         """The topic of that name, which is followed from now on. `UnknownTopic` if there is none for certain."""
@@ -146,6 +153,14 @@ class ClusterClient:
             self._follows_all = False
             self.view.forget_others(self._wanted)
             self._wanted_changed.set()
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Follow these topics no more."""
+        for name in names:
+            del self._wanted[name]
+        if not self._follows_all:
+            self.view.forget_others(self._wanted)
+        self._wanted_changed.set()
 
     async def _describe(self, name: str, *, linearizable: bool) -> pb.ClusterDescription:
         request = pb.DescribeRequest(topics=[name], linearizable=linearizable, create_missing=linearizable)
@@ -288,7 +303,7 @@ class ClusterClient:
     def late(self, timeout_ms: float, what: str, *, was_asked: bool = False) -> LograftError:
         """The error for what could not be done in time. `was_asked`: some broker was asked to do it."""
         brokers, trouble = self._candidates(), dict(self.connections.trouble)
-        is_reached = any(map(self.connections.is_open, brokers))
+        is_reached = self._is_reached()
         if not is_reached:
             trouble |= {address: "no answer" for address in brokers if address not in trouble}
         reasons = "; ".join(f"{address}: {reason}" for address, reason in trouble.items())
@@ -296,6 +311,10 @@ class ClusterClient:
         if is_reached or was_asked:
             return TimedOut(message)
         return NoBrokerAvailable(f"{message}: is the cluster up, and are these its addresses?")
+
+    def _is_reached(self) -> bool:
+        """Whether any broker is."""
+        return any(map(self.connections.is_open, self._candidates()))
 
     # -- following
 
@@ -402,7 +421,7 @@ class ClusterClient:
         return self.view.addresses.values() or self._bootstrap
 
     def _tell(self) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             listener()
 
 

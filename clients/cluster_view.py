@@ -49,6 +49,7 @@ class ClusterView:
 
     def __init__(self) -> None:
         self.cluster_id = ""
+        self.is_replaced = False  # there is another cluster at its addresses
         self.index = 0
         self.addresses: dict[int, str] = {}
         self.racks: dict[int, str] = {}  # of those that say theirs
@@ -83,6 +84,7 @@ class ClusterView:
         """`WrongCluster` if it is not of the cluster that all the rest is of."""
         told = description.cluster_id
         if self.cluster_id and told != self.cluster_id:
+            self.is_replaced = True
             raise WrongCluster(
                 f"at these addresses there is another cluster by now, {told!r} in place of {self.cluster_id!r}: make a "
                 "new client to use it"

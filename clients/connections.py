@@ -25,6 +25,11 @@ class Connections:
         connection = self._open.get(address)
         return connection is not None and not connection.broken.is_set()
 
+    @property
+    def has_open(self) -> bool:
+        """Whether there is any now."""
+        return any(map(self.is_open, self._open))
+
     async def get(self, address: str) -> Connection:
         """A live connection: the one there is, or a new one. `ConnectFailed` if there is none to be had."""
         connection = self._open.get(address)

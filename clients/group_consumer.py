@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from lograft.clients import aio_consumer
@@ -26,12 +27,8 @@ class GroupConsumer(SyncClient):
         self._inner = inner
         self._call_backs = CallBacks(self._loop)
         self._has_listener = False
-        inner.call_listener = self._call_listener
-
-    async def _call_listener(
-        self, method: Callable[[list[TopicPartition]], Any], partitions: list[TopicPartition]
-    ) -> None:
-        await self._call_backs.call(_call_method, method, partitions)
+        # It must not know of this, which could never be dropped then.
+        inner.call_listener = partial(_call_listener, self._call_backs)
 
     def _call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
         """As `_wait`, for what may have to call a listener, in this thread."""
@@ -89,6 +86,12 @@ class GroupConsumer(SyncClient):
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
         """How far the group has come in each; None where nothing is committed."""
         return self._wait(self._inner.committed, partitions)
+
+
+async def _call_listener(
+    call_backs: CallBacks, method: Callable[[list[TopicPartition]], Any], partitions: list[TopicPartition]
+) -> None:
+    await call_backs.call(_call_method, method, partitions)
 
 
 def _call_method(method: Callable[[list[TopicPartition]], Any], names: list[TopicPartition]) -> None:

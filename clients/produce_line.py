@@ -19,7 +19,7 @@ from lograft.proto.wire import Buffer, message_field
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.retrying import Backoff
-from lograft.runtime.silence import Silence
+from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.storage.batch import Compression
 
 log = get_logger(__name__)
@@ -30,6 +30,7 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # Over a slow line it takes a while until there is anything to be answered.
 _SLOWEST_BYTES_A_SECOND = 512 * 1024
 _LOOK_AGAIN_MS = 200
+_MOST_PATIENCE = 8
 
 _ITEMS = pb.ProduceRequest.ITEMS_FIELD_NUMBER
 _BATCH = pb.ProduceRequest.Item.BATCH_FIELD_NUMBER
@@ -81,6 +82,7 @@ class ProduceLine:
         self._sent = asyncio.Event()  # pulsed
         self._under_way: dict[int, _Sent] = {}
         self._numbers = 0
+        self._patience = 1  # grows as long as a broker says nothing at all
         self._backoff = Backoff(self._runtime.rng, settings.first_retry_ms, settings.last_retry_ms)
 
     # -- for the sender
@@ -110,7 +112,7 @@ class ProduceLine:
             try:
                 connection = await self._cluster.connect(self._broker_id)
                 stream = connection.open(PRODUCE)
-                silence = Silence(self._runtime.clock)
+                silence = Silence(self._runtime.clock, SILENCE_LIMIT_MS * self._patience)
                 await until_first(
                     self._send_all(stream, silence),
                     self._receive_all(stream, silence),
@@ -118,6 +120,10 @@ class ProduceLine:
                     connection.broken.wait(),
                 )
                 reason = "the connection was lost"
+            except TimedOut as error:
+                # A broker that has too much to do would have more still if each gave up, and asked again, so soon.
+                self._patience = min(2 * self._patience, _MOST_PATIENCE)
+                reason = str(error)
             except (ConnectFailed, StreamError, LograftError, DecodeError) as error:
                 reason = str(error)
             finally:
@@ -254,6 +260,7 @@ class ProduceLine:
         while (data := await stream.receive()) is not None:
             silence.heard()
             self._backoff.succeeded()
+            self._patience = 1
             for result in pb.ProduceResponse.FromString(data).results:
                 sent = self._under_way.pop(result.number, None)
                 if sent is not None:

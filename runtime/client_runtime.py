@@ -10,7 +10,7 @@ from lograft.runtime.rng import system_rng
 from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 
-_BLOCKING_THREADS = 2
+_BLOCKING_THREADS = 4  # for all clients of a loop
 
 
 class ForkedTooLate(Exception):
@@ -35,14 +35,19 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def check_not_forked() -> None:
+    """`ForkedTooLate` if there can be no client in this process."""
+    # It would hang, or crash the process: tried.
+    if _is_forked_too_late:
+        raise ForkedTooLate
+
+
 def client_runtime() -> Runtime:
     """A client's runtime on this machine. Call on the client's loop. No setting of the process is changed by it."""
     global _has_made_one
     from lograft.runtime.grpc_network import GrpcNetwork
 
-    # It would hang, or crash the process: tried.
-    if _is_forked_too_late:
-        raise ForkedTooLate
+    check_not_forked()
     _has_made_one = True
     free_a_large_block()
     return Runtime(

@@ -206,7 +206,7 @@ def test_a_bug_of_ours_is_told_to_whoever_sends_and_leaves_nobody_waiting(
         raise ZeroDivisionError
 
     with Producer(cluster.bootstrap) as producer:
-        monkeypatch.setattr(producer._inner._placer, "place", fail)
+        monkeypatch.setattr(producer._backlog.inner._placer, "place", fail)
         delivery = producer.send("orders", b"v")
         assert isinstance(delivery.exception(timeout=10), errors.Internal)
         with pytest.raises(errors.LograftError):
@@ -278,7 +278,7 @@ import sys
 import lograft.clients.producer
 from lograft import Producer
 bootstrap, compression, patience = sys.argv[1:]
-lograft.clients.producer._EXIT_SECONDS = float(patience)
+lograft.clients.producer_backlog._EXIT_SECONDS = float(patience)
 producer = Producer(bootstrap, compression=compression, linger_ms=60_000)
 for number in range(100):
     producer.send("orders", b"%d" % number, partition=0)
