@@ -66,6 +66,7 @@ EXPECTED = {
     "get": WATCHING,
     "health": Takes(("table", "wide", *DOCUMENTS)),
     "import": SHOWING,
+    "mark-restored": NOTHING,
     "offsets": SHOWING,
     "produce": CLUSTER,
     "quorum add": CHANGING,
