@@ -1,8 +1,8 @@
 """Compares what brokers have of a partition on their disks, range by range."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lograft.clients.admin_types import PartitionVerification, ReplicaDescription
@@ -21,6 +21,7 @@ from lograft.proto.methods import DIGEST_REPLICA
 from lograft.runtime.network import ConnectFailed
 
 _RANGE = 200_000  # offsets compared at a time: what is kept in memory of each broker
+_TRIMMING_MS = 2000  # followers delete what the leader has deleted well within that
 
 D = TypeVar("D")
 
@@ -35,13 +36,14 @@ class Unverifiable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """What is compared: [start, end) on these brokers."""
+    """What is compared: [start, end) on these brokers. `starts`: where the log of each begins."""
 
     partition: TopicPartition
     topic_id: bytes
     brokers: tuple[int, ...]
     start: int
     end: int
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 async def verify_copies(
@@ -63,6 +65,13 @@ async def verify_copies(
             copies = _find(copies, in_sync, await describe())
             difference, again = await compare(cluster, copies)
             difference = difference or next((each for each in again if each in suspected), None)
+        if difference is None and _differ(copies.starts):
+            await cluster.runtime.clock.sleep_ms(_TRIMMING_MS)
+            starts = _find(copies, in_sync, await describe()).starts
+            if starts == copies.starts:
+                return PartitionVerification(
+                    partition, copies.brokers, copies.start, copies.end, min(starts.values()), _told_starts(starts)
+                )
     except Unverifiable as error:
         damaged = () if error.damaged is None else (error.damaged,)
         return PartitionVerification(
@@ -82,8 +91,18 @@ def _find(copies: _Copies, in_sync: Sequence[int], replicas: Sequence[ReplicaDes
         raise Unverifiable("nobody leads it who knows what is committed: try again")
     if absent:
         raise Unverifiable(f"broker {', '.join(map(str, absent))} is in sync, but does not say what it has: is it up?")
-    start = max(replica.start for replica in described.values())
-    return replace(copies, brokers=tuple(described), start=start, end=max(start, leader.high_watermark))
+    starts = {broker: replica.start for broker, replica in described.items()}
+    start = max(starts.values())
+    return replace(copies, brokers=tuple(described), start=start, end=max(start, leader.high_watermark), starts=starts)
+
+
+def _differ(starts: Mapping[int, int]) -> bool:
+    return len(set(starts.values())) > 1
+
+
+def _told_starts(starts: Mapping[int, int]) -> str:
+    each = "; ".join(f"broker {broker} has nothing below {start}" for broker, start in starts.items())
+    return f"the log starts differ: {each}"
 
 
 def _told(difference: Difference) -> str:

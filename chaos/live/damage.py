@@ -1,4 +1,4 @@
-"""Files of a node that is down, spoilt: a bit is flipped, a file is cut short or is gone."""
+"""Files of a node that is down, spoilt: a bit is flipped, a file is cut short, or files are gone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,6 +62,42 @@ def damage_files(data: Path, rng: Rng, *, is_careful: bool) -> str | None:
                 file.seek(byte)
                 file.write(bytes([old ^ (1 << bit)]))
             return f"{where} {way.value}: bit {bit} of byte {byte}"
+
+
+def lose_files(data: Path, rng: Rng) -> str | None:
+    """Remove some files of one partition, of one kind, at the beginning, in the middle or at the end, or all of them;
+    what was removed, or None if there is nothing to remove."""
+    directories = [path for path in sorted(data.iterdir()) if PartitionName.parse(path.name) is not None]
+    topics = sorted({path.name.rpartition("-")[0] for path in directories})
+    if not topics:
+        return None
+    topic = rng.choice(topics)
+    directory = rng.choice([path for path in directories if path.name.rpartition("-")[0] == topic])
+    names = sorted(path.name for path in directory.iterdir())
+    lost = _some_of(names, rng)
+    for name in lost:
+        (directory / name).unlink()
+    where = directory.name.partition(".")[0]
+    if len(lost) == len(names):
+        directory.rmdir()
+        return f"{where} {Damage.GONE.value}"
+    return f"{', '.join(lost)} of {where} {Damage.GONE.value}"
+
+
+def _some_of(names: list[str], rng: Rng) -> list[str]:
+    segments = [name for name in names if name.endswith(LOG_SUFFIX)]
+    match rng.choice(["segment", "segment", "segment", "truth", "derived", "all"]):
+        case "segment" if segments:
+            stem = rng.choice([segments[0], rng.choice(segments), segments[-1]]).removesuffix(LOG_SUFFIX)
+            suffixes = (LOG_SUFFIX,) if rng.random() < 0.5 else (LOG_SUFFIX, *_DERIVED)
+            return [f"{stem}{suffix}" for suffix in suffixes if f"{stem}{suffix}" in names]
+        case "truth":
+            return [name for name in [rng.choice([CHECKPOINT_FILE, EPOCHS_FILE])] if name in names] or names
+        case "derived":
+            suffix = rng.choice(_DERIVED)
+            return [name for name in names if name.endswith(suffix)] or names
+        case _:
+            return names
 
 
 def _topic_of(file: Spoilable) -> str:

@@ -137,6 +137,17 @@ class Nemesis:
                 yield
 
     @asynccontextmanager
+    async def without_files(self, number: int) -> AsyncIterator[None]:
+        """Files of one partition of a node are removed while it is down; the block begins when it is started again."""
+        async with self._hold([number], "process"):
+            await self._end([number])
+            node, rng = self.cluster.nodes[number], self._rng.fork()
+            what = await self.cluster.beside(lambda: node.lose_files(rng))
+            async with self.fault("lose files", f"node {number}, {what or 'which has nothing yet'}"):
+                self._start([number])
+                yield
+
+    @asynccontextmanager
     async def without_store(self, number: int) -> AsyncIterator[None]:
         """The disk with a controller's metadata is replaced by an empty one while it is down; the block begins when it
         is started again."""

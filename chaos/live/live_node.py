@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from lograft.broker.controller_part import METADATA_FOLDER
-from lograft.chaos.live.damage import damage_files
+from lograft.chaos.live.damage import damage_files, lose_files
 from lograft.chaos.live.live_layout import LiveLayout
 from lograft.chaos.live.power_failure import Lost, lose_power
 from lograft.clients.dev_layout import to_toml
@@ -112,6 +112,11 @@ class LiveNode:
         """Spoil something in its files; what that was. See `damage_files`."""
         assert not self.is_up
         return damage_files(self.data, rng, is_careful=is_careful)
+
+    def lose_files(self, rng: Rng) -> str | None:
+        """Remove files of one of its partitions; which these were. See `damage.lose_files`."""
+        assert not self.is_up
+        return lose_files(self.data, rng)
 
     def lose_store(self) -> None:
         """The disk with the metadata is replaced by an empty one."""

@@ -27,6 +27,15 @@ async def corrupt_minority(stage: Stage) -> None:
             await stage.verified()
 
 
+async def lost_files(stage: Stage) -> None:
+    """Mostly of a node that led, and leads again as the preferred leader when it is back in sync."""
+    while not stage.is_over:
+        await stage.pass_ms(500, 2000)
+        async with stage.nemesis.without_files(await stage.leader()):
+            await stage.recovered()
+            await stage.verified()
+
+
 async def disk_full(stage: Stage) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)

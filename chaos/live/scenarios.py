@@ -74,6 +74,12 @@ _STORIES: tuple[Scenario, ...] = (
         machines.corrupt_minority,
     ),
     Scenario(
+        "lost-files",
+        "while a leader's node is down, files of a partition are removed: segments, indexes, checkpoints, all of them",
+        "nothing counts as deleted that nobody decided to delete; what is missing is made good from the others",
+        machines.lost_files,
+    ),
+    Scenario(
         "disk-full",
         "the disk of a leader has no more room; then somebody makes some",
         "others take over, and nothing half written counts",

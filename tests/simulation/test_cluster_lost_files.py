@@ -31,8 +31,8 @@ def take_a_log_without_segments_for_an_empty_one(patch: pytest.MonkeyPatch) -> N
 
 
 RULES: list[tuple[Break, int]] = [
-    (take_the_first_segment_for_the_log_start, 0),
-    (take_a_log_without_segments_for_an_empty_one, 0),
+    (take_the_first_segment_for_the_log_start, 3),
+    (take_a_log_without_segments_for_an_empty_one, 32),
 ]
 
 

@@ -95,7 +95,7 @@ LOST_FILES = replace(
     DAMAGED_DISKS,
     duration_ms=6_000,
     fault_every_ms=600,
-    faults=("lose_files", "lose_files", "lose_files", "kill_leader", "kill", "start", "start"),
+    faults=("lose_files", "lose_files", "lose_files", "kill_all", "kill_leader", "strand", "start"),
     partitions=1,
     consumers=1,
     producers=1,

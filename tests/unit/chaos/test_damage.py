@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from lograft.chaos.live.damage import damage_files
+from lograft.chaos.live.damage import damage_files, lose_files
 from lograft.runtime.rng import Rng
 from lograft.storage.batch import encode_batch
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
@@ -59,7 +59,7 @@ def test_one_file_of_a_partition_is_not_what_it_was(data: Path, seed: int, is_ca
 def test_all_kinds_are_met(tmp_path: Path, data: Path) -> None:
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     met = set()
-    for seed in range(60):
+    for seed in range(150):
         what = damage_files(data, Rng(seed), is_careful=False)
         assert what is not None
         name, _, way = what.partition("/")[2].partition(" ")
@@ -73,3 +73,32 @@ def test_all_kinds_are_met(tmp_path: Path, data: Path) -> None:
 
 def test_where_there_is_nothing_nothing_is_spoilt(tmp_path: Path) -> None:
     assert damage_files(tmp_path, Rng(1), is_careful=False) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_files_of_one_partition_are_gone_and_others_are_as_they_were(data: Path, seed: int) -> None:
+    before = contents(data)
+    what = lose_files(data, Rng(seed))
+    assert what is not None
+    after = contents(data)
+    lost = [name for name in before if name not in after]
+    assert lost
+    assert {name: before[name] for name in after} == after
+    assert not {"data.mdb", "lock"} & set(lost)
+    assert "orders-0 gone" in what
+
+
+def test_every_kind_of_file_is_lost_some_time_and_now_and_then_all(tmp_path_factory: pytest.TempPathFactory) -> None:
+    kinds = set()
+    for seed in range(150):
+        directory = tmp_path_factory.mktemp("data") / str(PartitionName("orders", 0, UUID(int=1)))
+        directory.mkdir()
+        names = [numbered(base, suffix) for base in (0, 5, 9) for suffix in (LOG_SUFFIX, INDEX_SUFFIX)]
+        for name in [*names, CHECKPOINT_FILE, EPOCHS_FILE]:
+            (directory / name).write_bytes(b"content")
+        lose_files(directory.parent, Rng(seed))
+        left = [path.name for path in directory.iterdir()] if directory.exists() else []
+        lost = [name for name in [*names, CHECKPOINT_FILE, EPOCHS_FILE] if name not in left]
+        kinds.add("all" if not left else lost[0])
+    assert {"all", numbered(0, LOG_SUFFIX), numbered(5, LOG_SUFFIX), numbered(9, LOG_SUFFIX)} <= kinds
+    assert {CHECKPOINT_FILE, EPOCHS_FILE, numbered(0, INDEX_SUFFIX)} <= kinds

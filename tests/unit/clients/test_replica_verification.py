@@ -29,6 +29,9 @@ class Brokers:
         self.cleaned_below = dict.fromkeys(self.copies, 0)
         self.end = end
         self.answers = 0
+        self.starts = dict.fromkeys(self.copies, 0)
+        self.after_a_while: Callable[[], None] = lambda: None
+        self.runtime = self.clock = self  # it has no other
         self.meanwhile: dict[int, Callable[[], None]] = {}
 
     async def call_broker(self, broker: int, method: str, request: Any, response_type: type[Any]) -> Any:
@@ -47,9 +50,14 @@ class Brokers:
 
     async def describe(self) -> Sequence[ReplicaDescription]:
         return [
-            ReplicaDescription(ORDERS, broker, broker == 1, 0, 0, self.end, self.end, 0, UUID(int=broker))
+            ReplicaDescription(
+                ORDERS, broker, broker == 1, 0, self.starts[broker], self.end, self.end, 0, UUID(int=broker)
+            )
             for broker in self.copies
         ]
+
+    async def sleep_ms(self, _: float) -> None:
+        self.after_a_while()
 
     def verify(self, *, is_compacted: bool = True) -> PartitionVerification:
         cluster = cast(ClusterClient, self)
@@ -171,3 +179,22 @@ def test_a_difference_counts_if_nothing_changed_meanwhile_and_that_is_not_waited
     assert found.problem is not None
     assert problem in found.problem
     assert admin.looks == (5 if changes == 4 else 10)
+
+
+@pytest.mark.parametrize("broker", [1, 2], ids=["leader", "follower"])
+def test_log_starts_that_stay_different_are_told(broker: int) -> None:
+    """What is common is the same; but one of them lacks what the other has."""
+    brokers = Brokers(10, {7: (7, 1)}, {7: (7, 1)})
+    brokers.starts[broker] = 5
+    found = brokers.verify(is_compacted=False)
+    assert (found.is_same, found.offset) == (False, 0)
+    assert found.problem is not None
+    assert f"broker {broker} has nothing below 5" in found.problem
+    assert f"broker {3 - broker} has nothing below 0" in found.problem
+
+
+def test_a_follower_that_is_about_to_delete_what_its_leader_has_is_no_difference() -> None:
+    brokers = Brokers(10, {7: (7, 1)}, {7: (7, 1)})
+    brokers.starts[1] = 5
+    brokers.after_a_while = lambda: brokers.starts.update({2: 5})
+    assert brokers.verify(is_compacted=False).is_same
