@@ -309,6 +309,9 @@ def test_small_files_read_as_tables_too(partition: Path) -> None:
         "tombstones removed below  0\n"
         "cleaned below             0\n"
         "cleaned in epoch          -1\n"
+        "newest segment            34\n"
+        "resetting                 0\n"
+        "lost below                0\n"
         "\n"
         "all valid\n"
     )
