@@ -70,9 +70,13 @@ class LogDirectory:
                 await self._write({**self.watermarks, **unnoted})
 
     async def note_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
-        """Keep them for after a crash, and those of other logs here as they are."""
-        others = {name: watermark for name, watermark in self.watermarks.items() if name in self.names}
-        await self._write({**others, **watermarks})
+        """Keep them for after a crash, and those of other logs here as they are.
+
+        Not of logs that we put away, though their replicas may still be there while the files go: were they noted
+        again, they would be missed when the partition comes back.
+        """
+        noted = {**self.watermarks, **watermarks}
+        await self._write({name: watermark for name, watermark in noted.items() if name in self.names})
 
     async def lower_watermark(self, name: PartitionName, high_watermark: int) -> None:
         """No higher one is found after a crash, once anything is done that the disk is asked for from now on: it would
