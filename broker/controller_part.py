@@ -43,6 +43,8 @@ class ControllerPart:
 
     def why_not_ready(self) -> str | None:
         """For people; None if it takes part in the quorum."""
+        if self.node.outdated_reason is not None:
+            return self.node.outdated_reason
         if self.node.waiting_reason is not None:
             return self.node.waiting_reason
         raft, own = self.node.raft, self._config.node_id

@@ -5,19 +5,21 @@ that loses it, or keeps it without having been told.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.raft.configuration import Configuration
+from lograft.raft.configuration import Configuration, Member
 from lograft.raft.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
 from lograft.raft.ports import Snapshot, StoredState, StoreIdentity
 from lograft.raft.store_errors import StoreFailed, StoreRefused
 from lograft.raft.store_shape import shape_of
+from lograft.raft.store_starts import Start, Starts
 from lograft.runtime.rng import Rng
 
+NO_STARTS = Starts()
 _NO_SNAPSHOT = Snapshot(NOTHING, b"")
 
 
@@ -29,6 +31,8 @@ class Content:
     hard_state: HardState = NEW
     snapshot: Snapshot = _NO_SNAPSHOT
     entries: tuple[Entry, ...] = ()
+    starts: Starts = NO_STARTS
+    seen_starts: tuple[tuple[Member, Start], ...] = ()
 
     @property
     def state(self) -> StoredState:
@@ -42,12 +46,15 @@ class MemoryDisk:
         self._rng = rng
         self.content = Content(StoreIdentity(cluster_id, node_id, rng.uuid()))
         self.owner: MemoryStore | None = None
+        self._openings = 0
 
     def open(self, speed: DiskSpeed, rng: Rng) -> "MemoryStore":
         """The store on this disk, for a node that (re)starts; refused while another has it."""
         if self.owner is not None:
             node_id = self.content.identity.node_id
             raise StoreRefused(f"the store of node {node_id} is in use", "stop the process that has it")
+        self._openings += 1  # unlike what is counted on the disk, this never goes back
+        self.content = replace(self.content, starts=self.content.starts.followed_by(self._openings))
         self.owner = MemoryStore(self, speed, rng)
         return self.owner
 
@@ -92,17 +99,33 @@ class MemoryStore:
         self._failure: StoreFailed | None = None
         self._is_killed = False
         self._is_closed = False
+        self._starts = disk.content.starts
+        self._seen_starts = dict(disk.content.seen_starts)
         self.fsyncs = 0
 
     @property
     def identity(self) -> StoreIdentity:
         return self._disk.content.identity
 
+    @property
+    def starts(self) -> Starts:
+        return self._starts
+
+    @property
+    def seen_starts(self) -> Mapping[Member, Start]:
+        return self._seen_starts
+
     # -- the contract
 
     async def load(self) -> StoredState:
         state: StoredState = await self._submit(_unchanged, lambda content: content.state)
         return state
+
+    async def note_start(self, member: Member, start: Start) -> None:
+        def noted(content: Content) -> Content:
+            return replace(content, seen_starts=tuple({**dict(content.seen_starts), member: start}.items()))
+
+        await self._submit(noted)
 
     async def initialise(self, voters: Configuration) -> None:
         self._check()

@@ -30,7 +30,7 @@ class StreamFabric:
         node_id = state.identity.node_id
         addresses = {other_id: f"{_host(other_id)}:{_PORT}" for other_id in self._world.node_ids}
         controllers = {other_id: addresses[other_id] for other_id in self._world.node_ids[: self._world.weather.voters]}
-        transport = RaftTransport(runtime, state.identity)
+        transport = RaftTransport(runtime, state.identity, store=store)
         bootstrapping = Bootstrapping(runtime, store, state, controllers)
         handlers = {**bootstrapping.handlers(), **transport.handlers()}
         await runtime.network.serve(addresses[node_id], handlers, lambda error: self._world.note_panic(node_id, error))

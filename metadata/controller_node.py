@@ -67,7 +67,7 @@ class ControllerNode:
         self._controllers = dict(controllers)
         identity, clock = store.identity, runtime.clock
         self._bootstrapping = Bootstrapping(runtime, store, state, controllers)
-        self._transport = RaftTransport(runtime, identity)
+        self._transport = RaftTransport(runtime, identity, store=store)
         self.quorum = Quorum(identity.member, clock)
         self.machine = MetadataMachine()
         self.active = ActiveController(self.quorum, self.machine)
@@ -114,6 +114,11 @@ class ControllerNode:
     def raft(self) -> RaftNode | None:
         """None until the node takes part in the quorum."""
         return self.quorum.node
+
+    @property
+    def outdated_reason(self) -> str | None:
+        """Why the node takes no part any more, for people: its store is from the past; None if nobody found so."""
+        return self._transport.register.outdated_reason
 
     @property
     def waiting_reason(self) -> str | None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18lograft/proto/raft.proto\x12\x13lograft.internal.v1\"/\n\x06Member\x12\x0f\n\x07node_id\x18\x01 \x01(\r\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\x0c\"k\n\rConfiguration\x12+\n\x06voters\x18\x01 \x03(\x0b\x32\x1b.lograft.internal.v1.Member\x12-\n\x08learners\x18\x02 \x03(\x0b\x32\x1b.lograft.internal.v1.Member\"\r\n\x0bNoOperation\"\xb9\x01\n\x05\x45ntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x38\n\x0cno_operation\x18\x03 \x01(\x0b\x32 .lograft.internal.v1.NoOperationH\x00\x12\x11\n\x07\x63ommand\x18\x04 \x01(\x0cH\x00\x12;\n\rconfiguration\x18\x05 \x01(\x0b\x32\".lograft.internal.v1.ConfigurationH\x00\x42\t\n\x07payload\"j\n\x10SnapshotMetadata\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x39\n\rconfiguration\x18\x03 \x01(\x0b\x32\".lograft.internal.v1.Configuration\"Z\n\tHardState\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12)\n\x04vote\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x14\n\x0c\x63ommit_index\x18\x03 \x01(\x04\"P\n\rStoreIdentity\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12+\n\x06member\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\"m\n\x0eStoredSnapshot\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.lograft.internal.v1.SnapshotMetadata\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x0e\n\x06pieces\x18\x03 \x01(\r\"7\n\x0ePreVoteRequest\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\"%\n\x0fPreVoteResponse\x12\x12\n\nis_granted\x18\x01 \x01(\x08\"I\n\x0bVoteRequest\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\x12\x13\n\x0bis_transfer\x18\x03 \x01(\x08\"\"\n\x0cVoteResponse\x12\x12\n\nis_granted\x18\x01 \x01(\x08\"\x81\x01\n\rAppendRequest\x12\x16\n\x0eprevious_index\x18\x01 \x01(\x04\x12\x15\n\rprevious_term\x18\x02 \x01(\x04\x12+\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.lograft.internal.v1.Entry\x12\x14\n\x0c\x63ommit_index\x18\x04 \x01(\x04\"%\n\x0e\x41ppendResponse\x12\x13\n\x0bmatch_index\x18\x01 \x01(\x04\"N\n\rAppendRefusal\x12\x16\n\x0eprevious_index\x18\x01 \x01(\x04\x12\x12\n\nhint_index\x18\x02 \x01(\x04\x12\x11\n\thint_term\x18\x03 \x01(\x04\"0\n\tHeartbeat\x12\x14\n\x0c\x63ommit_index\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\"\"\n\x11HeartbeatResponse\x12\r\n\x05round\x18\x01 \x01(\x04\"\x0c\n\nTimeoutNow\"#\n\x10ReadIndexRequest\x12\x0f\n\x07read_id\x18\x01 \x01(\x04\"B\n\x11ReadIndexResponse\x12\x0f\n\x07read_id\x18\x01 \x01(\x04\x12\x12\n\x05index\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_index\"\xf5\x06\n\x08\x45nvelope\x12.\n\trecipient\x18\x01 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12+\n\x06sender\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12?\n\x10pre_vote_request\x18\n \x01(\x0b\x32#.lograft.internal.v1.PreVoteRequestH\x00\x12\x41\n\x11pre_vote_response\x18\x0b \x01(\x0b\x32$.lograft.internal.v1.PreVoteResponseH\x00\x12\x38\n\x0cvote_request\x18\x0c \x01(\x0b\x32 .lograft.internal.v1.VoteRequestH\x00\x12:\n\rvote_response\x18\r \x01(\x0b\x32!.lograft.internal.v1.VoteResponseH\x00\x12<\n\x0e\x61ppend_request\x18\x0e \x01(\x0b\x32\".lograft.internal.v1.AppendRequestH\x00\x12>\n\x0f\x61ppend_response\x18\x0f \x01(\x0b\x32#.lograft.internal.v1.AppendResponseH\x00\x12<\n\x0e\x61ppend_refusal\x18\x10 \x01(\x0b\x32\".lograft.internal.v1.AppendRefusalH\x00\x12\x33\n\theartbeat\x18\x11 \x01(\x0b\x32\x1e.lograft.internal.v1.HeartbeatH\x00\x12\x44\n\x12heartbeat_response\x18\x12 \x01(\x0b\x32&.lograft.internal.v1.HeartbeatResponseH\x00\x12\x36\n\x0btimeout_now\x18\x13 \x01(\x0b\x32\x1f.lograft.internal.v1.TimeoutNowH\x00\x12\x43\n\x12read_index_request\x18\x14 \x01(\x0b\x32%.lograft.internal.v1.ReadIndexRequestH\x00\x12\x45\n\x13read_index_response\x18\x15 \x01(\x0b\x32&.lograft.internal.v1.ReadIndexResponseH\x00\x42\t\n\x07message\"=\n\tEnvelopes\x12\x30\n\tenvelopes\x18\x01 \x03(\x0b\x32\x1d.lograft.internal.v1.Envelope\"\x87\x02\n\rSnapshotChunk\x12.\n\trecipient\x18\x01 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12+\n\x06sender\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x37\n\x08metadata\x18\x04 \x01(\x0b\x32%.lograft.internal.v1.SnapshotMetadata\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\x12\x0f\n\x07is_last\x18\x07 \x01(\x08\x12\x13\n\x0btotal_bytes\x18\x08 \x01(\x04\x12\x0e\n\x06\x63rc32c\x18\t \x01(\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18lograft/proto/raft.proto\x12\x13lograft.internal.v1\"/\n\x06Member\x12\x0f\n\x07node_id\x18\x01 \x01(\r\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\x0c\"k\n\rConfiguration\x12+\n\x06voters\x18\x01 \x03(\x0b\x32\x1b.lograft.internal.v1.Member\x12-\n\x08learners\x18\x02 \x03(\x0b\x32\x1b.lograft.internal.v1.Member\"\r\n\x0bNoOperation\"\xb9\x01\n\x05\x45ntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x38\n\x0cno_operation\x18\x03 \x01(\x0b\x32 .lograft.internal.v1.NoOperationH\x00\x12\x11\n\x07\x63ommand\x18\x04 \x01(\x0cH\x00\x12;\n\rconfiguration\x18\x05 \x01(\x0b\x32\".lograft.internal.v1.ConfigurationH\x00\x42\t\n\x07payload\"j\n\x10SnapshotMetadata\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x39\n\rconfiguration\x18\x03 \x01(\x0b\x32\".lograft.internal.v1.Configuration\"Z\n\tHardState\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12)\n\x04vote\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x14\n\x0c\x63ommit_index\x18\x03 \x01(\x04\"P\n\rStoreIdentity\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12+\n\x06member\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\",\n\x0bStoreStarts\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\x12\x0e\n\x06tokens\x18\x02 \x01(\x0c\"*\n\tSeenStart\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05token\x18\x02 \x01(\x07\"m\n\x0eStoredSnapshot\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.lograft.internal.v1.SnapshotMetadata\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x0e\n\x06pieces\x18\x03 \x01(\r\"7\n\x0ePreVoteRequest\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\"%\n\x0fPreVoteResponse\x12\x12\n\nis_granted\x18\x01 \x01(\x08\"I\n\x0bVoteRequest\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\x12\x13\n\x0bis_transfer\x18\x03 \x01(\x08\"\"\n\x0cVoteResponse\x12\x12\n\nis_granted\x18\x01 \x01(\x08\"\x81\x01\n\rAppendRequest\x12\x16\n\x0eprevious_index\x18\x01 \x01(\x04\x12\x15\n\rprevious_term\x18\x02 \x01(\x04\x12+\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.lograft.internal.v1.Entry\x12\x14\n\x0c\x63ommit_index\x18\x04 \x01(\x04\"%\n\x0e\x41ppendResponse\x12\x13\n\x0bmatch_index\x18\x01 \x01(\x04\"N\n\rAppendRefusal\x12\x16\n\x0eprevious_index\x18\x01 \x01(\x04\x12\x12\n\nhint_index\x18\x02 \x01(\x04\x12\x11\n\thint_term\x18\x03 \x01(\x04\"0\n\tHeartbeat\x12\x14\n\x0c\x63ommit_index\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\"\"\n\x11HeartbeatResponse\x12\r\n\x05round\x18\x01 \x01(\x04\"\x0c\n\nTimeoutNow\"#\n\x10ReadIndexRequest\x12\x0f\n\x07read_id\x18\x01 \x01(\x04\"B\n\x11ReadIndexResponse\x12\x0f\n\x07read_id\x18\x01 \x01(\x04\x12\x12\n\x05index\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_index\"\xf5\x06\n\x08\x45nvelope\x12.\n\trecipient\x18\x01 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12+\n\x06sender\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12?\n\x10pre_vote_request\x18\n \x01(\x0b\x32#.lograft.internal.v1.PreVoteRequestH\x00\x12\x41\n\x11pre_vote_response\x18\x0b \x01(\x0b\x32$.lograft.internal.v1.PreVoteResponseH\x00\x12\x38\n\x0cvote_request\x18\x0c \x01(\x0b\x32 .lograft.internal.v1.VoteRequestH\x00\x12:\n\rvote_response\x18\r \x01(\x0b\x32!.lograft.internal.v1.VoteResponseH\x00\x12<\n\x0e\x61ppend_request\x18\x0e \x01(\x0b\x32\".lograft.internal.v1.AppendRequestH\x00\x12>\n\x0f\x61ppend_response\x18\x0f \x01(\x0b\x32#.lograft.internal.v1.AppendResponseH\x00\x12<\n\x0e\x61ppend_refusal\x18\x10 \x01(\x0b\x32\".lograft.internal.v1.AppendRefusalH\x00\x12\x33\n\theartbeat\x18\x11 \x01(\x0b\x32\x1e.lograft.internal.v1.HeartbeatH\x00\x12\x44\n\x12heartbeat_response\x18\x12 \x01(\x0b\x32&.lograft.internal.v1.HeartbeatResponseH\x00\x12\x36\n\x0btimeout_now\x18\x13 \x01(\x0b\x32\x1f.lograft.internal.v1.TimeoutNowH\x00\x12\x43\n\x12read_index_request\x18\x14 \x01(\x0b\x32%.lograft.internal.v1.ReadIndexRequestH\x00\x12\x45\n\x13read_index_response\x18\x15 \x01(\x0b\x32&.lograft.internal.v1.ReadIndexResponseH\x00\x42\t\n\x07message\"=\n\tEnvelopes\x12\x30\n\tenvelopes\x18\x01 \x03(\x0b\x32\x1d.lograft.internal.v1.Envelope\"\x87\x02\n\rSnapshotChunk\x12.\n\trecipient\x18\x01 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12+\n\x06sender\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x37\n\x08metadata\x18\x04 \x01(\x0b\x32%.lograft.internal.v1.SnapshotMetadata\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\x12\x0f\n\x07is_last\x18\x07 \x01(\x08\x12\x13\n\x0btotal_bytes\x18\x08 \x01(\x04\x12\x0e\n\x06\x63rc32c\x18\t \x01(\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,36 +45,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HARDSTATE']._serialized_end=608
   _globals['_STOREIDENTITY']._serialized_start=610
   _globals['_STOREIDENTITY']._serialized_end=690
-  _globals['_STOREDSNAPSHOT']._serialized_start=692
-  _globals['_STOREDSNAPSHOT']._serialized_end=801
-  _globals['_PREVOTEREQUEST']._serialized_start=803
-  _globals['_PREVOTEREQUEST']._serialized_end=858
-  _globals['_PREVOTERESPONSE']._serialized_start=860
-  _globals['_PREVOTERESPONSE']._serialized_end=897
-  _globals['_VOTEREQUEST']._serialized_start=899
-  _globals['_VOTEREQUEST']._serialized_end=972
-  _globals['_VOTERESPONSE']._serialized_start=974
-  _globals['_VOTERESPONSE']._serialized_end=1008
-  _globals['_APPENDREQUEST']._serialized_start=1011
-  _globals['_APPENDREQUEST']._serialized_end=1140
-  _globals['_APPENDRESPONSE']._serialized_start=1142
-  _globals['_APPENDRESPONSE']._serialized_end=1179
-  _globals['_APPENDREFUSAL']._serialized_start=1181
-  _globals['_APPENDREFUSAL']._serialized_end=1259
-  _globals['_HEARTBEAT']._serialized_start=1261
-  _globals['_HEARTBEAT']._serialized_end=1309
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1311
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1345
-  _globals['_TIMEOUTNOW']._serialized_start=1347
-  _globals['_TIMEOUTNOW']._serialized_end=1359
-  _globals['_READINDEXREQUEST']._serialized_start=1361
-  _globals['_READINDEXREQUEST']._serialized_end=1396
-  _globals['_READINDEXRESPONSE']._serialized_start=1398
-  _globals['_READINDEXRESPONSE']._serialized_end=1464
-  _globals['_ENVELOPE']._serialized_start=1467
-  _globals['_ENVELOPE']._serialized_end=2352
-  _globals['_ENVELOPES']._serialized_start=2354
-  _globals['_ENVELOPES']._serialized_end=2415
-  _globals['_SNAPSHOTCHUNK']._serialized_start=2418
-  _globals['_SNAPSHOTCHUNK']._serialized_end=2681
+  _globals['_STORESTARTS']._serialized_start=692
+  _globals['_STORESTARTS']._serialized_end=736
+  _globals['_SEENSTART']._serialized_start=738
+  _globals['_SEENSTART']._serialized_end=780
+  _globals['_STOREDSNAPSHOT']._serialized_start=782
+  _globals['_STOREDSNAPSHOT']._serialized_end=891
+  _globals['_PREVOTEREQUEST']._serialized_start=893
+  _globals['_PREVOTEREQUEST']._serialized_end=948
+  _globals['_PREVOTERESPONSE']._serialized_start=950
+  _globals['_PREVOTERESPONSE']._serialized_end=987
+  _globals['_VOTEREQUEST']._serialized_start=989
+  _globals['_VOTEREQUEST']._serialized_end=1062
+  _globals['_VOTERESPONSE']._serialized_start=1064
+  _globals['_VOTERESPONSE']._serialized_end=1098
+  _globals['_APPENDREQUEST']._serialized_start=1101
+  _globals['_APPENDREQUEST']._serialized_end=1230
+  _globals['_APPENDRESPONSE']._serialized_start=1232
+  _globals['_APPENDRESPONSE']._serialized_end=1269
+  _globals['_APPENDREFUSAL']._serialized_start=1271
+  _globals['_APPENDREFUSAL']._serialized_end=1349
+  _globals['_HEARTBEAT']._serialized_start=1351
+  _globals['_HEARTBEAT']._serialized_end=1399
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1401
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1435
+  _globals['_TIMEOUTNOW']._serialized_start=1437
+  _globals['_TIMEOUTNOW']._serialized_end=1449
+  _globals['_READINDEXREQUEST']._serialized_start=1451
+  _globals['_READINDEXREQUEST']._serialized_end=1486
+  _globals['_READINDEXRESPONSE']._serialized_start=1488
+  _globals['_READINDEXRESPONSE']._serialized_end=1554
+  _globals['_ENVELOPE']._serialized_start=1557
+  _globals['_ENVELOPE']._serialized_end=2442
+  _globals['_ENVELOPES']._serialized_start=2444
+  _globals['_ENVELOPES']._serialized_end=2505
+  _globals['_SNAPSHOTCHUNK']._serialized_start=2508
+  _globals['_SNAPSHOTCHUNK']._serialized_end=2771
 # @@protoc_insertion_point(module_scope)

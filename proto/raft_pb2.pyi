@@ -68,6 +68,22 @@ class StoreIdentity(_message.Message):
     member: Member
     def __init__(self, cluster_id: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ...) -> None: ...
 
+class StoreStarts(_message.Message):
+    __slots__ = ("count", "tokens")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    tokens: bytes
+    def __init__(self, count: _Optional[int] = ..., tokens: _Optional[bytes] = ...) -> None: ...
+
+class SeenStart(_message.Message):
+    __slots__ = ("number", "token")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    token: int
+    def __init__(self, number: _Optional[int] = ..., token: _Optional[int] = ...) -> None: ...
+
 class StoredSnapshot(_message.Message):
     __slots__ = ("metadata", "size_bytes", "pieces")
     METADATA_FIELD_NUMBER: _ClassVar[int]

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from lograft.proto import raft_pb2 as lograft_dot_proto_dot_raft__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"lograft/proto/raft_transport.proto\x12\x13lograft.internal.v1\x1a\x18lograft/proto/raft.proto\"\x80\x01\n\tRaftHello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12+\n\x06member\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x1d\n\x10\x65xpected_node_id\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x13\n\x11_expected_node_idb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"lograft/proto/raft_transport.proto\x12\x13lograft.internal.v1\x1a\x18lograft/proto/raft.proto\"\xe8\x01\n\tRaftHello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12+\n\x06member\x18\x02 \x01(\x0b\x32\x1b.lograft.internal.v1.Member\x12\x1d\n\x10\x65xpected_node_id\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x06starts\x18\x04 \x01(\x0b\x32 .lograft.internal.v1.StoreStarts\x12\x1e\n\x11refused_for_start\x18\x05 \x01(\x04H\x01\x88\x01\x01\x42\x13\n\x11_expected_node_idB\x14\n\x12_refused_for_startb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lograft.proto.raft_transpor
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RAFTHELLO']._serialized_start=86
-  _globals['_RAFTHELLO']._serialized_end=214
+  _globals['_RAFTHELLO']._serialized_end=318
 # @@protoc_insertion_point(module_scope)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from lograft.raft.configuration import Member
 from lograft.raft.ports import StoredState, StoreIdentity
 from lograft.raft.store_errors import StoreRefused
 from lograft.raft.store_layout import (
@@ -13,10 +15,14 @@ from lograft.raft.store_layout import (
     Damaged,
     read_format,
     read_identity,
+    read_seen_starts,
     read_snapshot,
+    read_starts,
     read_state,
     write_identity,
+    write_starts,
 )
+from lograft.raft.store_starts import Start, Starts
 from lograft.runtime.files import FileLocked, Files, Lock, parent_of
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 _LOCK_FILE = "lock"
 _DATA_FILE = "data.mdb"  # LMDB's name for it
 _FIRST_MAP_BYTES = 16 * 1024 * 1024
+_ROOM_BYTES = 1024 * 1024  # more than the note of an opening takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +42,18 @@ class Wanted:
     node_id: int
     directory_id: UUID | None
     fresh_directory_id: UUID  # for a new one
+    token: int  # of this opening
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A store that is ours, and what is in it. Its identity is durable."""
+    """A store that is ours, and what is in it. Its identity is durable, and so is that it was opened once more."""
 
     lock: Lock
     environment: lmdb.Environment
     state: StoredState
+    starts: Starts
+    seen_starts: Mapping[Member, Start]
 
 
 def take_hold(files: Files, path: str, wanted: Wanted) -> Held:
@@ -74,10 +84,15 @@ def _open_environment(files: Files, path: str, wanted: Wanted, lock: Lock) -> He
         environment = lmdb.open(path, map_size=_FIRST_MAP_BYTES, max_dbs=0, max_spare_txns=1)
         _restore_length(files, f"{path}/{_DATA_FILE}", environment)
         state = _read_or_make(path, environment, wanted)
+        _make_room(environment)
+        with environment.begin(write=True) as transaction:
+            starts = read_starts(transaction).followed_by(wanted.token)
+            write_starts(transaction, starts)
+            seen_starts = read_seen_starts(transaction)
         # LMDB syncs the file, but not its name; and who made it may have died before it could.
         for folder in (path, parent_of(path), parent_of(parent_of(path))):
             files.sync_directory(folder)
-        return Held(lock, environment, state)
+        return Held(lock, environment, state, starts, seen_starts)
     except BaseException as error:
         if environment is not None:
             environment.close()
@@ -88,6 +103,14 @@ def _open_environment(files: Files, path: str, wanted: Wanted, lock: Lock) -> He
         if isinstance(error, lmdb.Error | OSError):
             raise _unusable(path, error) from None
         raise
+
+
+def _make_room(environment: lmdb.Environment) -> None:
+    """The map of a store that was full may be as large as what is in it."""
+    info = environment.info()
+    needed_bytes = (info["last_pgno"] + 1) * environment.stat()["psize"] + _ROOM_BYTES
+    if needed_bytes > info["map_size"]:
+        environment.set_mapsize(-(-needed_bytes // _ROOM_BYTES) * _ROOM_BYTES)
 
 
 def _restore_length(files: Files, path: str, environment: lmdb.Environment) -> None:

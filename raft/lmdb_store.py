@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from lograft.raft.configuration import Configuration
+from lograft.raft.configuration import Configuration, Member
 from lograft.raft.entries import Entry, HardState, SnapshotMetadata
 from lograft.raft.lmdb_opening import Held, Wanted, take_hold
 from lograft.raft.ports import Snapshot, StoredState, StoreIdentity
@@ -20,9 +20,11 @@ from lograft.raft.store_layout import (
     read_state,
     write_own_snapshot,
     write_ready,
+    write_seen_start,
     write_snapshot,
 )
 from lograft.raft.store_shape import shape_of
+from lograft.raft.store_starts import TOKEN_BITS, Start, Starts
 from lograft.runtime.world import Runtime
 
 if TYPE_CHECKING:
@@ -116,6 +118,8 @@ class LmdbStore:
         self.fsyncs = 0
         self._runtime = runtime
         self._identity = held.state.identity
+        self._starts = held.starts
+        self._seen_starts = held.seen_starts
         self._shape = shape_of(held.state)
         self._unchanged: StoredState | None = held.state  # opening read it all: `load` need not again
         self._lock = held.lock
@@ -127,6 +131,18 @@ class LmdbStore:
     @property
     def identity(self) -> StoreIdentity:
         return self._identity
+
+    @property
+    def starts(self) -> Starts:
+        return self._starts
+
+    @property
+    def seen_starts(self) -> Mapping[Member, Start]:
+        return self._seen_starts
+
+    async def note_start(self, member: Member, start: Start) -> None:
+        self._check()
+        await self._submit(partial(write_seen_start, member=member, start=start), 0)
 
     async def load(self) -> StoredState:
         self._check()
@@ -199,7 +215,7 @@ async def open_lmdb_store(
 
     With `directory_id`, only that very store will do. When this returns, the store's identity is durable.
     """
-    wanted = Wanted(cluster_id, node_id, directory_id, runtime.rng.uuid())
+    wanted = Wanted(cluster_id, node_id, directory_id, runtime.rng.uuid(), runtime.rng.getrandbits(TOKEN_BITS))
     path = f"{directory}/{FOLDER}"
     held = await runtime.blocking.run_blocking(take_hold, runtime.files, path, wanted)
     return LmdbStore(runtime, path, held)

@@ -11,6 +11,7 @@ from lograft.raft.outbox import Outbox
 from lograft.raft.ports import Inbox, Snapshot, StoreIdentity
 from lograft.raft.ready import SnapshotToSend
 from lograft.raft.snapshot_stream import send_snapshot
+from lograft.raft.start_register import NotingEnded, StartRegister
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Status, Stream, StreamError
 from lograft.runtime.racing import until_first
@@ -50,6 +51,7 @@ class Peer:
         address: str,
         inbox: Inbox,
         limits: TransportLimits,
+        register: StartRegister,
     ) -> None:
         self.node_id = node_id
         self.address = address
@@ -58,6 +60,7 @@ class Peer:
         self._identity = identity
         self._inbox = inbox
         self._limits = limits
+        self._register = register
         self._outbox = Outbox(limits.max_queued_messages, limits.max_queued_bytes)
         self._has_mail = asyncio.Event()
         self._order: tuple[SnapshotToSend, Snapshot] | None = None
@@ -87,8 +90,8 @@ class Peer:
         self._is_alive.set()
 
     async def run(self) -> None:
-        """Keep the connection, until cancelled."""
-        while True:
+        """Keep the connection, until cancelled, or this node is found to have a store from the past."""
+        while self._register.outdated_reason is None:
             self._is_alive.clear()
             try:
                 await self._converse()
@@ -116,9 +119,11 @@ class Peer:
         async def greet() -> None:
             nonlocal outcome
             try:
-                outcome = await introduce(stream, self._identity, self.node_id)
+                outcome = await introduce(stream, self._identity, self.node_id, self._register)
             except StreamError as error:
                 outcome = error
+            except NotingEnded:
+                pass  # about to be cancelled
 
         await until_first(greet(), self._runtime.clock.sleep_ms(self._limits.connect_timeout_ms))
         if isinstance(outcome, StreamError):
@@ -132,7 +137,11 @@ class Peer:
         self.member = member
         try:
             await until_first(
-                self._write(stream), self._listen(stream), connection.broken.wait(), self._send_snapshots(connection)
+                self._write(stream),
+                self._listen(stream),
+                connection.broken.wait(),
+                self._send_snapshots(connection),
+                self._register.until_outdated(),
             )
         finally:
             self._log.info("raft_peer_lost", member=str(member))
@@ -177,7 +186,9 @@ class Peer:
 
     async def _deliver(self, connection: Connection, order: SnapshotToSend, snapshot: Snapshot) -> None:
         try:
-            await send_snapshot(connection, self._identity, order, snapshot, self._limits.snapshot_chunk_bytes)
+            await send_snapshot(
+                connection, self._identity, self._register, order, snapshot, self._limits.snapshot_chunk_bytes
+            )
             is_delivered = True
         except StreamError as error:
             self._log.warning("raft_snapshot_failed", index=snapshot.metadata.index, reason=str(error))

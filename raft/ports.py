@@ -9,6 +9,7 @@ from lograft.raft.configuration import Configuration, Member
 from lograft.raft.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
 from lograft.raft.messages import Envelope, Message
 from lograft.raft.ready import SnapshotToSend
+from lograft.raft.store_starts import Start, Starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,20 @@ class Store(Protocol):
 
     @property
     def identity(self) -> StoreIdentity: ...
+
+    @property
+    def starts(self) -> Starts:
+        """How often it was opened, this time included: durable since then."""
+        ...
+
+    @property
+    def seen_starts(self) -> Mapping[Member, Start]:
+        """The latest openings of other members' stores that were noted here, as of the start."""
+        ...
+
+    async def note_start(self, member: Member, start: Start) -> None:
+        """That opening of another member's store was heard of."""
+        ...
 
     async def load(self) -> StoredState:
         """What is there, as of the start."""

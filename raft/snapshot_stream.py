@@ -7,6 +7,7 @@ from lograft.raft.messages import InstallSnapshot
 from lograft.raft.ports import Snapshot, StoreIdentity
 from lograft.raft.ready import SnapshotToSend
 from lograft.raft.snapshot_assembly import SnapshotAssembly, SnapshotRefused, cut
+from lograft.raft.start_register import StartRegister
 from lograft.runtime.network import Connection, Status, Stream, StreamError
 
 SNAPSHOT_METHOD = "/lograft.internal.v1.Raft/Snapshot"
@@ -14,12 +15,17 @@ _RECEIVED = b""
 
 
 async def send_snapshot(
-    connection: Connection, identity: StoreIdentity, order: SnapshotToSend, snapshot: Snapshot, chunk_bytes: int
+    connection: Connection,
+    identity: StoreIdentity,
+    register: StartRegister,
+    order: SnapshotToSend,
+    snapshot: Snapshot,
+    chunk_bytes: int,
 ) -> None:
     """Return when the recipient has all of it; `StreamError` says why it has not."""
     stream = connection.open(SNAPSHOT_METHOD)
     try:
-        member = await introduce(stream, identity, order.recipient.node_id)
+        member = await introduce(stream, identity, order.recipient.node_id, register)
         if member != order.recipient:
             raise StreamError(Status.FAILED_PRECONDITION, f"{member} is there, not {order.recipient}")
         for chunk in cut(identity.member, order, snapshot, chunk_bytes):

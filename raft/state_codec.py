@@ -3,6 +3,7 @@
 `fill_*` write into a protobuf message that is part of a greater one, so that an entry's data is not copied on the way.
 """
 
+import struct
 from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
@@ -13,10 +14,12 @@ from lograft.proto import raft_pb2 as pb
 from lograft.raft.configuration import Configuration, Member
 from lograft.raft.entries import Command, Entry, HardState, NewConfiguration, NoOperation, Payload, SnapshotMetadata
 from lograft.raft.ports import StoreIdentity
+from lograft.raft.store_starts import Start, Starts, check_tokens
 
 P = TypeVar("P", bound=Message)
 
 _UUID_BYTES = 16
+_TOKEN_BYTES = 4
 
 
 class CodecError(ValueError):
@@ -139,6 +142,41 @@ def decode_hard_state(data: bytes) -> HardState:
     message = parse(pb.HardState, data)
     vote = read_member(message.vote) if message.HasField("vote") else None
     return HardState(message.term, vote, message.commit_index)
+
+
+def fill_starts(target: pb.StoreStarts, starts: Starts) -> None:
+    target.count = starts.count
+    target.tokens = struct.pack(f">{len(starts.tokens)}I", *starts.tokens)
+
+
+def read_starts(source: pb.StoreStarts) -> Starts:
+    if len(source.tokens) % _TOKEN_BYTES:
+        raise CodecError(f"{len(source.tokens)} bytes of tokens of {_TOKEN_BYTES}")
+    tokens = struct.unpack(f">{len(source.tokens) // _TOKEN_BYTES}I", source.tokens)
+    try:
+        check_tokens(source.count, tokens)
+    except ValueError as error:
+        raise CodecError(str(error)) from None
+    return Starts(source.count, tokens)
+
+
+def encode_starts(starts: Starts) -> bytes:
+    message = pb.StoreStarts()
+    fill_starts(message, starts)
+    return message.SerializeToString()
+
+
+def decode_starts(data: bytes) -> Starts:
+    return read_starts(parse(pb.StoreStarts, data))
+
+
+def encode_seen_start(start: Start) -> bytes:
+    return pb.SeenStart(number=start.number, token=start.token).SerializeToString()
+
+
+def decode_seen_start(data: bytes) -> Start:
+    message = parse(pb.SeenStart, data)
+    return Start(message.number, message.token)
 
 
 def encode_identity(identity: StoreIdentity) -> bytes:

@@ -2,6 +2,9 @@
 
     format            the version of this layout
     identity          whose store it is
+    starts            how often it was opened
+    seen MEMBER       the latest opening of another member's store that was heard of (MEMBER: node id, big-endian, and
+                      directory id)
     hard-state        term, vote, commit index
     snapshot          the latest snapshot's metadata; its data is in pieces, under
     snapshot-data N   (N big-endian), none for a snapshot of nothing
@@ -15,10 +18,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 import google_crc32c
 
 from lograft.proto import raft_pb2 as pb
+from lograft.raft.configuration import Member
 from lograft.raft.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
 from lograft.raft.ports import Snapshot, StoredState, StoreIdentity
 from lograft.raft.state_codec import (
@@ -26,13 +31,18 @@ from lograft.raft.state_codec import (
     decode_entry,
     decode_hard_state,
     decode_identity,
+    decode_seen_start,
+    decode_starts,
     encode_entry,
     encode_hard_state,
     encode_identity,
+    encode_seen_start,
+    encode_starts,
     fill_metadata,
     parse,
     read_metadata,
 )
+from lograft.raft.store_starts import Start, Starts
 
 if TYPE_CHECKING:
     import lmdb
@@ -41,11 +51,14 @@ FORMAT_VERSION = 1
 
 _FORMAT = b"format"
 _IDENTITY = b"identity"
+_STARTS = b"starts"
+_SEEN = b"seen "
 _HARD_STATE = b"hard-state"
 _SNAPSHOT = b"snapshot"
 _PIECE = b"snapshot-data "
 _ENTRY = b"~ "  # sorts after all else, so that an entry is added at the end of the tree, whose pages stay full
 
+_MEMBER = struct.Struct(">Q16s")
 _CRC_BYTES = 4
 _PIECE_BYTES = 256 * 1024
 _NO_SNAPSHOT = (NOTHING, 0, 0)
@@ -124,6 +137,35 @@ def read_identity(transaction: lmdb.Transaction[bytes]) -> StoreIdentity:
     if identity is None:
         raise Damaged("it has no identity")
     return identity
+
+
+# -- how often it was opened, and others were
+
+
+def read_starts(transaction: lmdb.Transaction[bytes]) -> Starts:
+    """None at all in a store that was only opened by versions that did not count."""
+    return _read(transaction, _STARTS, decode_starts) or Starts()
+
+
+def write_starts(transaction: lmdb.Transaction[bytes], starts: Starts) -> None:
+    _put(transaction, _STARTS, encode_starts(starts))
+
+
+def read_seen_starts(transaction: lmdb.Transaction[bytes]) -> dict[Member, Start]:
+    cursor = transaction.cursor()
+    seen = {}
+    is_there = cursor.set_range(_SEEN)
+    while is_there and cursor.key().startswith(_SEEN):
+        key = cursor.key()
+        node_id, directory = _MEMBER.unpack(key[len(_SEEN) :])
+        seen[Member(node_id, UUID(bytes=directory))] = _decode(key, cursor.value(), decode_seen_start)
+        is_there = cursor.next()
+    return seen
+
+
+def write_seen_start(transaction: lmdb.Transaction[bytes], member: Member, start: Start) -> None:
+    key = _SEEN + _MEMBER.pack(member.node_id, member.directory_id.bytes)
+    _put(transaction, key, encode_seen_start(start))
 
 
 # -- what is in it

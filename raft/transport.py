@@ -22,6 +22,7 @@ from lograft.raft.peer import MESSAGES_METHOD, Peer, TransportLimits
 from lograft.raft.ports import Inbox, Snapshot, StoreIdentity
 from lograft.raft.ready import SnapshotToSend
 from lograft.raft.snapshot_stream import SNAPSHOT_METHOD, confirm, receive_snapshot
+from lograft.raft.start_register import NotingEnded, StartRegister, StartStore
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Status, Stream, StreamError
 from lograft.runtime.world import Runtime
@@ -30,12 +31,20 @@ log = get_logger(__name__)
 
 
 class RaftTransport:
-    """A `Transport`. Its server is the caller's: it serves `handlers()`, which refuse until `start`.
+    """A `Transport`. Its server is the caller's: it serves `handlers()`, which refuse until `start`. `store`: where the
+    openings of stores are noted (see `register`); None: nowhere, and none is judged.
 
     Its tasks live inside `run`, which returns after `close`, and raises if an invariant breaks.
     """
 
-    def __init__(self, runtime: Runtime, identity: StoreIdentity, limits: TransportLimits | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        identity: StoreIdentity,
+        limits: TransportLimits | None = None,
+        store: StartStore | None = None,
+    ) -> None:
+        self.register = StartRegister(identity.member, store)
         self._runtime = runtime
         self._identity = identity
         self._limits = limits or TransportLimits()
@@ -57,7 +66,9 @@ class RaftTransport:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._follow_addresses()
+                withdrawing = group.create_task(self._withdraw(), name="raft-withdraw")
                 await self._is_closing.wait()
+                withdrawing.cancel()
                 for _, task in self._peers.values():
                     task.cancel()
         finally:
@@ -73,10 +84,17 @@ class RaftTransport:
     async def close(self) -> None:
         """End all connections; no message is delivered any more."""
         self._is_closing.set()
+        self.register.end()
         for stream in list(self._accepted.values()):
             stream.reset()
         if self._group is not None:
             await self._is_closed.wait()
+
+    async def _withdraw(self) -> None:
+        """Whoever has a store from the past is not to hear others, either: it would answer them. Its peers end, too."""
+        await self.register.until_outdated()
+        for stream in list(self._accepted.values()):
+            stream.reset()
 
     # -- outwards
 
@@ -110,7 +128,9 @@ class RaftTransport:
                 del self._peers[node_id]
         for node_id, address in self._addresses.items():
             if node_id not in self._peers:
-                peer = Peer(self._runtime, self._identity, node_id, address, self._inbox, self._limits)
+                peer = Peer(
+                    self._runtime, self._identity, node_id, address, self._inbox, self._limits, self.register
+                )  # fmt: skip
                 self._peers[node_id] = (peer, self._group.create_task(peer.run()))
 
     # -- inwards
@@ -144,7 +164,12 @@ class RaftTransport:
     async def _admit(self, stream: Stream, method: str) -> tuple[Inbox, Member]:
         if self._inbox is None or self._is_closing.is_set():
             raise StreamError(Status.UNAVAILABLE, f"node {self._identity.node_id} takes no part yet, or no longer")
-        sender = await admit(stream, self._identity)
+        if (reason := self.register.outdated_reason) is not None:
+            raise StreamError(Status.FAILED_PRECONDITION, reason)
+        try:
+            sender = await admit(stream, self._identity, self.register)
+        except NotingEnded:
+            raise StreamError(Status.UNAVAILABLE, f"node {self._identity.node_id} takes no part any longer") from None
         if self._is_closing.is_set():
             raise StreamError(Status.UNAVAILABLE, f"node {self._identity.node_id} takes no part any longer")
         earlier = self._accepted.get((method, sender))

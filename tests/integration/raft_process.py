@@ -158,7 +158,7 @@ async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
     controllers = {int(node): address for node, _, address in (part.partition("@") for part in options.controllers)}
     store = await open_lmdb_store(runtime, options.directory, options.cluster, options.node)
     bootstrapping = Bootstrapping(runtime, store, await store.load(), controllers)
-    transport = RaftTransport(runtime, store.identity)
+    transport = RaftTransport(runtime, store.identity, store=store)
     control = Control(store, bootstrapping)
     handlers = {
         **bootstrapping.handlers(), **transport.handlers(), CONTROL_METHOD: control.serve, ECHO_METHOD: echo,
