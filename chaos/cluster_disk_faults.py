@@ -10,8 +10,9 @@ from lograft.chaos.cluster_history import PartitionKey
 from lograft.chaos.cluster_losses import Losses, LostDirectories, LostFiles, LostMemory, Rot
 from lograft.chaos.cluster_network_faults import Plan
 from lograft.chaos.cluster_node import SimulatedHost
-from lograft.chaos.cluster_quorum import may_lose_store
+from lograft.chaos.cluster_quorum import may_lose_store, may_put_store_back
 from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.memory_store import Content
 from lograft.chaos.raft_schedule import Detail
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, TopicId
@@ -42,6 +43,7 @@ class DiskFaults:
         self._cluster = cluster
         self._rng = rng
         self._copies = Copies()
+        self._store_copies: dict[SimulatedHost, Content] = {}
         self._end = end
         self._plan = plan
 
@@ -57,6 +59,8 @@ class DiskFaults:
             "wipe": self._wipe,
             "fail_sync": self._fail_sync,
             "rot": self._rot,
+            "copy_store": self._copy_store,
+            "put_store_back": self._put_store_back,
             "copy": self._copy,
             "put_copy_back": self._put_copies_back,
             "lose_files": self._lose_files,
@@ -189,12 +193,16 @@ class DiskFaults:
         if host is None or host.on_end is not None:
             return
         self._cluster.note("copy", host.process)
-        host.on_end = lambda: self._copies.take(host)
+        host.on_end = lambda: self._take_copy(host)
         if self._rng.random() < 0.5:
             self._end(host, "kill")
         else:
             host.stop()
             self._plan(self._rng.choice([500, 1500, 4500]), lambda: None if host.is_up else host.start())
+
+    def _take_copy(self, host: SimulatedHost) -> None:
+        if not self._cluster.losses.is_damaged(host):  # or what is damaged would be again, and unknown to be
+            self._copies.take(host)
 
     def _put_copies_back(self) -> None:
         """And puts the copy back, in the place of what has come since."""
@@ -211,6 +219,32 @@ class DiskFaults:
                 self._note_lost(host, copy.path, but=copy.identity)
                 is_marked = self._copies.put_back(host, copy, self._cluster.image)
                 self._cluster.note("put_copy_back", host.host, copy.path, "marked" if is_marked else "")
+
+    def _copy_store(self) -> None:
+        """Of a controller that is down for that."""
+        host = self._rng.choice([host for host in self._cluster.hosts if host.config.is_controller])
+        if host.is_up:
+            self._end(host, "kill")
+        self._cluster.note("copy_store", host.host)
+        self._store_copies[host] = host.disk.content
+
+    def _put_store_back(self) -> None:
+        """After a while somebody sees why that node takes no part, and replaces its disk by an empty one."""
+        hosts = self._cluster.hosts
+        found = [host for host, copy in self._store_copies.items() if may_put_store_back(hosts, host, copy)]
+        if not found:
+            return
+        host = self._rng.choice(found)
+        if host.is_up:
+            self._end(host, "kill")
+        host.put_store_back(self._store_copies[host])
+        self._plan(self._rng.choice([2_000, 5_000, 20_000]), lambda: self._replace_old_store(host))
+
+    def _replace_old_store(self, host: SimulatedHost) -> None:
+        if host.has_old_store:
+            if host.is_up:
+                self._end(host, "kill")
+            host.wipe_store()
 
     # -- what is missing
 

@@ -95,6 +95,11 @@ class Losses:
         self._settle()
         return [loss for loss in self._open if isinstance(loss, Rot)]
 
+    def is_damaged(self, host: SimulatedHost) -> bool:
+        """What it has is not what was written to it."""
+        self._settle()
+        return any(isinstance(loss, Rot | LostFiles) and loss.host is host for loss in self._open)
+
     def may_lose(self, broker_id: int) -> bool:
         """All that a broker has."""
         self._settle()

@@ -120,6 +120,10 @@ class ClusterNemesis:
             if host.is_up and (host.has_disk_trouble or host.lacks_directories):
                 self._end(host, "kill")
             host.put_back()
+            if host.has_old_store:
+                if host.is_up:
+                    self._end(host, "kill")
+                host.wipe_store()
         self.start_all()
 
     def start_all(self) -> None:

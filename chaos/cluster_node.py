@@ -16,7 +16,7 @@ from lograft.broker.replicas import AllDirectoriesFailed
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.crash import is_simulated_crash
 from lograft.chaos.crash_places import calling_code, without_numbers
-from lograft.chaos.memory_store import MemoryDisk, MemoryStore
+from lograft.chaos.memory_store import Content, MemoryDisk, MemoryStore
 from lograft.chaos.raft_schedule import Detail
 from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock, VirtualLoop
@@ -85,6 +85,7 @@ class SimulatedHost:
         self.has_disk_trouble = False  # until the next start
         self._away: dict[str, None] = {}  # directories that it does without for now
         self.lost_stores: list[UUID] = []
+        self.has_old_store = False  # somebody has put it back from a copy, and it was not replaced yet
         self.on_end: Callable[[], None] | None = None  # called once, when its process has ended
         self._broken_directories: list[str] = []  # to be replaced before the next start
         self._world = world
@@ -315,6 +316,14 @@ class SimulatedHost:
         self._world.note("wipe_store", self.host)
         self.lost_stores.append(self.disk.content.identity.directory_id)
         self.disk.wipe()
+        self.has_old_store = False
+
+    def put_store_back(self, copy: Content) -> None:
+        """The metadata, and all that its controller ever voted for, are as they once were."""
+        assert not self.is_up
+        self._world.note("put_store_back", self.host, copy.starts.count)
+        self.disk.put_back(copy)
+        self.has_old_store = True
 
     def directory_id(self, directory: str) -> UUID | None:
         """That the metadata know it by; None if it was never used."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.memory_store import Content
 from lograft.raft.configuration import Configuration, Member
 
 
@@ -29,7 +30,22 @@ def missing_voters(hosts: Sequence[SimulatedHost], configuration: Configuration)
     return [host for host in controllers if (host.number, host.disk.content.identity.directory_id) not in voters]
 
 
+def may_put_store_back(hosts: Sequence[SimulatedHost], host: SimulatedHost, copy: Content) -> bool:
+    """One voter's disk of three may be from the past, if all others know that it was started since."""
+    now = host.disk.content
+    member, others = now.identity.member, [other for other in hosts if other.config.is_controller and other is not host]
+    return (
+        may_lose_store(hosts)
+        and copy.identity == now.identity
+        and now.starts.count > 0
+        and not copy.starts.has_had(now.starts.latest)
+        and all(dict(other.disk.content.seen_starts).get(member) == now.starts.latest for other in others)
+    )
+
+
 def may_lose_store(hosts: Sequence[SimulatedHost]) -> bool:
     """One voter of three may lose its disk, if all have theirs."""
+    if any(host.has_old_store for host in hosts):
+        return False
     configuration = quorum_of(hosts)
     return configuration is not None and len(configuration.voters) > 2 and not missing_voters(hosts, configuration)

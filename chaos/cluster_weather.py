@@ -101,7 +101,7 @@ COPIES = ("copy", "copy", "copy", "put_copy_back", "put_copy_back", "put_copy_ba
 
 # Either voters come and go, or disks of theirs do: of three, one may be lost, and then no other may leave.
 VOTER_WISHES = ("add_voter",) * 4 + ("remove_voter",) * 3 + ("transfer",)
-STORE_LOSSES = ("wipe_store", "wipe_store")
+STORE_LOSSES = ("wipe_store", "wipe_store", "copy_store", "copy_store", "put_store_back", "put_store_back")
 STORE_WISHES = ("replace_voter",) * 4 + ("transfer",)
 
 

@@ -64,6 +64,12 @@ class MemoryDisk:
         identity = self.content.identity
         self.content = Content(replace(identity, directory_id=self._rng.uuid()))
 
+    def put_back(self, copy: Content) -> None:
+        """What was on the disk once is there again."""
+        assert self.owner is None, "in use"
+        assert copy.identity == self.content.identity, "of another disk"
+        self.content = copy
+
 
 _Change: TypeAlias = Callable[[Content], Content]
 _Result: TypeAlias = Callable[[Content], Any]

@@ -163,6 +163,7 @@ def read_members(members: Iterable[pb.QuorumMember]) -> tuple[types.QuorumMember
             address=member.address,
             is_voter=member.is_voter,
             match_index=member.match_index if member.HasField("match_index") else None,
+            refusal=member.refusal if member.HasField("refusal") else None,
         )
         for member in sorted(members, key=lambda member: member.node_id)
     )

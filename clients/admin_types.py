@@ -250,13 +250,15 @@ class Election:
 
 @dataclass(frozen=True, slots=True)
 class QuorumMember:
-    """`match_index`: how much of the log it is known to have; None if the leader has not heard of it yet."""
+    """`match_index`: how much of the log it is known to have; None if the leader has not heard of it yet. `refusal`:
+    why the leader takes nothing from it, as when its store is from the past; None if it does."""
 
     node_id: int
     directory_id: UUID | None
     address: str
     is_voter: bool
     match_index: int | None
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class Connections(Protocol):
 
     def connected_members(self) -> list[Member]: ...
 
+    def refusal_of(self, member: Member) -> str | None: ...
+
 
 WhoAnswers: TypeAlias = Callable[[int], Awaitable[Member | None]]
 """Another controller with the disk that it has now, as it says itself; None if it does not answer."""

@@ -84,6 +84,7 @@ class QuorumService:
                 address=self._controllers.get(member.node_id, ""),
                 is_voter=member in configuration.voters,
                 match_index=match_indexes.get(member) or None,  # 0: nothing was heard of it yet
+                refusal=self._connections.refusal_of(member),
             )
             for member in configuration.members
         ]

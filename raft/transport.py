@@ -118,6 +118,10 @@ class RaftTransport:
         """To whom messages can be sent at the moment."""
         return [peer.member for peer, _ in self._peers.values() if peer.member is not None]
 
+    def refusal_of(self, member: Member) -> str | None:
+        """Why nothing is taken from that member, for people; None if it is."""
+        return self.register.refused.get(member)
+
     def _follow_addresses(self) -> None:
         """Have a peer for each address, once there is something to say and someone to say it."""
         if self._group is None or self._inbox is None or self._is_closing.is_set():

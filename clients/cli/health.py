@@ -94,7 +94,9 @@ def quorum_problems(quorum: QuorumDescription | None, committed: int | None, tro
     problems = []
     for voter in quorum.voters:
         name = f"voter {voter.node_id} at {voter.address}"
-        if voter.match_index is None:
+        if voter.refusal is not None:
+            problems.append(f"{name} is refused: {voter.refusal}")
+        elif voter.match_index is None:
             problems.append(f"{name} has not been heard of")
         elif voter.match_index < wanted:
             problems.append(f"{name} is behind: at {voter.match_index} of {wanted}")

@@ -203,6 +203,7 @@ def _members(members: Iterable[QuorumMember], quorum: QuorumDescription) -> list
             "directoryId": str(member.directory_id) if member.directory_id is not None else None,
             "matchIndex": member.match_index,
             "lag": max(quorum.commit_index - member.match_index, 0) if member.match_index is not None else None,
+            "refusal": member.refusal,
         }
         for member in members
     ]

@@ -272,6 +272,11 @@ def _group_story(each: Resource) -> Story:
 
 # -- the quorum
 
+
+def _is_bad_voter(row: Resource) -> bool:
+    return row["matchIndex"] is None or row["refusal"] is not None
+
+
 _VOTER_COLUMNS = (
     Column("ID", _field("id"), is_number=True),
     Column("ADDRESS", _field("address")),
@@ -279,7 +284,7 @@ _VOTER_COLUMNS = (
     Column("HAS", _field("matchIndex"), is_number=True),
     Column("LAG", _field("lag"), is_number=True),
     Column("DIRECTORY", _field("directoryId")),
-    Column("STATE", _field("state"), is_bad=lambda row: row["matchIndex"] is None),
+    Column("STATE", _field("state"), is_bad=_is_bad_voter),
 )
 
 
@@ -299,6 +304,8 @@ def _quorum_story(each: Resource) -> Story:
 def _voter(member: Resource, role: str) -> Resource:
     lag = member["lag"]
     state = "not heard of" if lag is None else f"{lag} behind" if lag else "caught up"
+    if member["refusal"] is not None:
+        state = f"refused: {member['refusal']}"
     return member | {"role": role, "state": state}
 
 

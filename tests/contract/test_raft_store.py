@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.raft_stores import (
     CLUSTER,
     ONE,
+    THREE,
     TWO,
     VOTERS,
     OpenStore,
@@ -38,6 +39,7 @@ from lograft.raft.entries import (
 )
 from lograft.raft.ports import Snapshot, Store, StoredState
 from lograft.raft.store_errors import StoreNotEmpty, StoreRefused
+from lograft.raft.store_starts import Start
 
 Run = Callable[[Scenario[Any]], Any]
 
@@ -91,6 +93,58 @@ def test_a_store_in_use_cannot_be_opened_until_it_is_closed(run: Run) -> None:
         with pytest.raises(StoreRefused, match="in use"):
             await open_store()
         store = await reopened(store, open_store)
+        await store.close()
+
+    run(scenario)
+
+
+# -- how often it was opened
+
+
+def test_each_opening_of_a_store_is_counted_and_told_from_all_others(run: Run) -> None:
+    async def scenario(open_store: OpenStore) -> None:
+        store = await open_store()
+        openings = [store.starts]
+        for _ in range(3):
+            store = await reopened(store, open_store)
+            openings.append(store.starts)
+        await store.close()
+        assert [starts.count for starts in openings] == [1, 2, 3, 4]
+        assert len(set(openings[-1].tokens)) == 4
+        assert all(openings[-1].has_had(starts.latest) for starts in openings)
+
+    run(scenario)
+
+
+def test_openings_of_other_stores_are_kept_the_latest_of_each(run: Run) -> None:
+    async def scenario(open_store: OpenStore) -> None:
+        store = await open_store()
+        assert store.seen_starts == {}
+        for number, member in ((1, TWO), (5, THREE), (2, TWO)):
+            await store.note_start(member, Start(number, 2**32 - number))
+        await store.save(HardState(1, None, 0), entries(1, 3), None)
+        store = await reopened(store, open_store)
+        expected = {TWO: Start(2, 2**32 - 2), THREE: Start(5, 2**32 - 5)}
+        assert store.seen_starts == expected
+        await store.save_own_snapshot(snapshot(2))
+        await store.save(None, (), snapshot(9))
+        store = await reopened(store, open_store)
+        assert store.seen_starts == expected
+        assert not (await store.load()).is_empty
+        await store.close()
+
+    run(scenario)
+
+
+def test_a_store_that_was_only_opened_is_empty(run: Run) -> None:
+    """It never voted; to count openings, and to note those of others, promises nothing."""
+
+    async def scenario(open_store: OpenStore) -> None:
+        store = await open_store()
+        await store.note_start(TWO, Start(1, 1))
+        store = await reopened(store, open_store)
+        assert (await store.load()).is_empty
+        await store.initialise(VOTERS)
         await store.close()
 
     run(scenario)

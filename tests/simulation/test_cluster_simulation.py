@@ -122,7 +122,7 @@ def met_in(run: ClusterRun) -> Counter[str]:
     )),
     (CHANGING_QUORUM, ("add_voter", "remove_voter", "transfer", "elections", "acknowledged")),
     (COPIES_PUT_BACK, ("copy", "put_copy_back", "crashed", "elections", "acknowledged")),
-    (LOST_STORES, ("wipe_store", "replace_voter", "transfer", "elections", "acknowledged")),
+    (LOST_STORES, ("wipe_store", "put_store_back", "replace_voter", "transfer", "elections", "acknowledged")),
     (GROUPS, (
         "partitions taken", "partitions given up", "partitions lost", "delivered", "delivered again", "committed",
     )),

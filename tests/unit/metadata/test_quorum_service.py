@@ -52,6 +52,9 @@ class Connected:
         members = {node_id: transport.member for node_id, transport in transports.items() if node_id != self._node_id}
         return list((members | self._dead).values())
 
+    def refusal_of(self, member: Member) -> str | None:
+        return None
+
     async def who_answers(self, node_id: int) -> Member | None:
         await asyncio.sleep(0.002)
         transport = self._cluster.wires.transports.get(node_id)
