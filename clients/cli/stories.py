@@ -296,6 +296,8 @@ def _quorum_story(each: Resource) -> Story:
         Fact("Term", status["term"]),
         Fact("Committed", f"{status['commitIndex']} of {status['lastIndex']}"),
     ]
+    members = [*status["voters"], *status["learners"]]
+    facts += [Fact("Refused", member["refusal"], True) for member in members if member["refusal"] is not None]
     voters = [_voter(voter, "leader" if voter["id"] == status["leader"] else "follower") for voter in status["voters"]]
     learners = [_voter(learner, "learner") for learner in status["learners"]]
     return Story(facts, [Table("Voters", _VOTER_COLUMNS, voters), Table("Learners", _VOTER_COLUMNS, learners)])
@@ -305,7 +307,7 @@ def _voter(member: Resource, role: str) -> Resource:
     lag = member["lag"]
     state = "not heard of" if lag is None else f"{lag} behind" if lag else "caught up"
     if member["refusal"] is not None:
-        state = f"refused: {member['refusal']}"
+        state = "refused"
     return member | {"role": role, "state": state}
 
 

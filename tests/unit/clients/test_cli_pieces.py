@@ -322,6 +322,12 @@ def test_a_quorum_that_is_not_whole_is_told(
     assert problem in quorum_problems(quorum, committed, "nobody there")[0]
 
 
+def test_a_voter_whose_store_is_from_the_past_is_a_problem_even_if_it_has_all() -> None:
+    voters = (replace(VOTERS[0], refusal="from the past; `lograft quorum replace 1`"), *VOTERS[1:])
+    (problem,) = quorum_problems(replace(QUORUM, members=voters), None, "")
+    assert problem == "voter 1 at c1:1 is refused: from the past; `lograft quorum replace 1`"
+
+
 def test_a_voter_that_has_what_was_committed_before_is_not_behind() -> None:
     assert quorum_problems(replace(QUORUM, commit_index=12), 9, "") == []
     learner = QuorumMember(4, None, "c4:1", False, None)

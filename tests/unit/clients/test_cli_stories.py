@@ -329,3 +329,11 @@ def test_a_quorums_story() -> None:
     assert f"   2   c2:1      follower     4     5   {UUID(int=2)}   5 behind\n" in text
     assert "   3   c3:1      follower     -     -   -                                      not heard of\n" in text
     assert "Learners:\n" in text
+    assert "Refused" not in text
+
+
+def test_a_voter_that_is_refused_is_told_with_the_reason() -> None:
+    members = (QuorumMember(1, UUID(int=1), "c1:1", True, 9), QuorumMember(2, None, "c2:1", True, 9, "from the past"))
+    text = told(quorum_resource(QuorumDescription("c", 1, 4, 9, 10, members)))
+    assert "Refused:    from the past\n" in text
+    assert "   2   c2:1      follower     9     0   -                                      refused\n" in text
