@@ -157,6 +157,20 @@ class Nemesis:
             self._start([number])
             yield
 
+    async def copied(self, number: int, *, is_orderly: bool) -> None:
+        """Somebody copies all data of a node, which is down for that."""
+        async with self.stopped(number) if is_orderly else self.killed(number):
+            await self.cluster.beside(self.cluster.nodes[number].copy_data)
+
+    @asynccontextmanager
+    async def put_back(self, number: int) -> AsyncIterator[None]:
+        """And puts the copy back, in the place of all that came since; the block begins when it is started again."""
+        async with self._hold([number], "process"), self.fault("put back a copy", f"node {number}"):
+            await self._end([number])
+            await self.cluster.beside(self.cluster.nodes[number].put_data_back)
+            self._start([number])
+            yield
+
     @asynccontextmanager
     async def full_disk(self, number: int) -> AsyncIterator[None]:
         """No more fits. Then somebody makes room, and starts the node again."""

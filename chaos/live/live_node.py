@@ -34,6 +34,7 @@ class LiveNode:
         self.directory = directory / f"node-{number}"
         self.output_path = self.directory / "output.txt"
         self.data = self.directory / "data"
+        self._copy = self.directory / "copy"
         self._faults = self.directory / "faults"
         self._settings = FaultSettings()
         self._layout = layout
@@ -117,6 +118,18 @@ class LiveNode:
         """Remove files of one of its partitions; which these were. See `damage.lose_files`."""
         assert not self.is_up
         return lose_files(self.data, rng)
+
+    def copy_data(self) -> None:
+        """Keep a copy of all its data, for `put_data_back`."""
+        assert not self.is_up
+        shutil.rmtree(self._copy, ignore_errors=True)
+        shutil.copytree(self.data, self._copy)
+
+    def put_data_back(self) -> None:
+        """What was copied is there again, and nothing that came after it."""
+        assert not self.is_up
+        shutil.rmtree(self.data)
+        shutil.copytree(self._copy, self.data)
 
     def lose_store(self) -> None:
         """The disk with the metadata is replaced by an empty one."""

@@ -97,6 +97,23 @@ async def _replace(stage: Stage) -> None:
         await _repeat(lambda: stage.admin.replace_voter(number))
 
 
+async def restored_backup(stage: Stage) -> None:
+    """All data of a node are put back from a copy. It catches up; as a voter it is refused until it is replaced."""
+    while not stage.is_over:
+        number = stage.rng.choice(stage.nodes)
+        await stage.nemesis.copied(number, is_orderly=stage.rng.random() < 0.5)
+        await stage.recovered()
+        await stage.pass_ms(500, 4000)
+        async with stage.nemesis.put_back(number):
+            if stage.rng.random() < 0.7:  # a chance for it to be elected, or to vote
+                async with stage.nemesis.killed(stage.rng.choice(stage.others(number))):
+                    await stage.pass_ms(300, 3000)
+            await stage.pass_ms(0, 2000)
+        async with stage.nemesis.without_store(number):
+            await _repeat(lambda number=number: stage.admin.replace_voter(number))  # type: ignore[misc]
+        await stage.recovered()
+
+
 async def vote_again(stage: Stage) -> None:
     """All nodes vote, which is what an operator sees to when some were taken out."""
 

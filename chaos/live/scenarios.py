@@ -80,6 +80,12 @@ _STORIES: tuple[Scenario, ...] = (
         machines.lost_files,
     ),
     Scenario(
+        "restored-backup",
+        "a node's data are copied, used further, and the copy is put back; then its lost vote is replaced",
+        "what the copy lacks is not lost: it is not elected, and does not vote",
+        operators.restored_backup,
+    ),
+    Scenario(
         "disk-full",
         "the disk of a leader has no more room; then somebody makes some",
         "others take over, and nothing half written counts",
