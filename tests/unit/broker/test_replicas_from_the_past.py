@@ -8,9 +8,12 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
+from lograft.broker.replica import Replica
 from lograft.broker.replicas import AllDirectoriesFailed
 from lograft.metadata.broker_states import fence
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.errors import ControllerError
+from lograft.metadata.partition import BrokerId, TopicId
+from lograft.storage.directory import mark_restored
 from lograft.storage.directory_use import USED_EPOCH_FILE, read_use
 
 ONE, TWO, THREE = ids(1, 2, 3)
@@ -167,3 +170,55 @@ async def test_without_any_directory_that_takes_the_note_it_is_never_ready() -> 
     assert isinstance(failure, ExceptionGroup)
     assert failure.subgroup(AllDirectoriesFailed) is not None
     assert not broker.manager.is_recovered
+
+
+@virtual
+async def test_all_directories_and_the_metadata_put_back_from_one_moment_work() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    await append(leader, 3).outcome()
+    await until(lambda: all(broker.replica(topic).log_end == 3 for broker in brokers.values()))
+    for broker in brokers.values():
+        await broker.stop()
+    copies = {broker: broker.machine.files.copy_directory(broker.paths[0]) for broker in brokers.values()}
+    image, history = metadata.image.copy(), list(metadata.history)
+    for broker in brokers.values():
+        await broker.start()
+    await until(lambda: len(metadata.partition(topic).isr) == 3)
+    await append(await leader_of(metadata, brokers, topic), 5).outcome()
+    for broker in brokers.values():
+        await broker.stop()
+    metadata.image, metadata.history = image, history
+    for broker, copy in copies.items():
+        broker.machine.files.put_back(broker.paths[0], copy)
+        await broker.start()
+    leader = await leader_of(metadata, brokers, topic)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert leader.log_end == 3
+    await append(leader).outcome()
+
+
+async def leader_of(metadata: Metadata, brokers: dict[BrokerId, TestBroker], topic: TopicId) -> Replica:
+    await until(lambda: metadata.partition(topic).leader is not None)
+    leader = metadata.partition(topic).leader
+    assert leader is not None
+    return await brokers[leader].leads(topic)
+
+
+@virtual
+async def test_directories_that_are_newer_than_the_metadata_are_refused() -> None:
+    metadata = Metadata()
+    broker = await TestBroker(1, metadata, {}).start()
+    await broker.stop()
+    image, history = metadata.image.copy(), list(metadata.history)
+    await broker.start()
+    await broker.stop()
+    metadata.image, metadata.history = image, history
+    with pytest.raises(ControllerError, match="the metadata are from the past"):
+        await broker.start()
+    # With nothing newer to be had, somebody says so.
+    for directory in broker.directories:
+        await directory.close()
+    broker.machine.boot()
+    mark_restored(broker.machine.files, broker.paths[0])
+    await broker.start()
