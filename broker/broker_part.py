@@ -13,7 +13,7 @@ from lograft.broker.group_service import GroupService
 from lograft.broker.load_service import LoadService
 from lograft.broker.log_services import LogServices
 from lograft.broker.node_config import NodeConfig
-from lograft.broker.node_metrics import add_connections, add_server
+from lograft.broker.node_metrics import add_budget, add_connections, add_server
 from lograft.broker.readiness import why_not_ready
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
@@ -30,6 +30,7 @@ from lograft.metadata.membership import ClusterMembership
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.metadata.registration import DirectoryUse, Registration
 from lograft.metadata.sessions import SessionTiming
+from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, budgeted
 from lograft.runtime.exposition import Exposition
 from lograft.runtime.logging import get_logger
 from lograft.runtime.loop_lag import LoopLag
@@ -82,7 +83,8 @@ class BrokerPart:
         membership.follower.listen(SlowRequestSetting(own_id, lambda: membership.image, stats.slow))
         load = LoadService(runtime.clock, own_id, lambda: membership.image, self.replicas, stats, lag)
         self._elsewhere = EndsElsewhere(runtime, lambda: membership.image)
-        services = LogServices(runtime, membership, self.replicas, stats, load)
+        self._budget = BufferBudget(config.network_buffer_bytes or DEFAULT_BUDGET_BYTES, runtime.clock)
+        services = LogServices(runtime, membership, self.replicas, stats, load, self._budget)
         self._metrics = BrokerMetrics(
             lambda: membership.image,
             self.replicas,
@@ -92,13 +94,12 @@ class BrokerPart:
             services,
             most_groups=config.metrics_topics,
         )
-        handlers, self._health = with_standard_services(
-            {
-                **membership.handlers(),
-                **services.handlers(),
-                **GroupService(self._groups, lambda: membership.image, own_id).handlers(),
-            }
-        )
+        others = {
+            **membership.handlers(),
+            **services.other_handlers(),
+            **GroupService(self._groups, lambda: membership.image, own_id).handlers(),
+        }
+        handlers, self._health = with_standard_services({**services.handlers(), **budgeted(others, self._budget)})
         self._client_handlers = counted(handlers, stats, runtime.clock)
         self._node_handlers = counted(source.handlers(), stats, runtime.clock)
         self._servers: dict[str, Server] = {}
@@ -140,6 +141,7 @@ class BrokerPart:
 
     async def add_metrics(self, page: Exposition) -> None:
         add_server(page, "broker", self._stats)
+        add_budget(page, self._budget)
         for listener, server in self._servers.items():
             add_connections(page, listener, server)
         page.add(families.ACTIVE, int(self._is_taken_for_live()))

@@ -27,9 +27,15 @@ class Descriptors:
     files: int
 
 
-def share_out(limit: int, directories: int, clients: int | None = None, per_address: int | None = None) -> Descriptors:
+def share_out(
+    limit: int,
+    directories: int,
+    clients: int | None = None,
+    per_address: int | None = None,
+    unread_bytes: int | None = None,
+) -> Descriptors:
     """Of `limit` descriptors. `clients`, `per_address`: as an operator wants it, as far as there are so many; by
-    default a half, and of these a half."""
+    default a half, and of these a half. `unread_bytes`: of clients."""
     nodes = _between(limit // 16, _MOST_NODES)
     http = _between(limit // 32, _MOST_HTTP)
     most_clients = max(_FEWEST, limit - 2 * nodes - http - max(_FEWEST_FILES, limit // 8))
@@ -37,8 +43,9 @@ def share_out(limit: int, directories: int, clients: int | None = None, per_addr
     per_address = max(1, clients // 2) if per_address is None else min(per_address, clients)
     files = max(_FEWEST_FILES, limit - clients - 2 * nodes - http)
     peers = ConnectionLimits(nodes, max(1, nodes // 2))
+    clients_limits = ConnectionLimits(clients, per_address, unread_bytes)
     segments = _between(files // (4 * max(1, directories)), _MOST_SEGMENTS)
-    return Descriptors(ConnectionLimits(clients, per_address), peers, peers, http, segments, files)
+    return Descriptors(clients_limits, peers, peers, http, segments, files)
 
 
 def _between(wanted: int, most: int) -> int:

@@ -20,6 +20,8 @@ from lograft.metadata.request_checks import check_item_count
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
+from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, FREE_BYTES, BufferBudget
+from lograft.runtime.byte_budget import Claim
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Stream, StreamError
@@ -48,9 +50,15 @@ class FetchService:
     """Serves any number of streams."""
 
     def __init__(
-        self, runtime: Runtime, logs: ServedLogs, limits: FetchLimits | None = None, stats: ServerStats | None = None
+        self,
+        runtime: Runtime,
+        logs: ServedLogs,
+        limits: FetchLimits | None = None,
+        stats: ServerStats | None = None,
+        budget: BufferBudget | None = None,
     ) -> None:
         self.clock = runtime.clock
+        self.budget = budget or BufferBudget(DEFAULT_BUDGET_BYTES, runtime.clock)
         self.stats = stats or ServerStats()
         self.seconds = Histogram()  # from when records were committed, for who waited for them, until they were sent
         self.logs = logs
@@ -105,6 +113,8 @@ class _Conversation:
         self._partitions: dict[int, _Fetched] = {}
         self._turns: deque[_Fetched] = deque()  # of those that may have something to send
         self._outbox = FetchOutbox()
+        self._own = service.budget.open(stream)
+        self._held: list[Claim] = []  # for what is in the outbox
         self._news = asyncio.Event()
         self._drained = asyncio.Event()
         self._sent_ms = self._clock.monotonic_ms()
@@ -114,6 +124,7 @@ class _Conversation:
         """The stream is over."""
         for fetched in self._partitions.values():
             fetched.withdraw()
+        self._own.close()
 
     # -- listening
 
@@ -242,7 +253,7 @@ class _Conversation:
         try:
             replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
             check_offset(replica, offset)
-            batches = await self._read_timed(fetched, offset, min(fetched.max_bytes, self._credit_bytes))
+            batches = await self._read_within(fetched, offset, min(fetched.max_bytes, self._credit_bytes))
         except SERVICE_ERRORS as error:
             if not fetched.is_over and (offset, seek) == (fetched.offset, fetched.seek):
                 self._end(fetched, error)
@@ -264,6 +275,21 @@ class _Conversation:
         # Not at its own offset, if there is nothing to be read below the watermark: it would be woken at once.
         wanted = max(fetched.offset, replica.high_watermark)
         fetched.withdraw = replica.when_readable(wanted, lambda: self._wake(fetched))
+
+    async def _read_within(self, fetched: _Fetched, offset: int, max_bytes: int) -> Batches:
+        """What there is memory for, held until it is sent. One batch comes whatever its size."""
+        if offset >= fetched.replica.high_watermark:
+            return Batches([], offset)
+        max_bytes = min(max_bytes, self._own.proven_bytes)
+        claim = await self._own.take(min(max_bytes, FREE_BYTES), max_bytes)
+        try:
+            batches = await self._read_timed(fetched, offset, claim.size_bytes)
+        except BaseException:
+            self._own.release(claim)
+            raise
+        self._own.resize(claim, batches.size_bytes)
+        self._held.append(claim)
+        return batches
 
     async def _read_timed(self, fetched: _Fetched, offset: int, max_bytes: int) -> Batches:
         began_seconds = self._clock.monotonic_seconds()
@@ -298,8 +324,10 @@ class _Conversation:
             self._news.set()
 
     async def _send(self) -> None:
-        for message in self._outbox.take():
-            await self._stream.send(message)
+        held, self._held = self._held, []
+        async with self._own.sending(*held):
+            for message in self._outbox.take():
+                await self._stream.send(message)
         self._sent_ms = self._clock.monotonic_ms()
         self._drained.set()
 

@@ -15,6 +15,7 @@ from lograft.broker.replica_ports import ServedReplicas
 from lograft.broker.replicas_service import ReplicasService
 from lograft.broker.served_logs import ServedLogs
 from lograft.metadata.membership import ClusterMembership
+from lograft.runtime.buffer_budget import BufferBudget
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 
@@ -29,12 +30,13 @@ class LogServices:
         replicas: ServedReplicas,
         stats: ServerStats,
         load: LoadService,
+        budget: BufferBudget,
     ) -> None:
         logs = ServedLogs(replicas, lambda: membership.image)
-        self.produce = ProduceService(runtime, logs, stats=stats)
-        self.fetch = FetchService(runtime, logs, stats=stats)
+        self.produce = ProduceService(runtime, logs, stats=stats, budget=budget)
+        self.fetch = FetchService(runtime, logs, stats=stats, budget=budget)
+        self._range = RangeService(runtime.clock, logs, stats, budget)
         self._others = (
-            RangeService(runtime.clock, logs, stats),
             RecordsService(runtime, logs),
             OffsetsService(logs),
             ReplicasService(logs),
@@ -44,8 +46,12 @@ class LogServices:
         )
 
     def handlers(self) -> Mapping[str, Handler]:
+        """By method: of those that count by themselves what they hold for clients."""
+        return {**self.produce.handlers(), **self.fetch.handlers(), **self._range.handlers()}
+
+    def other_handlers(self) -> Mapping[str, Handler]:
         """By method."""
         handlers: dict[str, Handler] = {}
-        for service in (self.produce, self.fetch, *self._others):
+        for service in self._others:
             handlers.update(service.handlers())
         return handlers

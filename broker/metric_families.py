@@ -53,6 +53,14 @@ NODES_NOT_BELIEVED = _counter(
     "lograft_nodes_not_believed_total", "Streams that claimed to be a node's and proved no knowledge of the secret."
 )
 
+BUFFER_LIMIT = _gauge("lograft_network_buffer_limit_bytes", "What may be held for clients: network_buffer_bytes.")
+BUFFER_BYTES = _gauge("lograft_network_buffer_bytes", "What clients sent and is not stored, and what is sent to them.")
+BUFFER_WAITING = _gauge("lograft_network_buffer_waiting", "Streams that wait for room there.")
+BUFFER_WAITS = _counter("lograft_network_buffer_waits_total", "How often a stream had to wait for room there.")
+READERS_CUT_OFF = _counter(
+    "lograft_slow_readers_cut_off_total", "Streams ended that took nothing while others waited for room."
+)
+
 # -- records
 
 BYTES_IN = _counter("lograft_topic_bytes_in_total", "Batches stored for clients, as leader.", "topic")

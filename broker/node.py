@@ -249,7 +249,11 @@ def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
     if machine.max_files is None:
         return None
     shares = share_out(
-        machine.max_files, len(config.data_dirs), config.max_connections, config.max_connections_per_address
+        machine.max_files,
+        len(config.data_dirs),
+        config.max_connections,
+        config.max_connections_per_address,
+        config.network_buffer_bytes,
     )
     log.info("descriptors_shared", clients=shares.clients.total, files=shares.files, limit=machine.max_files)
     if config.max_connections is not None and shares.clients.total < config.max_connections:

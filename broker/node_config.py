@@ -91,6 +91,12 @@ KEYS: Mapping[str, Key] = {
             WholeNumber(1, 1_000_000),
             "How many of them from one address. By default half of them.",
         ),
+        Key(
+            "network_buffer_bytes",
+            WholeNumber(16 * 1024 * 1024, 2**40),
+            "How much may be held of what clients send and what is sent to them. By default an eighth of the memory, "
+            "from 64 MiB to 1 GiB.",
+        ),
         Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
         Key("log_level", LogLevels(), "How grave an event must be to be logged."),
     )
@@ -126,6 +132,7 @@ class NodeConfig:
     http: str | None = None
     max_connections: int | None = None
     max_connections_per_address: int | None = None
+    network_buffer_bytes: int | None = None
     metrics_topics: int = 100
     log_level: str = "info"
     cluster_settings: Mapping[str, str] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from lograft.broker import metric_families as families
 from lograft.broker.call_stats import ServerStats
+from lograft.runtime.buffer_budget import BufferBudget
 from lograft.runtime.exposition import Exposition
 from lograft.runtime.network import Server
 from lograft.runtime.process_stats import ProcessStats
@@ -21,6 +22,14 @@ def add_connections(page: Exposition, listener: str, server: Server) -> None:
     """`listener`: clients, nodes or controllers."""
     page.add(families.CONNECTIONS, server.connections, listener)
     page.add(families.CONNECTIONS_REFUSED, server.connections_refused, listener)
+
+
+def add_budget(page: Exposition, budget: BufferBudget) -> None:
+    page.add(families.BUFFER_LIMIT, budget.bytes.limit_bytes)
+    page.add(families.BUFFER_BYTES, budget.bytes.held_bytes)
+    page.add(families.BUFFER_WAITING, len(budget.bytes.waiting))
+    page.add(families.BUFFER_WAITS, budget.bytes.counts.waited)
+    page.add(families.READERS_CUT_OFF, budget.cut_off)
 
 
 def add_server(page: Exposition, server: str, stats: ServerStats) -> None:

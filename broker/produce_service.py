@@ -18,6 +18,8 @@ from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import PRODUCE
+from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget
+from lograft.runtime.byte_budget import Claim
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Stream
@@ -49,8 +51,10 @@ class ProduceService:
         logs: ServedLogs,
         limits: ProduceLimits | None = None,
         stats: ServerStats | None = None,
+        budget: BufferBudget | None = None,
     ) -> None:
         self.runtime = runtime
+        self.budget = budget or BufferBudget(DEFAULT_BUDGET_BYTES, runtime.clock)
         self.stats = stats or ServerStats()
         self.logs = logs
         self.limits = limits or ProduceLimits()
@@ -84,6 +88,7 @@ class _Entry:
     size_bytes: int
     is_silent: bool
     began_seconds: float
+    message: "_Message"
     pending: PendingAppend | None = None
     error: ErrorDetail | None = None
 
@@ -102,6 +107,14 @@ class _Line:
     waiting: deque[tuple[_Entry, Item, ProduceMessage]] = field(default_factory=deque)
 
 
+@dataclass(slots=True, eq=False)
+class _Message:
+    """What holds the memory of a request's batches: until the last of them is stored, or refused."""
+
+    claim: Claim
+    open: int
+
+
 class _Conversation:
     """One stream: a task takes in, another answers, and conversions go on beside them."""
 
@@ -115,6 +128,7 @@ class _Conversation:
         self._alive_every_ms = service.limits.alive_every_ms
         self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
         self._stream = stream
+        self._own = service.budget.open(stream)
         self._client_id = ""
         self._lines: dict[tuple[bytes, int], _Line] = {}
         self._ready: list[_Entry] = []  # settled, and first in their lines
@@ -128,6 +142,7 @@ class _Conversation:
     def forget(self) -> None:
         """The stream is over. What has its offset is stored all the same."""
         self._in_flight.clear()
+        self._own.close()
 
     # -- taking in
 
@@ -135,16 +150,27 @@ class _Conversation:
         """Return when the client has sent its last."""
         while (data := await self._stream.receive()) is not None:
             self._heard_seconds = self._clock.monotonic_seconds()
-            message = self._read(data)
-            touched: dict[ServedReplica, None] = {}
-            for item in message.items:
-                self._take(item, message, touched, group)
+            size_bytes = len(data)
+            touched = self._take_all(data, group)
+            del data  # what waits keeps the batches of it that it needs
             self._busy.set()
             for replica in touched:
                 await replica.room()
             await self._in_flight.room()
+            await self._own.ready_to_receive(size_bytes)
         self._has_all = True
         self._news.set()
+
+    def _take_all(self, data: bytes, group: asyncio.TaskGroup) -> dict[ServedReplica, None]:
+        """Everything that one message has; the replicas that it is for."""
+        message = self._read(data)
+        held = _Message(self._own.charge(len(data)), len(message.items))
+        if not message.items:
+            self._own.release(held.claim)
+        touched: dict[ServedReplica, None] = {}
+        for item in message.items:
+            self._take(item, message, held, touched, group)
+        return touched
 
     def _read(self, data: bytes) -> ProduceMessage:
         try:
@@ -156,10 +182,15 @@ class _Conversation:
         return message
 
     def _take(
-        self, item: Item, message: ProduceMessage, touched: dict[ServedReplica, None], group: asyncio.TaskGroup
+        self,
+        item: Item,
+        message: ProduceMessage,
+        held: _Message,
+        touched: dict[ServedReplica, None],
+        group: asyncio.TaskGroup,
     ) -> None:
         key = (item.topic_id, item.partition)
-        entry = _Entry(key, item.number, len(item.batch), message.acks is Acks.NONE, self._heard_seconds)
+        entry = _Entry(key, item.number, len(item.batch), message.acks is Acks.NONE, self._heard_seconds, held)
         self._in_flight.add(entry.size_bytes)
         line = self._lines.get(key)
         if line is None:
@@ -227,8 +258,12 @@ class _Conversation:
     def _settled(self, line: _Line) -> None:
         """An outcome in the line is known; it is answered when it is the line's first."""
         while line.entries and line.entries[0].is_settled:
-            self._ready.append(line.entries.popleft())
+            entry = line.entries.popleft()
+            self._ready.append(entry)
             self._news.set()
+            entry.message.open -= 1
+            if not entry.message.open:  # the answer takes nothing to speak of, and is not waited for
+                self._own.release(entry.message.claim)
         if not line.entries:
             self._lines.pop(line.key, None)
 

@@ -14,6 +14,8 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire import field_head
+from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, StreamBudget
+from lograft.runtime.byte_budget import Claim
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
 from lograft.runtime.network import Handler, Stream
@@ -23,6 +25,7 @@ from lograft.storage.scan import batch_bounds
 
 DEFAULT_MESSAGE_BYTES = 1024 * 1024
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+_LEAST_BYTES = 64 * 1024
 
 _BATCHES = pb.ReadRangeResponse.BATCHES_FIELD_NUMBER
 
@@ -44,8 +47,11 @@ class _Range:
 class RangeService:
     """Serves any number of ranges."""
 
-    def __init__(self, clock: Clock, logs: ServedLogs, stats: ServerStats | None = None) -> None:
+    def __init__(
+        self, clock: Clock, logs: ServedLogs, stats: ServerStats | None = None, budget: BufferBudget | None = None
+    ) -> None:
         self._clock = clock
+        self._budget = budget or BufferBudget(DEFAULT_BUDGET_BYTES, clock)
         self._logs = logs
         stats = stats or ServerStats()
         self._stats = stats.of(READ_RANGE)
@@ -60,7 +66,8 @@ class RangeService:
             wanted = self._check(request)
         except SERVICE_ERRORS as error:
             raise self._logs.stream_error(error) from None
-        await self._send(wanted, stream)
+        with self._budget.open(stream) as own:
+            await self._send(wanted, stream, own)
 
     def _check(self, request: pb.ReadRangeRequest) -> _Range:
         message_bytes = check_size(
@@ -83,28 +90,40 @@ class RangeService:
             replica, topic, request.partition, leader_epoch, request.start, end, message_bytes, request.from_follower
         )
 
-    async def _send(self, wanted: _Range, stream: Stream) -> None:
-        """While one message is sent, the next is read."""
+    async def _send(self, wanted: _Range, stream: Stream, own: StreamBudget) -> None:
+        """While one message is sent, the next is read, if there is memory for it."""
         if wanted.start == wanted.end:
             await stream.send(_message(wanted, wanted.start, Batches([], wanted.start)))
             return
         async with asyncio.TaskGroup() as group:
             position = wanted.start
-            reading = group.create_task(self._read_timed(wanted, position, stream.peer), name="range-read")
+            reading = group.create_task(self._read_within(wanted, position, own), name="range-read")
             while position < wanted.end:
-                found = await reading
+                found, claim = await reading
                 if isinstance(found, Exception):
                     raise self._logs.stream_error(found)
                 if found.next_offset < wanted.end:
-                    following = self._read_timed(wanted, found.next_offset, stream.peer)
+                    following = self._read_within(wanted, found.next_offset, own)
                     reading = group.create_task(following, name="range-read")
-                await stream.send(_message(wanted, position, found))
-                wanted.replica.traffic.gave_out(found.size_bytes, found.next_offset - position)
-                position = found.next_offset
+                next_offset, size_bytes = found.next_offset, found.size_bytes
+                message = _message(wanted, position, found)
+                del found  # it is in the message
+                async with own.sending(claim):
+                    await stream.send(message)
+                wanted.replica.traffic.gave_out(size_bytes, next_offset - position)
+                position = next_offset
 
-    async def _read_timed(self, wanted: _Range, position: int, peer: str) -> Batches | Exception:
+    async def _read_within(self, wanted: _Range, position: int, own: StreamBudget) -> tuple[Batches | Exception, Claim]:
+        most = min(wanted.message_bytes, own.proven_bytes)
+        claim = await own.take(min(most, _LEAST_BYTES), most)
+        found = await self._read_timed(wanted, position, own.stream.peer, claim.size_bytes)
+        # One batch comes whatever its size.
+        own.resize(claim, 0 if isinstance(found, Exception) else found.size_bytes)
+        return found, claim
+
+    async def _read_timed(self, wanted: _Range, position: int, peer: str, max_bytes: int) -> Batches | Exception:
         began_seconds = self._clock.monotonic_seconds()
-        found = await self._read(wanted, position)
+        found = await self._read(wanted, position, max_bytes)
         seconds = self._clock.monotonic_seconds() - began_seconds
         if seconds >= self._slow.threshold_seconds:
             self._slow.note(
@@ -113,12 +132,12 @@ class RangeService:
             )  # fmt: skip
         return found
 
-    async def _read(self, wanted: _Range, position: int) -> Batches | Exception:
+    async def _read(self, wanted: _Range, position: int, max_bytes: int) -> Batches | Exception:
         """What follows `position`, or why there is nothing."""
         replica = wanted.replica
         try:
             replica.check_serves(wanted.leader_epoch, from_follower=wanted.from_follower)
-            found = await replica.read(position, wanted.message_bytes)
+            found = await replica.read(position, max_bytes)
             if not found.buffers:
                 raise ReplicaError(
                     errors_pb2.OFFSET_NOT_AVAILABLE, f"offset {position} cannot be read at the moment: try again"

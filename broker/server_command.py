@@ -120,8 +120,10 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
 
     from lograft.broker.node import Machine, Node, NodeRefused
     from lograft.raft.lmdb_store import open_lmdb_store
+    from lograft.runtime.buffer_budget import default_budget_bytes
     from lograft.runtime.logging import get_logger, set_own_levels
     from lograft.runtime.loop_lag import LoopLag
+    from lograft.runtime.machine import memory_bytes
     from lograft.runtime.process_stats import process_stats
     from lograft.runtime.production import (
         FAULTS_VARIABLE,
@@ -156,6 +158,9 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
         version=version("lograft"),
         max_files=max_files,
     )
+    if config.network_buffer_bytes is None:
+        config = replace(config, network_buffer_bytes=default_budget_bytes(memory_bytes()))
+    log.info("network_buffer", size_bytes=config.network_buffer_bytes)
     node = Node(runtime, config, machine, panic)
     _stop_on_signals(node.stop)
     try:

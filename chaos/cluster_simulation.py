@@ -58,6 +58,7 @@ from lograft.storage.config import LogConfig
 
 _MAX_VIRTUAL_SECONDS = 400.0
 _LOOK_EVERY_MS = 20
+_NETWORK_BUFFER_BYTES = 256 * 1024  # so little that clients have to wait for each other now and then
 _UNLIMITED = (LogConfig().retention_bytes, LogConfig().retention_ms)
 
 
@@ -127,6 +128,7 @@ class SimulatedCluster:
                     nodes_listen=nodes_address,
                     nodes_advertised=nodes_address,
                     cluster_secrets=self.secrets,
+                    network_buffer_bytes=_NETWORK_BUFFER_BYTES,
                     rack=f"rack{number % weather.racks}" if weather.racks else None,
                     cluster_settings={
                         "replica.lag.time.max.ms": str(weather.lag_ms),

@@ -1,7 +1,9 @@
-"""How many connections a listening port has, and from where; ends those that are too many of one address.
+"""How many connections a listening port has, and from where; ends those that are too many of one address, and those
+that sent the most if too much came that nobody has received.
 
-gRPC takes connections itself and tells nobody. So the process looks at its own descriptors now and then: the sockets
-among them say whom they connect.
+gRPC takes connections itself and tells nobody, and a message only once all of it is in memory: forty of 60 MiB that
+come at once are there before any can be refused. So the process looks at its own descriptors now and then: the sockets
+among them say whom they connect, and how much came.
 """
 
 import asyncio
@@ -9,12 +11,15 @@ import contextlib
 import os
 import socket
 import stat
+import struct
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from lograft.runtime.allocator import give_back_memory
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectionLimits
+from lograft.runtime.process_stats import resident_bytes
 
 log = get_logger(__name__)
 
@@ -22,14 +27,24 @@ _DESCRIPTORS = "/dev/fd"
 _QUIET_SECONDS = 1.0
 _BUSY_SECONDS = 0.1
 _SAID_EVERY_SECONDS = 10.0
+_WEIGH_SECONDS = 0.05
+_RETURN_SECONDS = 10.0
+_BLUR_BYTES = 1024 * 1024
+_BYTES_RECEIVED = struct.Struct("=Q")
+_BYTES_RECEIVED_AT = 128  # in Linux's tcp_info
+_TOO_MUCH = "it sent more than there is memory for while others did, too: send it again"
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """An open connection: the address at its other end, and when it was first seen, as a number that grows."""
 
-    host: str
+    peer: tuple[str, int]
     number: int
+
+    @property
+    def host(self) -> str:
+        return self.peer[0]
 
 
 class ConnectionCensus:
@@ -41,14 +56,14 @@ class ConnectionCensus:
         self.refused = 0
         self._next_number = 0
 
-    def update(self, found: Iterable[tuple[int, str]]) -> list[int]:
-        """All that are open now, by inode and address; which of them are to be ended: the latest of each address that
+    def update(self, found: Iterable[tuple[int, tuple[str, int]]]) -> list[int]:
+        """All that are open now, by inode and peer; which of them are to be ended: the latest of each address that
         has too many."""
         before, self.open = self.open, {}
-        for inode, host in found:
+        for inode, peer in found:
             seen = before.get(inode)
-            if seen is None or seen.host != host:
-                seen = _Seen(host, self._next_number)
+            if seen is None or seen.peer != peer:
+                seen = _Seen(peer, self._next_number)
                 self._next_number += 1
             self.open[inode] = seen
         counts = self.counts()
@@ -68,15 +83,62 @@ class ConnectionCensus:
         return len(self.open) >= self.limits.total
 
 
+class UnreadBytes:
+    """How much came by each connection that no handler has received yet, as far as can be told. Pure.
+
+    `came` counts all that a connection carries, so it runs ahead of messages by a little for each: what is below
+    `_BLUR_BYTES`, or a hundredth of all that came, is not believed to be anything.
+    """
+
+    def __init__(self) -> None:
+        self._received: dict[tuple[str, int], int] = {}
+
+    def keep(self, peers: Collection[tuple[str, int]]) -> None:
+        """Only these are still open."""
+        self._received = {peer: size for peer, size in self._received.items() if peer in peers}
+
+    def received(self, peer: tuple[str, int], size_bytes: int) -> None:
+        """A handler has a message."""
+        self._received[peer] = self._received.get(peer, 0) + size_bytes
+
+    def update(self, came: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Of all connections that are open: how much is unread of those that have anything to speak of."""
+        self.keep(came)
+        unread: dict[tuple[str, int], int] = {}
+        for peer, total in came.items():
+            size = total - self._received.get(peer, 0) - total // 100
+            if size > _BLUR_BYTES:
+                unread[peer] = size
+        return unread
+
+
+def surplus_of(unread: Mapping[tuple[str, int], int], limit_bytes: int) -> list[tuple[str, int]]:
+    """Whose connections are to be ended, so that the rest is within the limit: those with the most. Pure."""
+    total, ended = sum(unread.values()), []
+    for peer, size in sorted(unread.items(), key=lambda each: -each[1]):
+        if total <= limit_bytes:
+            break
+        ended.append(peer)
+        total -= size
+    return ended
+
+
 class ConnectionGuard:
     """Of one port. `run` until cancelled."""
 
     def __init__(self, address: str, limits: ConnectionLimits, now_seconds: Callable[[], float]) -> None:
+        self.unread = UnreadBytes()
+        self._unread_limit = limits.unread_bytes
+        self._resident_then = resident_bytes() or 0
+        self._has_grown = False
+        self._next_return_seconds = 0.0
+        self._next_look_seconds = 0.0
         self._address = address
         self._port = int(address.rpartition(":")[2])
         self._now_seconds = now_seconds
         self._census = ConnectionCensus(limits)
         self._strangers: dict[int, None] = {}  # inodes of sockets that are not of this port
+        self.ended_unread = 0
         self._said_seconds: float | None = None
         self._refused_then = 0
 
@@ -92,12 +154,59 @@ class ConnectionGuard:
 
     async def run(self) -> None:
         while True:
-            surplus = self.look()
-            await asyncio.sleep(_BUSY_SECONDS if surplus or self._census.is_full else _QUIET_SECONDS)
+            if self._now_seconds() >= self._next_look_seconds:
+                surplus = self.look()
+                is_busy = surplus or self._census.is_full
+                self._next_look_seconds = self._now_seconds() + (_BUSY_SECONDS if is_busy else _QUIET_SECONDS)
+            self.weigh()
+            if self._has_grown and self._now_seconds() >= self._next_return_seconds:
+                self._next_return_seconds = self._now_seconds() + _RETURN_SECONDS
+                await asyncio.to_thread(give_back_memory)
+                self._resident_then, self._has_grown = resident_bytes() or 0, False
+            await asyncio.sleep(_WEIGH_SECONDS)
+
+    def weigh(self) -> int:
+        """If the process has grown: end those that sent too much that nobody has received; how many that were."""
+        if self._unread_limit is None:
+            return 0
+        resident = resident_bytes()
+        if resident is not None and resident < self._resident_then + self._unread_limit // 4:
+            self._resident_then = min(self._resident_then, resident)
+            return 0
+        came, descriptors = self._what_came()
+        unread = self.unread.update(came)
+        surplus = surplus_of(unread, self._unread_limit)
+        for peer in surplus:
+            log.warning("connection_ended", peer=f"{peer[0]}:{peer[1]}", unread_bytes=unread[peer], reason=_TOO_MUCH)
+            _end(*descriptors[peer])
+        if not unread:
+            # It has grown by something else, or by what is freed by now, and kept for the next burst.
+            self._resident_then, self._has_grown = resident or 0, True
+        self.ended_unread += len(surplus)
+        return len(surplus)
+
+    def _what_came(self) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], tuple[int, int]]]:
+        """By each connection, and what its descriptor and inode are."""
+        came: dict[tuple[str, int], int] = {}
+        descriptors: dict[tuple[str, int], tuple[int, int]] = {}
+        with contextlib.suppress(OSError):
+            for descriptor in map(int, os.listdir(_DESCRIPTORS)):
+                inode = _socket_inode(descriptor)
+                if inode is None or inode in self._strangers:
+                    continue
+                found = _bytes_received(descriptor, self._port)
+                if found is None:
+                    self._strangers[inode] = None
+                    continue
+                peer, size = found
+                came[peer] = size
+                descriptors[peer] = (descriptor, inode)
+        return came, descriptors
 
     def look(self) -> int:
         """Count, and end what is too much: how many that were."""
         found, descriptors = self._connections()
+        self.unread.keep({peer for _, peer in found})
         surplus = self._census.update(found)
         for inode in surplus:
             _end(descriptors[inode], inode)
@@ -105,14 +214,14 @@ class ConnectionGuard:
             self._say()
         return len(surplus)
 
-    def _connections(self) -> tuple[list[tuple[int, str]], dict[int, int]]:
-        found: list[tuple[int, str]] = []
+    def _connections(self) -> tuple[list[tuple[int, tuple[str, int]]], dict[int, int]]:
+        found: list[tuple[int, tuple[str, int]]] = []
         descriptors: dict[int, int] = {}
         strangers: dict[int, None] = {}
         try:
             names = os.listdir(_DESCRIPTORS)
         except OSError:  # there may be no descriptor for that: look again later
-            return [(inode, seen.host) for inode, seen in self._census.open.items()], {}
+            return [(inode, seen.peer) for inode, seen in self._census.open.items()], {}
         for descriptor in map(int, names):
             inode = _socket_inode(descriptor)
             if inode is None:
@@ -121,11 +230,11 @@ class ConnectionGuard:
                 strangers[inode] = None
                 continue
             seen = self._census.open.get(inode)
-            host = seen.host if seen is not None else _host_of(descriptor, self._port)
-            if host is None:
+            peer = seen.peer if seen is not None else _peer_of(descriptor, self._port)
+            if peer is None:
                 strangers[inode] = None
                 continue
-            found.append((inode, host))
+            found.append((inode, peer))
             descriptors[inode] = descriptor
         self._strangers = strangers
         return found, descriptors
@@ -158,7 +267,34 @@ def _socket_inode(descriptor: int) -> int | None:
     return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
 
 
-def _host_of(descriptor: int, port: int) -> str | None:
+def _bytes_received(descriptor: int, port: int) -> tuple[tuple[str, int], int] | None:
+    """Who is at the other end of a connection of `port`, and how much it has sent; None: it is something else."""
+    try:
+        duplicate = socket.socket(fileno=os.dup(descriptor))
+    except OSError:
+        return None
+    with contextlib.closing(duplicate):
+        if duplicate.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        try:
+            if duplicate.getsockname()[1] != port:
+                return None
+            name = duplicate.getpeername()
+            information = duplicate.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        except (OSError, AttributeError):  # not every system tells
+            return None
+    if len(information) < _BYTES_RECEIVED.size + _BYTES_RECEIVED_AT:
+        return None
+    return (plain_host(str(name[0])), int(name[1])), int(
+        _BYTES_RECEIVED.unpack_from(information, _BYTES_RECEIVED_AT)[0]
+    )
+
+
+def plain_host(host: str) -> str:
+    return host.removeprefix("::ffff:")
+
+
+def _peer_of(descriptor: int, port: int) -> tuple[str, int] | None:
     """Where a connection of `port` comes from; None: the socket is something else, or is not there any more."""
     try:
         duplicate = socket.socket(fileno=os.dup(descriptor))
@@ -170,10 +306,10 @@ def _host_of(descriptor: int, port: int) -> str | None:
         try:
             if duplicate.getsockname()[1] != port:
                 return None
-            host = str(duplicate.getpeername()[0])
+            name = duplicate.getpeername()
         except OSError:
             return None  # it listens, or is over
-    return host.removeprefix("::ffff:")
+    return plain_host(str(name[0])), int(name[1])
 
 
 def _end(descriptor: int, inode: int) -> None:

@@ -60,6 +60,8 @@ _SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second server binds the same port silently
     # Who connects and says nothing holds a descriptor. By default for two minutes.
     ("grpc.server_handshake_timeout_ms", 5000),
+    # Each takes some memory. Callers wait with what is more.
+    ("grpc.max_concurrent_streams", 1000),
 )
 
 
@@ -200,7 +202,7 @@ class GrpcServer:
             assert task is not None
             self._tasks[task] = None
             try:
-                stream = HandlerStream(context, task)
+                stream = HandlerStream(context, task, None if self._guard is None else self._guard.unread.received)
                 error = await run_handler(handler, stream, self._on_panic)
                 if error is not None:
                     await stream.end(error)

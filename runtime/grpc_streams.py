@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from grpc import StatusCode, aio
 
@@ -158,6 +160,15 @@ class CallStream:
             raise _error_of(await call.code(), await call.details(), await call.trailing_metadata())
 
 
+def address_of(peer: str) -> tuple[str, int] | None:
+    """The host and port of what gRPC calls `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`."""
+    kind, _, address = unquote(peer).partition(":")
+    host, _, port = address.rpartition(":")
+    if kind not in ("ipv4", "ipv6") or not port.isdecimal():
+        return None
+    return host.strip("[]").removeprefix("::ffff:"), int(port)
+
+
 class LostStream:
     """A stream opened on a connection that was broken already."""
 
@@ -187,8 +198,15 @@ class LostStream:
 class HandlerStream:
     """The handler's end of a stream."""
 
-    def __init__(self, context: Any, task: "asyncio.Task[Any]") -> None:
+    def __init__(
+        self,
+        context: Any,
+        task: "asyncio.Task[Any]",
+        on_received: Callable[[tuple[str, int], int], None] | None = None,
+    ) -> None:
         self._context = context
+        self._on_received = on_received
+        self._address = None if on_received is None else address_of(str(context.peer()))
         self._task = task
         self._sending = False
         self._receiving = False
@@ -225,6 +243,8 @@ class HandlerStream:
         try:
             message = await self._context.read()
             if message is not aio.EOF:
+                if self._on_received is not None and self._address is not None:
+                    self._on_received(self._address, len(message))
                 return bytes(message)
             await self._confirm_end_of_file()
         except asyncio.CancelledError:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 from uuid import uuid4
 
 _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
@@ -16,3 +17,25 @@ def boot_id() -> str:
         if boot := file.read().strip():
             return boot
     return f"process-{os.getpid()}-{uuid4()}"
+
+
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_bytes() -> int:
+    """How much this process may take: what the machine has, or less, if its container or `ulimit -v` says so."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits += [limit for path in _CGROUP_LIMITS if (limit := _number_in(path)) is not None]
+    address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if address_space != resource.RLIM_INFINITY:
+        limits.append(address_space)
+    return min(limits)
+
+
+def _number_in(path: str) -> int | None:
+    """None if there is no such file, or it says `max`."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None

@@ -133,10 +133,13 @@ PanicHandler: TypeAlias = Callable[[BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections a server takes: in all, and from one address (an address may be over it for a moment)."""
+    """How many connections a server takes: in all, and from one address (an address may be over it for a moment).
+    `unread_bytes`: how much may have come that no handler has received, of all together; those that sent the most are
+    ended beyond that. None: any amount."""
 
     total: int
     per_address: int
+    unread_bytes: int | None = None
 
 
 class Server(Protocol):

@@ -24,14 +24,14 @@ def process_stats() -> ProcessStats:
     """Of this process, now."""
     return ProcessStats(
         cpu_seconds=time.process_time(),
-        resident_bytes=_resident_bytes(),
+        resident_bytes=resident_bytes(),
         open_files=_open_files(),
         max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         started_seconds=_STARTED_SECONDS,
     )
 
 
-def _resident_bytes() -> int | None:
+def resident_bytes() -> int | None:
     with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
     return None

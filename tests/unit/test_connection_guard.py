@@ -10,25 +10,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.runtime.connection_guard import ConnectionCensus, ConnectionGuard
+from lograft.runtime.connection_guard import (
+    ConnectionCensus,
+    ConnectionGuard,
+    UnreadBytes,
+    _bytes_received,
+    surplus_of,
+)
 from lograft.runtime.network import ConnectionLimits
 
 LIMITS = ConnectionLimits(total=100, per_address=3)
 
 
+def peers(*found: tuple[int, str]) -> list[tuple[int, tuple[str, int]]]:
+    return [(inode, (host, 1000 + inode)) for inode, host in found]
+
+
 def test_the_latest_of_an_address_go() -> None:
     census = ConnectionCensus(LIMITS)
-    assert census.update([(1, "a"), (2, "a"), (3, "b")]) == []
-    assert census.update([(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "a"), (6, "a")]) == [5, 6]
+    assert census.update(peers((1, "a"), (2, "a"), (3, "b"))) == []
+    assert census.update(peers((1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "a"), (6, "a"))) == [5, 6]
     assert census.refused == 2
-    assert census.update([(1, "a"), (2, "a"), (4, "a"), (7, "b")]) == []
+    assert census.update(peers((1, "a"), (2, "a"), (4, "a"), (7, "b"))) == []
     assert census.counts() == {"a": 3, "b": 1}
 
 
 def test_an_inode_that_another_connection_has_now_is_a_new_one() -> None:
     census = ConnectionCensus(LIMITS)
-    census.update([(1, "a"), (2, "b"), (3, "b"), (4, "b")])
-    assert census.update([(1, "b"), (2, "b"), (3, "b"), (4, "b")]) == [1]
+    census.update(peers((1, "a"), (2, "b"), (3, "b"), (4, "b")))
+    assert census.update(peers((1, "b"), (2, "b"), (3, "b"), (4, "b"))) == [1]
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc")), max_size=30), max_size=8))
@@ -36,7 +46,7 @@ def test_no_address_keeps_more_than_it_may_and_none_loses_what_it_may_have(round
     census = ConnectionCensus(LIMITS)
     for found in rounds:
         unique = dict(found)
-        surplus = census.update(unique.items())
+        surplus = census.update(peers(*unique.items()))
         for host in "abc":
             had = sum(other == host for other in unique.values())
             ended = sum(unique[inode] == host for inode in surplus)
@@ -104,3 +114,49 @@ def test_it_is_said_once_in_a_while(listener: socket.socket, caplog: pytest.LogC
     assert "ended=2" in said[0]
     assert "ended=4" in said[1], "with those that nothing was said of"
     assert "most_from='127.0.0.1'" in said[0]
+
+
+# -- what came, and nobody has received
+
+MEBIBYTE = 1024 * 1024
+
+
+def test_what_came_and_was_not_received_is_unread() -> None:
+    unread = UnreadBytes()
+    a, b = ("a", 1), ("b", 2)
+    assert unread.update({a: 60 * MEBIBYTE, b: 2000}) == {a: pytest.approx(60 * MEBIBYTE, rel=0.02)}
+    unread.received(a, 60 * MEBIBYTE)
+    assert unread.update({a: 60 * MEBIBYTE + 50_000, b: 2000}) == {}
+    assert unread.update({a: 90 * MEBIBYTE}) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}
+    unread.keep(set())
+    assert unread.update({a: 30 * MEBIBYTE}) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}, "another, on the same port"
+
+
+def test_what_is_said_around_messages_is_no_message() -> None:
+    """A connection that has carried a gigabyte has carried some megabytes more."""
+    unread = UnreadBytes()
+    unread.received(("a", 1), 1000 * MEBIBYTE)
+    assert unread.update({("a", 1): 1009 * MEBIBYTE}) == {}
+
+
+def test_those_with_the_most_are_ended_until_the_rest_fits() -> None:
+    unread = {("a", 1): 50, ("b", 2): 30, ("c", 3): 25, ("d", 4): 5}
+    assert surplus_of(unread, 200) == []
+    assert surplus_of(unread, 60) == [("a", 1)]
+    assert surplus_of(unread, 40) == [("a", 1), ("b", 2)]
+    assert surplus_of(unread, 0) == list(unread)
+
+
+def test_the_kernel_tells_what_a_connection_has_received(listener: socket.socket) -> None:
+    (client,), (accepted,) = connect(listener, 1)
+    client.sendall(bytes(100_000))
+    received = 0
+    while received < 100_000:
+        received += len(accepted.recv(65536))
+    peer, size = _bytes_received(accepted.fileno(), listener.getsockname()[1]) or (None, 0)
+    assert peer == client.getsockname()
+    assert size == 100_000
+    assert _bytes_received(listener.fileno(), listener.getsockname()[1]) is None
+    assert _bytes_received(client.fileno(), listener.getsockname()[1]) is None
+    client.close()
+    accepted.close()

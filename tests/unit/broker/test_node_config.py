@@ -34,6 +34,7 @@ rack = "a"
 http = "0.0.0.0:9644"                   # /metrics, /healthz, /readyz
 max_connections = 2000
 max_connections_per_address = 500
+network_buffer_bytes = 268435456
 [log]                                   # topic defaults, Kafka's names
 "retention.ms" = 604800000
 """
@@ -55,6 +56,7 @@ CONFIG = NodeConfig(
     http="0.0.0.0:9644",
     max_connections=2000,
     max_connections_per_address=500,
+    network_buffer_bytes=256 * 1024 * 1024,
     cluster_settings={"retention.ms": "604800000"},
 )
 
@@ -98,6 +100,7 @@ def test_every_key_can_be_given_as_text() -> None:
         "http": "0.0.0.0:9644",
         "max_connections": "2000",
         "max_connections_per_address": "500",
+        "network_buffer_bytes": "268435456",
         "metrics_topics": "100",
         "log_level": "INFO",
     }

@@ -11,6 +11,7 @@ from support.served_replicas import batch
 from lograft.broker.produce_service import ProduceLimits, ProduceService
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
+from lograft.runtime.buffer_budget import BufferBudget
 
 
 async def send_all(talk: Talk[pb.ProduceResponse], requests: list[pb.ProduceRequest]) -> None:
@@ -129,3 +130,55 @@ async def test_a_disk_that_is_behind_stops_the_reading() -> None:
     orders.has_room.set()
     await settle()
     assert orders.log_end == 5
+
+
+# -- the budget of all clients
+
+
+@virtual
+async def test_nothing_is_received_while_clients_hold_all_there_is_and_goes_on_when_it_is_stored() -> None:
+    """Also of streams with nothing on their way: forty with a large message each would be too much together."""
+    node = Node()
+    orders = node.lead()
+    orders.is_held = True
+    content = batch(size=400_000)
+    budget = BufferBudget(1_000_000, node.runtime.clock)
+    service = ProduceService(node.runtime, node.logs, budget=budget)
+    connection = await node.serve(service.handlers())
+    talks = [Talk(connection.open(PRODUCE), pb.ProduceResponse) for _ in range(6)]
+    for talk in talks:
+        await talk.say(request(item(1, content)))
+    await settle()
+    assert len(orders.pending) == 6, "what has come is taken"
+    second = [asyncio.ensure_future(talk.say(request(item(2, content)))) for talk in talks]
+    await settle(1)
+    assert len(orders.pending) == 6, "and nothing else is, before some of it is stored"
+    assert budget.bytes.held_bytes > 6 * 400_000
+    orders.is_held = False
+    orders.commit()
+    await asyncio.gather(*second)
+    for talk in talks:
+        heard: list[int] = []
+        while len(heard) < 2:
+            heard += numbers(await talk.hear())
+        assert heard == [1, 2]
+    await settle(1)
+    assert budget.bytes.held_bytes == 0
+
+
+@virtual
+async def test_answers_that_nobody_reads_hold_nothing() -> None:
+    """A batch that is stored is in the log: the memory of its message is free, whether its answer is read or not."""
+    node = Node()
+    node.lead()
+    budget = BufferBudget(100_000_000, node.runtime.clock)
+    connection = await node.serve(ProduceService(node.runtime, node.logs, budget=budget).handlers())
+    stream = connection.open(PRODUCE)
+    for number in range(5):
+        await stream.send(request(item(number, batch(size=200_000))).SerializeToString())
+    await settle(1)
+    assert budget.bytes.counts.peak_bytes > 200_000
+    assert budget.bytes.held_bytes == 0
+    stream.reset()
+    await settle()
+    assert budget.bytes.accounts == {}

@@ -13,6 +13,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import READ_RANGE
+from lograft.runtime.buffer_budget import BufferBudget
 
 
 async def reading(node: Node, **request: Any) -> Talk[pb.ReadRangeResponse]:
@@ -217,3 +218,40 @@ async def test_a_follower_in_sync_serves_a_range_that_it_has_whole() -> None:
     assert (await refusal(node, start=4, end=8)).code == errors_pb2.NOT_LEADER
     orders.is_in_sync = False
     assert (await refusal(node, start=4, end=8, from_follower=True)).code == errors_pb2.NOT_LEADER
+
+
+# -- readers that do not read
+
+MEBIBYTE = 1024 * 1024
+
+
+@virtual
+async def test_ranges_that_nobody_reads_hold_no_more_than_there_is_for_all() -> None:
+    """Each held three messages of 16 MiB before, and a hundred of them 4 GiB."""
+    node = Node()
+    orders = filled(node, count=400, size=32 * 1024)
+    budget = BufferBudget(8 * MEBIBYTE, node.runtime.clock)
+    connection = await node.serve(RangeService(node.runtime.clock, node.logs, budget=budget).handlers())
+    request = pb.ReadRangeRequest(topic_id=ORDERS, start=0, max_message_bytes=16 * MEBIBYTE)
+    unread = []
+    for _ in range(100):
+        stream = connection.open(READ_RANGE)
+        await stream.send(request.SerializeToString())
+        await stream.half_close()
+        unread.append(stream)
+    await settle(1)
+    held = budget.bytes.held_bytes
+    assert 0 < held <= 8 * MEBIBYTE
+    assert budget.bytes.counts.peak_bytes <= 9 * MEBIBYTE, "one batch more than was claimed, here and there"
+    talk = Talk(connection.open(READ_RANGE), pb.ReadRangeResponse)
+    await talk.say(request)
+    await talk.stream.half_close()
+    found = 0
+    while not (answer := await talk.hear()).is_last:
+        found = answer.next_offset
+    assert (found < answer.next_offset, answer.next_offset) == (True, orders.log_end)
+    assert budget.cut_off > 0, "who reads gets it, once those that do not have lost their streams"
+    for stream in unread:
+        stream.reset()
+    await settle(1)
+    assert (budget.bytes.held_bytes, budget.bytes.accounts) == (0, {})

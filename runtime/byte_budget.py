@@ -1,0 +1,176 @@
+"""One budget of bytes for many accounts, shared so that whoever holds little never waits for whoever holds much. Pure.
+
+budget = ByteBudget(limit_bytes)
+account = budget.open("ipv4:10.0.0.7:51234")
+claim = budget.claim(account, least, most, granted)  # calls `granted()` once it has `claim.size_bytes`: perhaps now
+budget.release(claim)  # also while it waits
+
+An account gets no more than half of what it leaves free, so that n greedy ones leave as much to the next as they have
+themselves. A quarter of the budget is kept for accounts that hold nothing and want little. What is in memory already
+is charged, whether there is room or not, and others wait the longer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+SPARE_PART = 4
+"""One part of so many is for accounts that hold nothing."""
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """Of one connection. `claims`: that hold or wait; `users`: streams that may make more."""
+
+    name: str
+    held_bytes: int = 0
+    claims: int = 0
+    users: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """`size_bytes`: what it holds; 0 while it waits, and once it is released."""
+
+    account: Account
+    least: int
+    most: int
+    granted: Callable[[], None]
+    number: int
+    size_bytes: int = 0
+    is_waiting: bool = True
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class BudgetCounts:
+    """`waited`: claims that were not granted at once. `peak_bytes`: the most that was ever held."""
+
+    waited: int = 0
+    peak_bytes: int = 0
+
+
+@dataclass(slots=True)
+class ByteBudget:
+    """`small_bytes`: what an account that holds nothing may have of the spare part."""
+
+    limit_bytes: int
+    small_bytes: int = _MEBIBYTE
+    held_bytes: int = 0
+    accounts: dict[str, Account] = field(default_factory=dict)
+    waiting: dict[int, Claim] = field(default_factory=dict)  # by their numbers, so in the order they came
+    counts: BudgetCounts = field(default_factory=BudgetCounts)
+    _next_number: int = 0
+
+    # -- accounts
+
+    def open(self, name: str) -> Account:
+        """The account of that name, for one more user; `close` it."""
+        account = self.accounts.setdefault(name, Account(name))
+        account.users += 1
+        return account
+
+    def close(self, account: Account) -> None:
+        """Its user is gone, having released all its claims."""
+        account.users -= 1
+        assert account.users >= 0
+        self._forget_if_unused(account)
+
+    def _forget_if_unused(self, account: Account) -> None:
+        if not account.users and not account.claims:
+            assert account.held_bytes == 0
+            self.accounts.pop(account.name, None)
+
+    # -- claims
+
+    def claim(self, account: Account, least: int, most: int, granted: Callable[[], None]) -> Claim:
+        """From `least` to `most` bytes, as soon as there are so many."""
+        assert 0 <= least <= most
+        claim = Claim(account, least, most, granted, self._next_number)
+        self._next_number += 1
+        account.claims += 1
+        if self._is_next(claim) and self._grant(claim):
+            return claim
+        self.waiting[claim.number] = claim
+        self.counts.waited += 1
+        return claim
+
+    def charge(self, account: Account, size_bytes: int) -> Claim:
+        """What is in memory already."""
+        claim = Claim(account, size_bytes, size_bytes, _nothing, self._next_number, is_waiting=False)
+        self._next_number += 1
+        account.claims += 1
+        self._hold(claim, size_bytes)
+        return claim
+
+    def resize(self, claim: Claim, size_bytes: int) -> None:
+        """It turned out to be more, or less."""
+        assert not claim.is_waiting
+        assert not claim.is_over
+        self._hold(claim, size_bytes - claim.size_bytes)
+        self._grant_waiting()
+
+    def release(self, claim: Claim) -> None:
+        """All of it; more than once is harmless."""
+        if claim.is_over:
+            return
+        claim.is_over = True
+        claim.is_waiting = False
+        self.waiting.pop(claim.number, None)
+        self._hold(claim, -claim.size_bytes)
+        claim.account.claims -= 1
+        self._forget_if_unused(claim.account)
+        self._grant_waiting()
+
+    # -- who is next
+
+    @property
+    def _spare_bytes(self) -> int:
+        return self.limit_bytes // SPARE_PART
+
+    def room(self, account: Account) -> int:
+        """How much the account could have now."""
+        free = self.limit_bytes - self._spare_bytes - self.held_bytes
+        shared = max(0, (free - account.held_bytes) // 2)
+        if account.held_bytes:
+            return shared
+        return max(shared, min(self.small_bytes, self.limit_bytes - self.held_bytes), 0)
+
+    def _is_next(self, claim: Claim) -> bool:
+        """Nobody waits who would have less than it."""
+        rank = _rank(claim)
+        return all(_rank(other) > rank for other in self.waiting.values())
+
+    def _grant(self, claim: Claim) -> bool:
+        room = self.room(claim.account)
+        if room < claim.least and self.held_bytes:
+            return False
+        claim.is_waiting = False
+        self._hold(claim, max(claim.least, min(claim.most, room)))
+        claim.granted()
+        return True
+
+    def _grant_waiting(self) -> None:
+        while self.waiting:
+            claim = min(self.waiting.values(), key=_rank)
+            del self.waiting[claim.number]
+            if not self._grant(claim):
+                self.waiting[claim.number] = claim
+                return
+
+    def _hold(self, claim: Claim, more_bytes: int) -> None:
+        claim.size_bytes += more_bytes
+        claim.account.held_bytes += more_bytes
+        self.held_bytes += more_bytes
+        assert min(claim.size_bytes, claim.account.held_bytes, self.held_bytes) >= 0
+        self.counts.peak_bytes = max(self.counts.peak_bytes, self.held_bytes)
+
+
+def _rank(claim: Claim) -> tuple[int, int]:
+    """Who would hold the least comes first, then who came first."""
+    return claim.account.held_bytes + claim.least, claim.number
+
+
+def _nothing() -> None:
+    return
