@@ -115,6 +115,7 @@ class _Conversation:
         self._outbox = FetchOutbox()
         self._own = service.budget.open(stream)
         self._held: list[Claim] = []  # for what is in the outbox
+        self._asked: Claim | None = None  # for the next turn
         self._news = asyncio.Event()
         self._drained = asyncio.Event()
         self._sent_ms = self._clock.monotonic_ms()
@@ -243,17 +244,39 @@ class _Conversation:
     async def _take_turns(self) -> None:
         """One after the other, so that none has to wait for long."""
         while self._turns and self._credit_bytes > 0 and self._outbox.size_bytes < self._limits.message_bytes:
-            fetched = self._turns.popleft()
-            fetched.is_queued = False
-            if not fetched.is_over:
-                await self._take_turn(fetched)
+            claim = self._claim_for_turn(self._turns[0])
+            if claim is None:
+                return
+            try:
+                fetched = self._turns.popleft()
+                fetched.is_queued = False
+                if not fetched.is_over:
+                    await self._take_turn(fetched, claim)
+            finally:
+                if claim not in self._held:
+                    self._own.release(claim)
+        if self._asked is not None:  # nothing is wanted any more
+            self._own.release(self._asked)
+            self._asked = None
 
-    async def _take_turn(self, fetched: _Fetched) -> None:
+    def _claim_for_turn(self, fetched: _Fetched) -> Claim | None:
+        """Memory for what is to be read; None: there is none yet, and `_news` tells when there is. Nothing else waits:
+        what was read already is sent, and so are answers and signs of life."""
+        if self._asked is None:
+            most = min(fetched.max_bytes, self._credit_bytes, self._own.proven_bytes)
+            self._asked = self._own.ask(min(most, FREE_BYTES), most, self._news.set)
+        if self._asked.is_waiting:
+            return None
+        claim, self._asked = self._asked, None
+        return claim
+
+    async def _take_turn(self, fetched: _Fetched, claim: Claim) -> None:
         offset, seek, replica = fetched.offset, fetched.seek, fetched.replica
         try:
             replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
             check_offset(replica, offset)
-            batches = await self._read_within(fetched, offset, min(fetched.max_bytes, self._credit_bytes))
+            max_bytes = min(fetched.max_bytes, self._credit_bytes, claim.size_bytes)
+            batches = await self._read_timed(fetched, offset, max_bytes)
         except SERVICE_ERRORS as error:
             if not fetched.is_over and (offset, seek) == (fetched.offset, fetched.seek):
                 self._end(fetched, error)
@@ -261,6 +284,8 @@ class _Conversation:
         if fetched.is_over or (offset, seek) != (fetched.offset, fetched.seek):
             return  # not wanted any more
         if batches.buffers:
+            self._own.resize(claim, batches.size_bytes)  # one comes whatever its size
+            self._held.append(claim)
             self._outbox.add_data(fetched.handle, seek, replica, batches)
             size_bytes = batches.size_bytes
             replica.traffic.gave_out(size_bytes, batches.next_offset - offset)
@@ -275,21 +300,6 @@ class _Conversation:
         # Not at its own offset, if there is nothing to be read below the watermark: it would be woken at once.
         wanted = max(fetched.offset, replica.high_watermark)
         fetched.withdraw = replica.when_readable(wanted, lambda: self._wake(fetched))
-
-    async def _read_within(self, fetched: _Fetched, offset: int, max_bytes: int) -> Batches:
-        """What there is memory for, held until it is sent. One batch comes whatever its size."""
-        if offset >= fetched.replica.high_watermark:
-            return Batches([], offset)
-        max_bytes = min(max_bytes, self._own.proven_bytes)
-        claim = await self._own.take(min(max_bytes, FREE_BYTES), max_bytes)
-        try:
-            batches = await self._read_timed(fetched, offset, claim.size_bytes)
-        except BaseException:
-            self._own.release(claim)
-            raise
-        self._own.resize(claim, batches.size_bytes)
-        self._held.append(claim)
-        return batches
 
     async def _read_timed(self, fetched: _Fetched, offset: int, max_bytes: int) -> Batches:
         began_seconds = self._clock.monotonic_seconds()
@@ -337,6 +347,8 @@ class _Conversation:
             async with asyncio.timeout((self._limits.alive_every_ms - silence_ms) / 1000):
                 await self._news.wait()
                 return
+        if self._asked is not None:
+            self._own.look_for_stalled()
         await self._stream.send(b"")
         self._sent_ms = self._clock.monotonic_ms()
 

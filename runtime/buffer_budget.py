@@ -11,7 +11,7 @@ would be waited for by those who empty it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -112,6 +112,16 @@ class StreamBudget:
             self.release(claim)
             raise
         return claim
+
+    def ask(self, least: int, most: int, granted: Callable[[], None]) -> Claim:
+        """As `take`, for who has other things to do meanwhile: `claim.is_waiting` says whether it was granted, and
+        `granted` is called when it is. Whoever still waits calls `look_for_stalled` now and then."""
+        claim = self._budget.bytes.claim(self._account, least, most, granted)
+        self._claims[claim] = None
+        return claim
+
+    def look_for_stalled(self) -> None:
+        self._budget.cut_off_stalled()
 
     def charge(self, size_bytes: int) -> Claim:
         """What has come already."""
@@ -224,6 +234,10 @@ class _BudgetedStream:
         return message
 
     async def send(self, message: bytes) -> None:
+        if self._received is not None:
+            # It is answered now. And nobody is to wait for room who keeps it from others.
+            self._own.release(self._received)
+            self._received = None
         if len(message) <= FREE_BYTES:
             await self._stream.send(message)
             return

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 from support.fetch_talk import PLENTY, Fetching, add, fetching
-from support.log_services import Node, detail_in, settle
+from support.log_services import Node, Talk, detail_in, settle
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch
 
 from lograft.broker.fetch_outbox import FetchOutbox
-from lograft.broker.fetch_service import FetchLimits
+from lograft.broker.fetch_service import FetchLimits, FetchService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
+from lograft.runtime.buffer_budget import BufferBudget
 from lograft.storage.reader import Batches
 
 
@@ -142,3 +143,31 @@ def test_a_batch_of_any_size_goes_alone_and_nothing_changes_its_place() -> None:
     assert [[data.handle for data in response.data] for response in responses] == [[0, 1], [2], [3], [4, 9]]
     assert len(responses[2].data[0].batches) == 5 * 2**20
     assert responses[3].data[1].error.message == "no"
+
+
+# -- when there is no memory to spare
+
+
+@virtual
+async def test_who_waits_for_memory_hears_answers_and_signs_of_life_and_goes_on_when_there_is_some() -> None:
+    node = Node()
+    orders = node.lead()
+    orders.append(*(batch(bytes(1000)) for _ in range(100)))
+    budget = BufferBudget(1024 * 1024, node.runtime.clock)
+    account = budget.bytes.open("another client")
+    claim = budget.bytes.charge(account, 4 * 1024 * 1024)
+    service = FetchService(node.runtime, node.logs, budget=budget)
+    talk = Talk((await node.serve(service.handlers())).open(FETCH), pb.FetchResponse)
+    await talk.say(pb.FetchRequest(add=[add(1)], credit_bytes=10**6))
+    told = await talk.hear()
+    assert [(each.handle, each.batches, each.high_watermark) for each in told.data] == [(1, b"", 100)]
+    await talk.silence(3)
+    await talk.say(pb.FetchRequest(add=[add(2, partition=7)]))
+    assert (await talk.hear_until(lambda response: len(response.data) > 0)).data[0].HasField("error")
+    assert len(budget.bytes.waiting) == 1
+    budget.bytes.release(claim)
+    got = await talk.hear_until(lambda response: len(response.data) > 0)
+    assert got.data[0].next_offset == 100
+    talk.stream.reset()
+    await settle()
+    assert (budget.bytes.held_bytes, budget.bytes.waiting) == (0, {})
