@@ -31,8 +31,9 @@ def process_stats() -> ProcessStats:
     )
 
 
-def resident_bytes() -> int | None:
-    with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
+def resident_bytes(process: int | str = "self") -> int | None:
+    """What a process has in RAM, this one or that of another number."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
     return None
 

@@ -42,4 +42,8 @@ class LiveLayout:
             "advertised": self.client_relay(number),
             "nodes_advertised": self.nodes_relay(number),
             "controllers": [f"{one}@{self.controller_relay(one)}" for one in self.numbers],
+            # So few that floods need not be large.
+            "max_connections": 300,
+            "max_connections_per_address": 200,
+            "network_buffer_bytes": 16 * 1024 * 1024,
         }

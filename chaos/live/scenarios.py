@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from lograft.chaos.live import client_stories as clients
 from lograft.chaos.live import link_stories as links
 from lograft.chaos.live import machine_stories as machines
 from lograft.chaos.live import operator_stories as operators
@@ -144,6 +145,18 @@ _STORIES: tuple[Scenario, ...] = (
         "all that a node says and hears is late, or a trickle",
         "who cannot keep up leaves the ISR, and comes back",
         links.slow_follower,
+    ),
+    Scenario(
+        "connection-flood",
+        "more connections than a leader takes, to any of its ports, that say nothing or only greet",
+        "files keep their descriptors, other addresses their connections, and nobody else notices",
+        clients.connection_flood,
+    ),
+    Scenario(
+        "slow-readers",
+        "sixty readers ask a node for all of a large topic, and read nothing of what comes",
+        "a node holds no more for them than its budget, and everybody else is served",
+        clients.slow_readers,
     ),
     Scenario(
         "reassign-under-fire",
