@@ -253,7 +253,7 @@ def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
         len(config.data_dirs),
         config.max_connections,
         config.max_connections_per_address,
-        config.network_buffer_bytes,
+        None if config.network_buffer_bytes is None else config.network_buffer_bytes // 2,
     )
     log.info("descriptors_shared", clients=shares.clients.total, files=shares.files, limit=machine.max_files)
     if config.max_connections is not None and shares.clients.total < config.max_connections:

@@ -29,6 +29,7 @@ from lograft.storage.admission import Admitted
 log = get_logger(__name__)
 
 _MEBIBYTE = 1024 * 1024
+LARGE_BYTES = 8 * _MEBIBYTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class ProduceService:
         self.logs = logs
         self.limits = limits or ProduceLimits()
         self.total = TotalInFlight(self.limits.total_bytes)
+        self.large_turns = asyncio.Semaphore(1)
         self.admission = AdmissionQueue(runtime.clock, runtime.blocking)
         self.seconds = Histogram()  # of batches, from their arrival to their outcome
 
@@ -113,6 +115,7 @@ class _Message:
 
     claim: Claim
     open: int
+    is_large: bool
 
 
 class _Conversation:
@@ -129,6 +132,8 @@ class _Conversation:
         self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
         self._stream = stream
         self._own = service.budget.open(stream)
+        self._large_turns = service.large_turns
+        self._has_large_turn = self._waits_for_turn = False
         self._client_id = ""
         self._lines: dict[tuple[bytes, int], _Line] = {}
         self._ready: list[_Entry] = []  # settled, and first in their lines
@@ -143,6 +148,7 @@ class _Conversation:
         """The stream is over. What has its offset is stored all the same."""
         self._in_flight.clear()
         self._own.close()
+        self._end_large_turn()
 
     # -- taking in
 
@@ -151,7 +157,10 @@ class _Conversation:
         while (data := await self._stream.receive()) is not None:
             self._heard_seconds = self._clock.monotonic_seconds()
             size_bytes = len(data)
-            touched = self._take_all(data, group)
+            claim = self._own.charge(size_bytes)
+            if size_bytes >= LARGE_BYTES:
+                await self._large_turn()
+            touched = self._take_all(data, claim, group)
             del data  # what waits keeps the batches of it that it needs
             self._busy.set()
             for replica in touched:
@@ -161,12 +170,29 @@ class _Conversation:
         self._has_all = True
         self._news.set()
 
-    def _take_all(self, data: bytes, group: asyncio.TaskGroup) -> dict[ServedReplica, None]:
+    async def _large_turn(self) -> None:
+        """Large messages are stored one after the other, of all streams: together they would be all that disks and loop
+        are busy with, for many seconds, and what others sent comes after them."""
+        self._waits_for_turn = True
+        self._busy.set()
+        try:
+            await self._large_turns.acquire()
+        finally:
+            self._waits_for_turn = False
+        self._has_large_turn = True
+
+    def _end_large_turn(self) -> None:
+        if self._has_large_turn:
+            self._has_large_turn = False
+            self._large_turns.release()
+
+    def _take_all(self, data: bytes, claim: Claim, group: asyncio.TaskGroup) -> dict[ServedReplica, None]:
         """Everything that one message has; the replicas that it is for."""
         message = self._read(data)
-        held = _Message(self._own.charge(len(data)), len(message.items))
+        held = _Message(claim, len(message.items), len(data) >= LARGE_BYTES)
         if not message.items:
             self._own.release(held.claim)
+            self._end_large_turn()
         touched: dict[ServedReplica, None] = {}
         for item in message.items:
             self._take(item, message, held, touched, group)
@@ -264,6 +290,8 @@ class _Conversation:
             entry.message.open -= 1
             if not entry.message.open:  # the answer takes nothing to speak of, and is not waited for
                 self._own.release(entry.message.claim)
+                if entry.message.is_large:
+                    self._end_large_turn()
         if not line.entries:
             self._lines.pop(line.key, None)
 
@@ -332,7 +360,7 @@ class _Conversation:
         while True:
             await self._busy.wait()
             await self._clock.sleep_ms(period_ms)
-            if self._in_flight.count == 0:
+            if self._in_flight.count == 0 and not self._waits_for_turn:
                 self._busy.clear()
             elif self._clock.monotonic_ms() - self._sent_ms >= period_ms:
                 self._must_speak = True

@@ -6,7 +6,6 @@ come at once are there before any can be refused. So the process looks at its ow
 among them say whom they connect, and how much came.
 """
 
-import asyncio
 import contextlib
 import os
 import socket
@@ -15,6 +14,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from threading import Event, Lock, Thread
 
 from lograft.runtime.allocator import give_back_memory
 from lograft.runtime.logging import get_logger
@@ -84,7 +84,7 @@ class ConnectionCensus:
 
 
 class UnreadBytes:
-    """How much came by each connection that no handler has received yet, as far as can be told. Pure.
+    """How much came by each connection that no handler has received yet, as far as can be told.
 
     `came` counts all that a connection carries, so it runs ahead of messages by a little for each: what is below
     `_BLUR_BYTES`, or a hundredth of all that came, is not believed to be anything.
@@ -92,21 +92,25 @@ class UnreadBytes:
 
     def __init__(self) -> None:
         self._received: dict[tuple[str, int], int] = {}
+        self._mutex = Lock()
 
     def keep(self, peers: Collection[tuple[str, int]]) -> None:
         """Only these are still open."""
-        self._received = {peer: size for peer, size in self._received.items() if peer in peers}
+        with self._mutex:
+            self._received = {peer: size for peer, size in self._received.items() if peer in peers}
 
     def received(self, peer: tuple[str, int], size_bytes: int) -> None:
         """A handler has a message."""
-        self._received[peer] = self._received.get(peer, 0) + size_bytes
+        with self._mutex:
+            self._received[peer] = self._received.get(peer, 0) + size_bytes
 
     def update(self, came: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Of all connections that are open: how much is unread of those that have anything to speak of."""
         self.keep(came)
         unread: dict[tuple[str, int], int] = {}
         for peer, total in came.items():
-            size = total - self._received.get(peer, 0) - total // 100
+            with self._mutex:
+                size = total - self._received.get(peer, 0) - total // 100
             if size > _BLUR_BYTES:
                 unread[peer] = size
         return unread
@@ -124,7 +128,8 @@ def surplus_of(unread: Mapping[tuple[str, int], int], limit_bytes: int) -> list[
 
 
 class ConnectionGuard:
-    """Of one port. `run` until cancelled."""
+    """Of one port: `start`, then `stop`. It looks from a thread of its own, because large messages keep the loop busy
+    when there is the most to see; `unread` alone is shared with the loop."""
 
     def __init__(self, address: str, limits: ConnectionLimits, now_seconds: Callable[[], float]) -> None:
         self.unread = UnreadBytes()
@@ -139,6 +144,8 @@ class ConnectionGuard:
         self._census = ConnectionCensus(limits)
         self._strangers: dict[int, None] = {}  # inodes of sockets that are not of this port
         self.ended_unread = 0
+        self._thread: Thread | None = None
+        self._is_stopping = Event()
         self._said_seconds: float | None = None
         self._refused_then = 0
 
@@ -152,8 +159,18 @@ class ConnectionGuard:
         """How many it has ended since it started; those that gRPC itself did not take are not known."""
         return self._census.refused
 
-    async def run(self) -> None:
-        while True:
+    def start(self) -> None:
+        # A daemon, so that a node that is killed by a panic need not wait for it.
+        self._thread = Thread(target=self._run, name=f"connections of {self._address}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopping.wait(_WEIGH_SECONDS if self._unread_limit else _BUSY_SECONDS):
             if self._now_seconds() >= self._next_look_seconds:
                 surplus = self.look()
                 is_busy = surplus or self._census.is_full
@@ -161,9 +178,8 @@ class ConnectionGuard:
             self.weigh()
             if self._has_grown and self._now_seconds() >= self._next_return_seconds:
                 self._next_return_seconds = self._now_seconds() + _RETURN_SECONDS
-                await asyncio.to_thread(give_back_memory)
+                give_back_memory()
                 self._resident_then, self._has_grown = resident_bytes() or 0, False
-            await asyncio.sleep(_WEIGH_SECONDS)
 
     def weigh(self) -> int:
         """If the process has grown: end those that sent too much that nobody has received; how many that were."""

@@ -150,7 +150,6 @@ class GrpcServer:
         self._on_panic = on_panic
         self._limits = limits
         self._guard: ConnectionGuard | None = None
-        self._guarding: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}
         methods = {
             method: grpc.stream_stream_rpc_method_handler(self._serving(handler))
@@ -177,7 +176,7 @@ class GrpcServer:
         await self._server.start()
         if self._limits is not None:
             self._guard = ConnectionGuard(self._address, self._limits, asyncio.get_running_loop().time)
-            self._guarding = asyncio.create_task(self._guard.run(), name=f"connections of {self._address}")
+            self._guard.start()
 
     @property
     def connections(self) -> int:
@@ -188,9 +187,8 @@ class GrpcServer:
         return 0 if self._guard is None else self._guard.refused
 
     async def stop(self, grace_ms: int = 0) -> None:
-        if self._guarding is not None:
-            self._guarding.cancel()
-            await asyncio.wait([self._guarding])
+        if self._guard is not None:
+            await asyncio.to_thread(self._guard.stop)
         await self._server.stop(grace_ms / 1000 if grace_ms else None)
         # gRPC is done with the streams; their handlers may still be cleaning up.
         while handlers := [task for task in self._tasks if task is not asyncio.current_task()]:
