@@ -1,10 +1,11 @@
 """Stories of clients that take more than their share."""
 
-from lograft.chaos.live.floods import idle_connections, unread_ranges
 from lograft.chaos.live.live_cluster import NotInTime
 from lograft.chaos.live.stage import Stage
+from lograft.chaos.live.unread_ranges import unread_ranges
 from lograft.clients.aio_producer import Producer
 from lograft.clients.errors import LograftError
+from lograft.runtime.idle_connections import idle_connections
 from lograft.runtime.process_stats import resident_bytes
 
 _CONNECTIONS = 500  # more than a node of these clusters takes

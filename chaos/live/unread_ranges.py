@@ -1,6 +1,5 @@
-"""Clients that mean no good: connections that say nothing, and readers that do not read."""
+"""Readers that do not read."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,33 +9,7 @@ from lograft.proto.methods import READ_RANGE
 from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed, StreamError
 
-_ELSEWHERE = "127.0.0.2"  # so that it is another address than that of the clients that are watched
-_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _MESSAGE_BYTES = 16 * 1024 * 1024
-_AT_ONCE = 50
-
-
-@asynccontextmanager
-async def idle_connections(address: str, count: int, *, greets: bool) -> AsyncIterator[None]:
-    """As many connections as the node takes. `greets`: as somebody who speaks its protocol, whom it has to keep; else
-    they say nothing at all."""
-    host, _, port = address.rpartition(":")
-    writers: list[asyncio.StreamWriter] = []
-
-    async def open_one() -> None:
-        with contextlib.suppress(OSError):
-            _, writer = await asyncio.open_connection(host, int(port), local_addr=(_ELSEWHERE, 0))
-            writers.append(writer)
-            if greets:
-                writer.write(_HTTP2_GREETING)
-
-    try:
-        for first in range(0, count, _AT_ONCE):
-            await asyncio.gather(*(open_one() for _ in range(first, min(count, first + _AT_ONCE))))
-        yield
-    finally:
-        for writer in writers:
-            writer.transport.abort()
 
 
 @asynccontextmanager
