@@ -121,6 +121,9 @@ class CountingFiles:
     def free_bytes(self, path: str) -> int:
         return self._files.free_bytes(path)
 
+    def disk_bytes(self, path: str) -> int:
+        return self._files.disk_bytes(path)
+
 
 @dataclass(slots=True)
 class Bench:

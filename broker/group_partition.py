@@ -365,6 +365,9 @@ class GroupPartition:
         except ReplicaError as error:
             if error.code in _LOST:
                 raise _not_coordinator(error) from None
+            if error.code == errors_pb2.DISK_FULL:
+                # Members live on until there is room: what they have read, they commit then.
+                raise GroupError(errors_pb2.UNAVAILABLE, error.message) from None
             raise
 
     def _news_of(self, group: str) -> asyncio.Event:

@@ -16,6 +16,7 @@ from lograft.broker import metric_families as families
 from lograft.broker.broker_part import BrokerPart, NoPlaceInCluster, open_broker
 from lograft.broker.controller_part import ControllerPart, StoreOpener, open_controller
 from lograft.broker.descriptors import Descriptors, share_out
+from lograft.broker.disk_watch import DiskWatch
 from lograft.broker.log_level import LogLevel
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.node_metrics import add_process
@@ -24,6 +25,7 @@ from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.partition import BrokerId
 from lograft.raft.store_errors import StoreRefused
 from lograft.runtime.exposition import CONTENT_TYPE, Exposition
+from lograft.runtime.files import is_without_room
 from lograft.runtime.http_server import HttpServer, Page
 from lograft.runtime.logging import get_logger
 from lograft.runtime.loop_lag import LoopLag
@@ -103,6 +105,10 @@ class Node:
             await self._live()
         except (AddressInUse, DirectoryRefused, NoPlaceInCluster, StoreRefused) as error:
             raise NodeRefused(_reason(error)) from None
+        except OSError as error:
+            if not is_without_room(error):
+                raise
+            raise NodeRefused(f"{error.filename or 'a disk'} has no space left: make room, then start it") from None
 
     async def _live(self) -> None:
         try:
@@ -149,7 +155,9 @@ class Node:
         owner = DirectoryOwner(config.cluster_id, config.node_id)
         for path in config.data_dirs if config.is_broker else config.data_dirs[:1]:
             try:
-                self._directories.append(await open_directory(self._runtime, path, owner, max_segments))
+                directory = await open_directory(self._runtime, path, owner, max_segments)
+                self._directories.append(directory)
+                await directory.reserve(config.disk_reserve_bytes)
             except DirectoryFailed as error:
                 if config.is_controller and path == config.data_dirs[0]:
                     raise  # it has the metadata
@@ -208,6 +216,7 @@ class Node:
             for part in (self.controller, self.broker)
             if part is not None
         }
+        watching = group.create_task(DiskWatch(self._runtime.clock, self._directories).run(), name="disk-watch")
         measuring = group.create_task(self._machine.lag.run(), name="loop-lag") if self._machine.lag else None
         await self._is_stopping.wait()
         if measuring is not None:
@@ -216,6 +225,10 @@ class Node:
         if (broker := self.broker) is not None:
             await broker.leave()
             await broker.release()
+        watching.cancel()
+        for directory in self._directories:
+            directory.stop_waiting()
+        if broker is not None:
             tasks[broker].cancel()
             await asyncio.wait([tasks[broker]])
             await self._close_directories(broker)

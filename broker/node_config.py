@@ -27,7 +27,7 @@ from lograft.broker.config_values import (
     is_wildcard,
 )
 from lograft.metadata.cluster_config import CLUSTER_CONFIG
-from lograft.metadata.config_key import ConfigKey, check_changes
+from lograft.metadata.config_key import LONG_MAX, ConfigKey, check_changes
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.registration import MAX_RACK_CHARACTERS
 from lograft.metadata.topic_config import TOPIC_CONFIG
@@ -53,11 +53,16 @@ class Key:
 
     @property
     def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return "--" + self.name.replace("_", "-").replace(".", "-")
 
     @property
     def variable(self) -> str:
-        return VARIABLE_PREFIX + self.name.upper()
+        return VARIABLE_PREFIX + self.name.upper().replace(".", "_")
+
+    @property
+    def field(self) -> str:
+        """Of `NodeConfig`."""
+        return self.name.replace(".", "_")
 
 
 KEYS: Mapping[str, Key] = {
@@ -72,6 +77,12 @@ KEYS: Mapping[str, Key] = {
         ),
         Key("cluster_id", ClusterId(), "Names the cluster; all its nodes agree."),
         Key("data_dirs", Directories(), "Where data is kept. The first also has a controller's metadata."),
+        Key(
+            "disk.reserve.bytes",
+            WholeNumber(0, LONG_MAX),
+            "With so little left on the disk of a data directory, no records are taken any more. By default 5 % of the "
+            "disk, 1 GiB at most.",
+        ),
         Key("listen", Address(), "Where clients are served."),
         Key("advertised", Address(), "Where clients find this node."),
         Key("controllers", Controllers(), "All controllers of the cluster."),
@@ -135,6 +146,7 @@ class NodeConfig:
     network_buffer_bytes: int | None = None
     metrics_topics: int = 100
     log_level: str = "info"
+    disk_reserve_bytes: int | None = None
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -195,7 +207,8 @@ class _Reading:
     def __init__(self, sources: Sources) -> None:
         self.problems: list[str] = []
         self._sources = sources
-        for name in sources.file:
+        self._file = dict(_with_dots(sources.file))
+        for name in self._file:
             if name not in KEYS and name not in TABLES:
                 self.problems.append(_unknown(name))
 
@@ -206,8 +219,8 @@ class _Reading:
             if found is None:
                 continue
             value, origin = found
-            values[name] = key.kind.read(value)
-            if values[name] is None:
+            values[key.field] = key.kind.read(value)
+            if values[key.field] is None:
                 self.problems.append(f"{name}{origin} cannot be {_shown(value)}: give {key.kind.accepts}")
         return values
 
@@ -219,7 +232,7 @@ class _Reading:
         # An empty variable is one that somebody had to set, and did not want to.
         if sources.variables.get(key.variable):
             return sources.variables[key.variable], f" ({key.variable})"
-        return (sources.file[key.name], "") if key.name in sources.file else None
+        return (self._file[key.name], "") if key.name in self._file else None
 
     def settings(self) -> dict[str, str]:
         settings: dict[str, str] = {}
@@ -248,6 +261,13 @@ class _Reading:
             else:
                 settings[name.strip()] = value
         return settings
+
+
+def _with_dots(file: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """A key with dots may be written without quotes, which makes tables of it."""
+    for name, value in file.items():
+        is_part = isinstance(value, dict) and any(key.startswith(f"{name}.") for key in KEYS)
+        yield from _flat(value, f"{name}.") if is_part else ((name, value),)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -23,7 +23,6 @@ from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWor
 from lograft.broker.replication_ports import FeedListener, ResetTo
 from lograft.metadata.broker_session import ReplicaEnd
 from lograft.metadata.partition import LeaderEpoch, Partition
-from lograft.metadata.topic_names import INTERNAL_PREFIX
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.logging import get_logger
@@ -111,7 +110,7 @@ class Replica:
 
     @property
     def is_internal(self) -> bool:
-        return self.identity.name.startswith(INTERNAL_PREFIX)
+        return self.identity.is_internal
 
     @property
     def log_start(self) -> int:

@@ -103,6 +103,7 @@ class Following:
 
     async def settle(self) -> None:
         while True:
+            await self._log.disk.space.until_room(is_internal=self._identity.is_internal)
             await self._operations.until_idle()
             # What was asked of the disk before is done, be it by an operation that was cut short.
             await self._log.disk.writer.call(lambda: None)
@@ -167,6 +168,8 @@ class Following:
     def append(self, number: int, frame: Frame, high_watermark: int, log_start: int) -> None:
         if not self.core.is_matched(number):
             return
+        # It is sent again once there is room: settling waits for that.
+        self._log.disk.space.check(is_internal=self._identity.is_internal)
         self._log.append_as_follower(replace(frame, epochs=self.core.new_epochs(frame.epochs)))
         self._traffic.replicated_bytes_in += len(frame.batches)
         self._heard(log_start, has_moved=self.core.appended(high_watermark))

@@ -22,7 +22,7 @@ from lograft.metadata.partition import BrokerId, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.storage.admission import Admitted
-from lograft.storage.errors import CorruptLog, LogClosed
+from lograft.storage.errors import CorruptLog, DiskFull, LogClosed, ProducerError
 from lograft.storage.log import PartitionLog
 
 T = TypeVar("T")
@@ -86,6 +86,7 @@ class Leading:
         core, log = self.core, self.log
         if acks is Acks.ALL and not core.has_enough_in_sync:
             raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "nothing was appended: try again")
+        self._check_room(batch)
         stored = log.append_as_leader(batch, core.leader_epoch)
         now_ms = self._world.clock.monotonic_ms()
         if not stored.is_duplicate:
@@ -102,6 +103,21 @@ class Leading:
             (self._for_watermark if acks is Acks.ALL else self._for_disk).add(pending)
             self._set_alarm(pending.deadline_ms)
         return pending
+
+    def _check_room(self, batch: Admitted) -> None:
+        """DISK_FULL if the disk takes no more. A batch that is stored already is answered all the same."""
+        try:
+            self.log.disk.space.check(is_internal=self._identity.is_internal)
+        except DiskFull as error:
+            if not self._is_stored(batch):
+                broker = f"broker {self._identity.broker_id}, which leads {self._identity.name}"
+                raise self.refusal(errors_pb2.DISK_FULL, f"nothing was stored by {broker}: {error}") from None
+
+    def _is_stored(self, batch: Admitted) -> bool:
+        try:
+            return self.log.producers.check(batch.header) is not None
+        except ProducerError:
+            return False  # one before it was refused, as this one is
 
     def _is_acknowledged(self, acks: Acks, next_offset: int) -> bool:
         match acks:

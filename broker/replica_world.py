@@ -13,6 +13,7 @@ from lograft.broker.traffic import Traffic
 from lograft.metadata.broker import Broker
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.topic_names import INTERNAL_PREFIX
 from lograft.runtime.clock import Clock
 from lograft.runtime.writer import DiskFailed
 from lograft.storage.errors import CorruptLog
@@ -27,6 +28,11 @@ class ReplicaIdentity:
     name: str
     broker_id: BrokerId
     directory_id: UUID
+
+    @property
+    def is_internal(self) -> bool:
+        """Is the topic one of the cluster's own?"""
+        return self.name.startswith(INTERNAL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

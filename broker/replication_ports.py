@@ -172,8 +172,9 @@ class Followed(Protocol):
     def directory_id(self) -> UUID: ...
 
     async def settle(self) -> None:
-        """Return when all that is in the log is durable, truncations included: `subscribe` may follow, with no await
-        between. `DiskFailed`: it never will be; `ReplicaError`: the role has ended meanwhile."""
+        """Return when all that is in the log is durable, truncations included, and the disk has room for more:
+        `subscribe` may follow, with no await between. `DiskFailed`: it never will be; `ReplicaError`: the role has
+        ended meanwhile."""
         ...
 
     def subscribe(self, number: int) -> Subscribe:
@@ -199,8 +200,8 @@ class Followed(Protocol):
         ...
 
     def append(self, number: int, frame: Frame, high_watermark: int, log_start: int) -> None:
-        """What follows our end. `FrameMismatch` or `InvalidBatch`: nothing changed; end the subscription, and begin
-        again. `DiskFailed`: nothing more can be taken."""
+        """What follows our end. `FrameMismatch`, `InvalidBatch` or `DiskFull`: nothing changed; end the subscription,
+        and begin again. `DiskFailed`: nothing more can be taken."""
         ...
 
     def heard(self, number: int, high_watermark: int, log_start: int) -> None:

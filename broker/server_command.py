@@ -36,9 +36,9 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             help=f"A key of [{table}]; may be given more than once.",
         )(command)  # fmt: skip
     for key in reversed(list(KEYS.values())):
-        command = click.option(key.flag, key.name, metavar="VALUE", help=f"{key.description} Give {key.kind.accepts}.")(
-            command
-        )
+        command = click.option(
+            key.flag, key.field, metavar="VALUE", help=f"{key.description} Give {key.kind.accepts}."
+        )(command)
     return command
 
 
@@ -63,7 +63,7 @@ def _read(config_path: str | None, flags: dict[str, Any]) -> NodeConfig:
             Sources(
                 file=file,
                 variables=os.environ,
-                flags={name: flags[name] for name in KEYS if flags[name] is not None},
+                flags={name: flags[key.field] for name, key in KEYS.items() if flags[key.field] is not None},
                 table_flags={table: flags[f"table_{table}"] for table in TABLES},
             )
         )

@@ -146,7 +146,9 @@ class Upkeep:
         """Keys that were written again go; nothing at or above the high watermark."""
         for replica in [each for each in self._replicas() if each.log.config.cleanup_compact]:
             async with replica.compacting:
-                if not replica.is_closed:
+                config, space = replica.log.config, replica.log.disk.space
+                # It makes room in the end, but takes as much as it leaves of a segment first.
+                if not replica.is_closed and space.has_room_for(config.segment_bytes if space.is_full else 0):
                     with _surviving(replica):
                         pace = partial(self._pace, replica)
                         await compact(replica.log, replica.high_watermark, self._clock.wall_ms(), pace=pace)

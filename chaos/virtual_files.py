@@ -107,6 +107,7 @@ class VirtualFiles:
         self._rng = rng
         self._tree = VirtualTree()
         self._capacity: int | None = None
+        self.size_bytes = _UNLIMITED_BYTES  # that the disk says it has
         self._failing_syncs: list[str] = []
         self._failing_writes: str | None = None
         self._failing_code = errno.EIO
@@ -354,6 +355,13 @@ class VirtualFiles:
             return max(0, capacity - self._tree.used_bytes())
 
         return self.points.call(f"free_bytes {_name(path)}", effect)
+
+    def disk_bytes(self, path: str) -> int:
+        def effect() -> int:
+            self._tree.node(path)
+            return self.size_bytes
+
+        return self.points.call(f"disk_bytes {_name(path)}", effect)
 
 
 def _sync_failed(path: str) -> SyncFailed:

@@ -31,6 +31,7 @@ _ROWS: tuple[tuple[str, bool, bool, str, str], ...] = (
     ("TIMED_OUT", _YES, _YES, "DEADLINE_EXCEEDED", "the request's time was over before its outcome was known"),
     ("UNAVAILABLE", _YES, _NO, "UNAVAILABLE", "the node is starting, stopping or not connected; nothing was done"),
     ("STORAGE_FAILED", _YES, _YES, "UNAVAILABLE", "the replica's disk failed; another replica takes over"),
+    ("DISK_FULL", _NO, _NO, "RESOURCE_EXHAUSTED", "the leader's disk has only its reserve left; nothing was appended"),
     ("LOADING", _YES, _NO, "UNAVAILABLE", "the coordinator is still reading its state"),
     ("NOT_CONTROLLER", _YES, _NO, "UNAVAILABLE", "another node is the active controller"),
     ("NOT_LEADER", _YES, _YES, "UNAVAILABLE", "another node leads the partition, or leadership was lost meanwhile"),

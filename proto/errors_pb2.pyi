@@ -14,6 +14,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UNAVAILABLE: _ClassVar[ErrorCode]
     STORAGE_FAILED: _ClassVar[ErrorCode]
     LOADING: _ClassVar[ErrorCode]
+    DISK_FULL: _ClassVar[ErrorCode]
     NOT_CONTROLLER: _ClassVar[ErrorCode]
     NOT_LEADER: _ClassVar[ErrorCode]
     LEADER_NOT_AVAILABLE: _ClassVar[ErrorCode]
@@ -76,6 +77,7 @@ TIMED_OUT: ErrorCode
 UNAVAILABLE: ErrorCode
 STORAGE_FAILED: ErrorCode
 LOADING: ErrorCode
+DISK_FULL: ErrorCode
 NOT_CONTROLLER: ErrorCode
 NOT_LEADER: ErrorCode
 LEADER_NOT_AVAILABLE: ErrorCode

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,12 +27,16 @@ from lograft.raft.store_layout import (
 )
 from lograft.raft.store_shape import shape_of
 from lograft.raft.store_starts import TOKEN_BITS, Start, Starts
+from lograft.runtime.logging import get_logger
 from lograft.runtime.world import Runtime
 
 if TYPE_CHECKING:
     import lmdb
 
+log = get_logger(__name__)
+
 FOLDER = "raft"
+_RETRY_SECONDS = 0.25
 _ROOM_BYTES = 1024 * 1024  # what a transaction may need beside what it writes: pages of the tree, the list of free ones
 
 
@@ -51,30 +57,52 @@ class _Outcome:
     results: list[Any] = field(default_factory=list)
     failure: StoreFailed | None = None
     is_commit: bool = False
+    is_refused: bool = False  # for want of room: nothing was done, and all of it waits
 
 
 class _Environment:
     """LMDB's side of the store: lives beside the loop."""
 
-    def __init__(self, path: str, environment: lmdb.Environment) -> None:
+    def __init__(self, path: str, environment: lmdb.Environment, free_bytes: Callable[[], int]) -> None:
         self._path = path
+        self._free_bytes = free_bytes
         self._environment = environment
         self._page_bytes = environment.stat()["psize"]
         self._failure: StoreFailed | None = None
+        self._backlog: list[_Operation] = []  # what waits for room
 
     def perform(self, operations: list[_Operation]) -> _Outcome:
-        """All of them in one transaction; none, if it fails, and nothing ever after."""
+        """All of them in one transaction; none, if it fails, and nothing ever after.
+
+        A full disk is no failure. A commit writes its pages, syncs them, and only then says where the new tree begins:
+        refused before that, the transaction has not happened. Done again it writes all its pages anew, so a sync that
+        was refused for want of room is made good, too.
+        """
         import lmdb
 
+        operations = [*self._backlog, *operations]
+        self._backlog = []
         outcome = _Outcome(operations)
         if self._failure is None:
             try:
                 outcome.results = self._transact(operations)
                 outcome.is_commit = any(operation.write_bytes is not None for operation in operations)
             except (lmdb.Error, OSError, Damaged) as error:
+                if self._is_want_of_room(error):
+                    outcome.is_refused, self._backlog = True, operations
+                    return outcome
                 self._failure = StoreFailed(self._path, error)
         outcome.failure = self._failure
         return outcome
+
+    def _is_want_of_room(self, error: Exception) -> bool:
+        """Of a write that was cut short LMDB says EIO, whatever cut it short."""
+        import lmdb
+
+        if isinstance(error, lmdb.DiskError):
+            return True
+        is_cut_short = isinstance(error, lmdb.Error) and os.strerror(errno.EIO) in str(error)
+        return is_cut_short and self._free_bytes() < _ROOM_BYTES
 
     def _transact(self, operations: list[_Operation]) -> list[Any]:
         import lmdb
@@ -123,10 +151,12 @@ class LmdbStore:
         self._shape = shape_of(held.state)
         self._unchanged: StoredState | None = held.state  # opening read it all: `load` need not again
         self._lock = held.lock
-        self._environment = _Environment(path, held.environment)
+        self._environment = _Environment(path, held.environment, partial(runtime.files.free_bytes, path))
         self._worker = runtime.make_worker(f"store {path}", self._environment.perform, self._completed)
         self._failure: StoreFailed | None = None
         self._is_closed = False
+        self._is_stalled = False
+        self._retry_timer: asyncio.TimerHandle | None = None
 
     @property
     def identity(self) -> StoreIdentity:
@@ -177,6 +207,10 @@ class LmdbStore:
         if self._is_closed:
             return
         self._is_closed = True
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+        if self._is_stalled:
+            self._worker.submit(_look())  # so that who waits is told
         await self._worker.close()
         await self._runtime.blocking.run_blocking(self._environment.close)
         self._lock.release()
@@ -197,6 +231,15 @@ class LmdbStore:
         return await done
 
     def _completed(self, outcome: _Outcome) -> None:
+        if outcome.is_refused != self._is_stalled:
+            self._is_stalled = outcome.is_refused
+            if self._is_stalled:
+                log.error("store_waits_for_room", path=self.path)
+            else:
+                log.info("store_has_room", path=self.path)
+        if outcome.is_refused:
+            self._try_again_later(outcome.operations)
+            return
         self._failure = outcome.failure
         self.fsyncs += outcome.is_commit
         for place, operation in enumerate(outcome.operations):
@@ -206,6 +249,26 @@ class LmdbStore:
                 operation.done.set_exception(outcome.failure)
             else:
                 operation.done.set_result(outcome.results[place])
+
+    def _try_again_later(self, operations: list[_Operation]) -> None:
+        if self._is_closed:  # nobody waits for room any more
+            for operation in operations:
+                if not operation.done.done():
+                    operation.done.set_exception(StoreFailed(self.path, "there is no space left on its disk"))
+                    operation.done.exception()  # told, also if nobody asks
+            return
+        if self._retry_timer is None:
+            self._retry_timer = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry_timer = None
+        if self._is_stalled and not self._is_closed:
+            self._worker.submit(_look())
+
+
+def _look() -> _Operation:
+    """What does nothing, but has what waits tried again."""
+    return _Operation(lambda _: None, None, asyncio.get_running_loop().create_future())
 
 
 async def open_lmdb_store(

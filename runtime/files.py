@@ -32,6 +32,15 @@ def is_shortage(error: OSError) -> bool:
     return error.errno in _SHORTAGES
 
 
+_WITHOUT_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_without_room(error: OSError) -> bool:
+    """The disk is full. A write that failed so may have been done in part, and may be done again at the same place. A
+    sync that failed is another matter, whatever it failed with."""
+    return error.errno in _WITHOUT_ROOM and not isinstance(error, SyncFailed)
+
+
 class File(Protocol):
     """An open file. Positions are bytes from its start; there is no cursor."""
 
@@ -127,6 +136,10 @@ class Files(Protocol):
 
     def free_bytes(self, path: str) -> int:
         """Bytes still free on the disk that holds `path`."""
+        ...
+
+    def disk_bytes(self, path: str) -> int:
+        """How large the disk is that holds `path`."""
         ...
 
 

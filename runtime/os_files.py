@@ -217,6 +217,10 @@ class OsFiles:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
+    def disk_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
     def close(self) -> None:
         """End the threads of `sync_all`. Open files are their owners' to close."""
         with self._mutex:

@@ -83,3 +83,6 @@ class PatientFiles:
 
     def free_bytes(self, path: str) -> int:
         return self._files.free_bytes(path)
+
+    def disk_bytes(self, path: str) -> int:
+        return self._files.disk_bytes(path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from lograft.runtime.blocking import WorkerFactory
-from lograft.runtime.files import Buffer, File, Files, SyncFailed, parent_of
+from lograft.runtime.files import Buffer, File, Files, SyncFailed, is_without_room, parent_of
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.patient_files import PatientFiles
 from lograft.runtime.stopwatch import now_seconds
@@ -92,6 +92,33 @@ class _Call:
 
 
 @dataclass(slots=True, eq=False)
+class _Fail:
+    """Something failed outside the queue."""
+
+    error: OSError
+    path: str
+    done: "asyncio.Future[Any]"
+
+
+@dataclass(slots=True, eq=False)
+class _Retry:
+    """There may be room by now for what waits."""
+
+
+@dataclass(slots=True, eq=False)
+class _StopWaiting:
+    """From now on, want of room ends writing."""
+
+
+class _Ended(Exception):
+    """Writing ends with this."""
+
+    def __init__(self, error: DiskFailed) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(slots=True, eq=False)
 class _Progress:
     """How far one file came in a round."""
 
@@ -110,6 +137,7 @@ class _Outcome:
     appended_bytes: int = 0
     sync_seconds: list[float] = field(default_factory=list)
     failure: DiskFailed | None = None
+    refused: OSError | None = None  # for want of room: what was not done yet waits
 
 
 class _Round:
@@ -120,43 +148,57 @@ class _Round:
         self._handles = handles
         self._unwritten: dict[AppendFile, list[_Append]] = {}
         self._unsynced: dict[AppendFile, None] = {}
+        self._reached_by_sync: list[_Sync] = []
         self.outcome = _Outcome()
+        self.done = 0  # so many operations, the first of them, are done and need not be done again
         self.path = ""  # what was being written, for the report of a failure
 
     def perform(self, operations: list[Any]) -> None:
-        for operation in operations:
+        for place, operation in enumerate(operations):
             match operation:
                 case _Append():
                     self._append(operation)
-                case _Sync(file=file, generation=generation, end=end):
-                    self._reached(file, generation, written=end)
+                    continue
+                case _Sync(file=file):
+                    self._reached_by_sync.append(operation)
                     self._unsynced[file] = None
+                    continue
+            # What comes before any other is done before it, and durable where that was asked for.
+            self._settle()
+            self.done = place
+            match operation:
                 case _Create(file=file):
-                    self._settle()
                     self._create(file)
                 case _Truncate():
-                    self._settle()
                     self._truncate(operation)
                 case _Call():
-                    # What comes before a call is done before it, and durable where that was asked for.
-                    self._settle()
                     self._call(operation)
+                case _Fail(error=error, path=path):
+                    raise _Ended(DiskFailed(path, error))
+            self.done = place + 1
         self._settle()
+        self.done = len(operations)
 
     def _append(self, operation: _Append) -> None:
         self._unwritten.setdefault(operation.file, []).append(operation)
-        self.outcome.appended_bytes += operation.end - operation.position
-        self._reached(operation.file, operation.generation, written=operation.end)
         if operation.sync:
             self._unsynced[operation.file] = None
 
     def _settle(self) -> None:
-        """Write what is unwritten, one call a file; then sync what is to be synced."""
+        """Write what is unwritten, one call a file; then sync what is to be synced.
+
+        Positions are fixed when something is asked for: done in part, it can be done again, with the same result.
+        """
         for file, appends in self._unwritten.items():
             self.path = file.path
             buffers = [buffer for append in appends for buffer in append.buffers]
             self._handles[file].write(appends[0].position, buffers)
+            for append in appends:
+                self._reached(file, append.generation, written=append.end)
         self._unwritten.clear()
+        for sync in self._reached_by_sync:
+            self._reached(sync.file, sync.generation, written=sync.end)
+        self._reached_by_sync.clear()
         if self._unsynced:
             self.path = next(iter(self._unsynced)).path
             began_seconds = now_seconds()
@@ -203,6 +245,7 @@ class DiskWriter:
     The first failure ends writing for good (`failure` says why): after a failed fsync the kernel may have dropped the
     data and called the next fsync a success, so nothing that follows could be trusted. `sync_failed` is called then,
     beside the loop, before anybody is told. A shortage of descriptors is no failure: the writer waits until it is over.
+    Nor is a full disk: what was refused, and all behind it, waits for `retry`, and `on_refused` is told.
     """
 
     def __init__(
@@ -218,6 +261,7 @@ class DiskWriter:
         self._max_queued_bytes = max_queued_bytes
         self._sync_failed = sync_failed
         self._handles: dict[AppendFile, File] = {}  # the worker's own: only rounds touch it
+        self._backlog: list[Any] = []  # the worker's own: what waits for room
         self._dead: DiskFailed | None = None  # the worker's own view of `failure`
         self._open: dict[AppendFile, None] = {}
         self._waiting_for_room: list[asyncio.Future[None]] = []
@@ -225,6 +269,10 @@ class DiskWriter:
         self.queued_bytes = 0
         self.sync_seconds = Histogram()  # each, of all files that were synced together
         self.failure: DiskFailed | None = None
+        self.is_stalled = False  # what was asked for waits for room
+        self.on_refused: Callable[[], None] = lambda: None
+        self._is_impatient = False
+        self._gives_up = False  # the worker's own view of that
 
     # -- files
 
@@ -307,18 +355,29 @@ class DiskWriter:
     async def fail(self, path: str, error: OSError) -> NoReturn:
         """A file of this directory failed outside the queue: writing ends here too. Raises the `DiskFailed`."""
 
-        def fail() -> None:
-            raise error
-
         self._check()
         done = self._future()
-        self._worker.submit(_Call(fail, done, path))
+        self._worker.submit(_Fail(error, path, done))
         await done
         raise AssertionError(f"{path} failed, and writing goes on")
 
+    def retry(self) -> None:
+        """There may be room by now."""
+        if self.is_stalled and self.failure is None:
+            self._worker.submit(_Retry())
+
+    def stop_waiting(self) -> None:
+        """From now on want of room ends writing, and what waits for it is given up: it is time to close.
+
+        Observers are not told then, only those who wait: the directory has not failed, it is left as by a crash.
+        """
+        if not self._is_impatient:
+            self._is_impatient = True
+            self._worker.submit(_StopWaiting())
+
     async def room(self) -> None:
-        """Return once the queue is below its limit: call before appending much."""
-        while self.queued_bytes > self._max_queued_bytes and self.failure is None:
+        """Return once the queue is below its limit, or stalled: call before appending much."""
+        while self.queued_bytes > self._max_queued_bytes and self.failure is None and not self.is_stalled:
             waiter = self._future()
             self._waiting_for_room.append(waiter)
             await waiter
@@ -331,23 +390,35 @@ class DiskWriter:
 
     def _perform(self, operations: list[Any]) -> _Outcome:
         """One round, beside the loop."""
+        self._gives_up |= any(isinstance(one, _StopWaiting) for one in operations)
+        operations = [*self._backlog, *(one for one in operations if not isinstance(one, _Retry | _StopWaiting))]
+        self._backlog = []
         round_ = _Round(self.files, self._handles)
         outcome = round_.outcome
         if self._dead is None:
             try:
                 round_.perform(operations)
-                return outcome
+            except _Ended as ended:
+                self._dead = ended.error
             except OSError as error:
+                if is_without_room(error) and not self._gives_up:
+                    outcome.refused = error
+                    self._backlog = operations[round_.done :]
+                    outcome.appended_bytes = _appended_bytes(operations[: round_.done])
+                    return outcome
                 self._dead = DiskFailed(round_.path or self._directory, error)
                 if isinstance(error, SyncFailed):
                     self._sync_failed(error)
+            else:
+                outcome.appended_bytes = _appended_bytes(operations)
+                return outcome
         # No promise is made for any part of a round that failed.
         answered = {id(done) for done, _, _ in outcome.answers}
         outcome.progress.clear()
         outcome.failure = self._dead
-        outcome.appended_bytes = sum(op.end - op.position for op in operations if isinstance(op, _Append))
+        outcome.appended_bytes = _appended_bytes(operations)
         for operation in operations:
-            done = operation.done if isinstance(operation, _Call | _Truncate) else None
+            done = operation.done if isinstance(operation, _Call | _Truncate | _Fail) else None
             if done is not None and id(done) not in answered:
                 outcome.answers.append((done, None, self._dead))
         return outcome
@@ -355,12 +426,14 @@ class DiskWriter:
     def _completed(self, outcome: _Outcome) -> None:
         """What a round did, told on the loop."""
         self.queued_bytes -= outcome.appended_bytes
+        self.is_stalled = outcome.refused is not None
         for seconds in outcome.sync_seconds:
             self.sync_seconds.observe(seconds)
         if outcome.failure is not None and self.failure is None:
             self.failure = outcome.failure
-            for file in list(self._open):
-                file.observer.on_disk_failed(outcome.failure)
+            if not is_without_room(outcome.failure.cause):
+                for file in list(self._open):
+                    file.observer.on_disk_failed(outcome.failure)
         for file, handle in outcome.opened:
             file.opened = handle
         for file, progress in outcome.progress.items():
@@ -375,7 +448,11 @@ class DiskWriter:
                 done.set_result(result)
             else:
                 done.set_exception(error)
-        if self._waiting_for_room and (self.queued_bytes <= self._max_queued_bytes or self.failure):
+        if self.is_stalled:
+            self.on_refused()
+        if self._waiting_for_room and (
+            self.queued_bytes <= self._max_queued_bytes or self.is_stalled or self.failure is not None
+        ):
             waiters, self._waiting_for_room = self._waiting_for_room, []
             for waiter in waiters:
                 if not waiter.done():
@@ -387,3 +464,7 @@ class DiskWriter:
 
     def _future(self) -> "asyncio.Future[Any]":
         return asyncio.get_running_loop().create_future()
+
+
+def _appended_bytes(operations: Sequence[Any]) -> int:
+    return sum(one.end - one.position for one in operations if isinstance(one, _Append))

@@ -11,6 +11,7 @@ from lograft.runtime.world import Runtime
 from lograft.runtime.writer import DiskWriter
 from lograft.storage.config import LogConfig
 from lograft.storage.directory_use import DirectoryUse, read_use, write_restored, write_used_epoch
+from lograft.storage.disk_space import default_reserve
 from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 from lograft.storage.log import PartitionLog, open_log
 from lograft.storage.names import PartitionName
@@ -54,6 +55,31 @@ class DataDirectory:
         segment_files = SegmentFiles(runtime.files, runtime.blocking, max_segments)
         self.disk = Disk(runtime.files, runtime.blocking, runtime.clock, self._writer, segment_files)
         self._open: dict[PartitionName, PartitionLog | None] = {}  # None while it is being opened
+        self.space = self.disk.space
+        self.space.path = path
+        self._writer.on_refused = self.space.ran_out
+
+    # -- its room
+
+    async def reserve(self, reserve_bytes: int | None) -> None:
+        """Take no more of users when only so much is left on the disk; None: a part of the disk."""
+        files = self._runtime.files
+        disk_bytes = await self._runtime.blocking.run_blocking(files.disk_bytes, self.path)
+        self.space.disk_bytes = disk_bytes
+        self.space.reserve_bytes = default_reserve(disk_bytes) if reserve_bytes is None else reserve_bytes
+        await self.look_at_space()
+
+    async def look_at_space(self) -> None:
+        """See how much is left; what the disk has refused is tried again. To be called now and then."""
+        free_bytes = await self._runtime.blocking.run_blocking(self._runtime.files.free_bytes, self.path)
+        self.space.measured(free_bytes - self._writer.queued_bytes, is_stalled=self._writer.is_stalled)
+        self._writer.retry()
+
+    def stop_waiting(self) -> None:
+        """What waits for room is given up: it is time to close."""
+        self._writer.stop_waiting()
+
+    # -- what is here
 
     async def entries(self) -> list[str]:
         """The names of all that is here."""
@@ -102,6 +128,7 @@ class DataDirectory:
 
     async def close(self, broker_epoch: int | None = None) -> None:
         """Close every partition and give the directory back; with `broker_epoch`, note that all was in order."""
+        self.stop_waiting()
         try:
             async with AsyncExitStack() as logs:
                 for name in self._open:

@@ -116,6 +116,10 @@ class LogClosed(StorageError):
     """The log was closed before the answer was found."""
 
 
+class DiskFull(StorageError):
+    """What is left on the disk is less than its reserve: nothing was stored, and more can be once there is room."""
+
+
 class Shortage(StorageError):
     """There is no descriptor or memory to spare: nothing is wrong with the log or its disk, and it may pass."""
 

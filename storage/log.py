@@ -13,7 +13,7 @@ from functools import partial
 
 from lograft.runtime.blocking import run_to_end
 from lograft.runtime.clock import Clock
-from lograft.runtime.files import Files, is_shortage
+from lograft.runtime.files import Files, is_shortage, is_without_room
 from lograft.runtime.writer import AppendFile, DiskFailed
 from lograft.storage import time_search
 from lograft.storage.admission import Admitted
@@ -63,7 +63,7 @@ async def open_log(disk: Disk, directory: str, config: LogConfig, noted_watermar
         # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
         recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
     except OSError as error:
-        if is_shortage(error):
+        if is_shortage(error) or is_without_room(error):
             raise Shortage(f"{directory} cannot be opened now: {error.strerror}") from error
         await disk.writer.fail(directory, error)  # what it could not sync is not synced by trying again
     try:
@@ -236,6 +236,7 @@ class PartitionLog:
         assert file is not None
         sync = self.config.flush_mode is FlushMode.FSYNC
         position = self.disk.writer.append(file, (batches,), sync=sync)
+        self.disk.space.took(len(batches))
         monotonic_ms = self.disk.clock.monotonic_ms()
         for header in headers:
             index.add(header, now_ms, self.config.index_interval_bytes)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from lograft.runtime.blocking import Blocking
@@ -10,6 +10,7 @@ from lograft.runtime.clock import Clock
 from lograft.runtime.files import Files, replace_file
 from lograft.runtime.writer import DiskWriter
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint, encode_epochs
+from lograft.storage.disk_space import DiskSpace
 from lograft.storage.epochs import EpochCache
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, numbered, swap_name
 from lograft.storage.recovery import complete_swap, write_producers
@@ -25,6 +26,7 @@ class Disk:
     clock: Clock
     writer: DiskWriter
     segment_files: SegmentFiles
+    space: DiskSpace = field(default_factory=DiskSpace)
 
 
 class PartitionDisk:
@@ -66,7 +68,8 @@ class PartitionDisk:
         name = swap_name(base_offset, limit)
 
         def swap() -> None:
-            self._files.rename(cleaned, f"{self.directory}/{name}")
+            if self._files.exists(cleaned):  # else it was, and what came after is done again
+                self._files.rename(cleaned, f"{self.directory}/{name}")
             self._files.sync_directory(self.directory)  # from here on recovery completes what a crash interrupts
             names = self._files.list_directory(self.directory)
             complete_swap(self._files, self.directory, name, base_offset, limit, names)

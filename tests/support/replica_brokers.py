@@ -56,7 +56,7 @@ from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import FAILED_FILE, DataDirectory, open_directory
 from lograft.storage.directory_use import read_use
-from lograft.storage.errors import DirectoryFailed, FrameMismatch
+from lograft.storage.errors import DirectoryFailed, DiskFull, FrameMismatch
 from lograft.storage.frames import Frame
 
 TIMEOUT_MS = 5000
@@ -322,7 +322,7 @@ class Pump:
                 if acknowledgement is not None:
                     feed.acknowledged(acknowledgement)
                 await bell.news.wait()
-        except (ReplicaError, FrameMismatch):
+        except (ReplicaError, FrameMismatch, DiskFull):
             await asyncio.sleep(0.01)
         finally:
             feed.close()

@@ -6,6 +6,7 @@ import errno
 import pytest
 from support.virtual_log import ROOT, HandWorker, HandWorkers, Machine, virtual
 
+from lograft.runtime.files import SyncFailed
 from lograft.runtime.writer import AppendFile, DiskFailed, DiskWriter
 
 
@@ -319,22 +320,17 @@ async def test_no_part_of_a_failed_round_is_reported_but_answers_given_before_it
     assert (a.written, b.written, b.synced) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("kind", ["write", "full", "create", "truncate"])
+@pytest.mark.parametrize("kind", ["write", "create", "truncate"])
 @virtual
 async def test_any_failed_operation_ends_writing(kind: str) -> None:
     bench = Bench()
     file = bench.file()
     bench.writer.append(file, [b"0123"], sync=True)
     bench.worker.step()
-    number = errno.EIO
     match kind:
         case "write":
             bench.files.fail_writes("/a")
             bench.writer.append(file, [b"x"], sync=False)
-        case "full":
-            bench.files.set_capacity(5)
-            bench.writer.append(file, [b"more than fits"], sync=False)
-            number = errno.ENOSPC
         case "create":
             bench.files.fail_next_sync(ROOT)
             bench.writer.create(f"{ROOT}/c", Observer())
@@ -344,7 +340,7 @@ async def test_any_failed_operation_ends_writing(kind: str) -> None:
             answer.add_done_callback(lambda done: done.exception())
     bench.worker.step()
     assert bench.writer.failure is not None
-    assert bench.writer.failure.cause.errno == number
+    assert bench.writer.failure.cause.errno == errno.EIO
     assert len(bench.observer.failures) == 1
 
 
@@ -424,3 +420,113 @@ async def test_closing_waits_for_all_that_is_queued() -> None:
     assert file.synced == 200
     machine.files.power_failure()
     assert machine.files.size(f"{ROOT}/a") == 200
+
+
+# -- a full disk
+
+
+def filled(bench: Bench, room_bytes: int) -> None:
+    bench.files.set_capacity(bench.files.used_bytes() + room_bytes)
+
+
+@virtual
+async def test_on_a_full_disk_all_waits_in_its_order_and_goes_on_when_there_is_room() -> None:
+    bench = Bench()
+    a, b = bench.file("a"), bench.file("b")
+    refused: list[bool] = []
+    bench.writer.on_refused = lambda: refused.append(bench.writer.is_stalled)
+    filled(bench, 9)
+    before = bench.writer.call(lambda: bench.content("a"))
+    bench.writer.append(a, [b"first"], sync=True)
+    between = bench.writer.call(lambda: bench.content("a"))
+    bench.writer.append(a, [b"second"], sync=True)
+    bench.writer.append(b, [b"other"], sync=True)
+    after = bench.writer.call(lambda: (bench.content("a"), bench.content("b")))
+    bench.worker.step()
+    assert (await before, await between) == (b"", b"first")
+    assert (a.written, a.synced, b.written) == (5, 5, 0)
+    assert bench.content() == b"firstseco", "torn, until it is written again"
+    assert not after.done()
+    assert refused == [True]
+    cut = bench.writer.truncate(a, 7)
+    bench.worker.step()
+    assert not cut.done(), "nothing overtakes what waits"
+    assert bench.writer.failure is None
+    bench.files.set_capacity(None)
+    bench.writer.retry()
+    bench.worker.step()
+    assert await after == (b"firstsecond", b"other")
+    await cut
+    assert (bench.content(), a.synced, b.synced) == (b"firstse", 7, 5)
+    assert (bench.writer.is_stalled, bench.writer.queued_bytes, bench.observer.failures) == (False, 0, [])
+
+
+@virtual
+async def test_a_full_disk_is_tried_again_only_when_asked_for_or_when_more_comes() -> None:
+    bench = Bench()
+    file = bench.file()
+    filled(bench, 2)
+    bench.writer.append(file, [b"abcd"], sync=False)
+    bench.worker.step()
+    assert (bench.content(), bench.writer.is_stalled) == (b"ab", True)
+    bench.writer.retry()
+    bench.worker.step()
+    assert (file.written, bench.writer.is_stalled) == (0, True)
+    bench.files.set_capacity(None)
+    bench.writer.append(file, [b"ef"], sync=False)
+    bench.worker.step()
+    assert (bench.content(), file.written, bench.writer.is_stalled) == (b"abcdef", 6, False)
+
+
+@virtual
+async def test_nobody_waits_for_room_in_the_queue_of_a_full_disk() -> None:
+    """What may not be appended is refused elsewhere: who waits here would not even hear of that."""
+    bench = Bench(max_queued_bytes=3)
+    file = bench.file()
+    filled(bench, 0)
+    bench.writer.append(file, [b"abcd"], sync=False)
+    waiting = asyncio.ensure_future(bench.writer.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    bench.worker.step()
+    await waiting
+    await bench.writer.room()
+
+
+@pytest.mark.parametrize("is_stalled_before", [True, False])
+@virtual
+async def test_who_closes_does_not_wait_for_room(is_stalled_before: bool) -> None:
+    bench = Bench()
+    file = bench.file()
+    filled(bench, 0)
+    bench.writer.append(file, [b"abcd"], sync=False)
+    call = bench.writer.call(lambda: None)
+    if is_stalled_before:
+        bench.worker.step()
+    bench.writer.stop_waiting()
+    bench.worker.step()
+    with pytest.raises(DiskFailed, match="No space"):
+        await call
+    assert bench.observer.failures == [], "the directory has not failed"
+    with pytest.raises(DiskFailed):
+        bench.writer.append(file, [b"x"], sync=False)
+
+
+@virtual
+async def test_a_sync_that_fails_for_want_of_room_is_a_failed_sync() -> None:
+    """What it did not take may be gone: to write it again would not help."""
+
+    class Thin:
+        def __getattr__(self, name: str) -> object:
+            return getattr(bench.files, name)
+
+        def sync_all(self, files: object) -> None:
+            raise SyncFailed(errno.ENOSPC, "No space left on device")
+
+    bench = Bench()
+    file = bench.file()
+    bench.writer.files._files = Thin()  # type: ignore[assignment]
+    bench.writer.append(file, [b"abcd"], sync=True)
+    bench.worker.step()
+    assert bench.writer.failure is not None
+    assert len(bench.observer.failures) == 1

@@ -19,7 +19,7 @@ from support.raft_stores import CLUSTER, VOTERS, disk_runtime, entries, entry, o
 from lograft.raft import store_layout
 from lograft.raft.entries import Command, HardState
 from lograft.raft.lmdb_store import LmdbStore
-from lograft.raft.store_errors import StoreRefused
+from lograft.raft.store_errors import StoreFailed, StoreRefused
 
 TESTS = Path(__file__).resolve().parents[2]
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -380,3 +380,62 @@ def test_all_that_was_confirmed_is_there_after_every_kill(tmp_path: Path) -> Non
         if held is not None:
             assert held.data == bytes(held.metadata.index % 600_000)
     assert len(identities) == 1
+
+
+# -- a full disk
+
+
+@pytest.mark.parametrize("is_closed_meanwhile", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [lmdb.DiskError("mdb_txn_commit: No space left on device"), lmdb.Error("mdb_txn_commit: Input/output error")],
+)
+def test_on_a_full_disk_what_is_to_be_saved_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: lmdb.Error, is_closed_meanwhile: bool
+) -> None:
+    async def scenario(store: LmdbStore) -> None:
+        await fill(store)
+        environment, refused = store._environment, asyncio.Event()
+        transact, loop = environment._transact, asyncio.get_running_loop()
+        is_full = True
+
+        def refuse(operations: Any) -> Any:
+            if not is_full:
+                return transact(operations)
+            loop.call_soon_threadsafe(refused.set)
+            raise error
+
+        monkeypatch.setattr(environment, "_transact", refuse)
+        monkeypatch.setattr(environment, "_free_bytes", lambda: 0)
+        saving = [
+            asyncio.ensure_future(store.save(HardState(4, None, 2), entries(51, 60), None)),
+            asyncio.ensure_future(store.save(HardState(5, None, 2), entries(61, 70), None)),
+        ]
+        await refused.wait()
+        if is_closed_meanwhile:
+            await store.close()
+            outcomes = await asyncio.gather(*saving, return_exceptions=True)
+            assert all(isinstance(outcome, StoreFailed) for outcome in outcomes)
+        else:
+            assert not any(done.done() for done in saving)
+            is_full = False
+            await asyncio.gather(*saving)
+
+    run(tmp_path, scenario)
+    state = run(tmp_path, load)
+    assert state.entries[-1].index == (50 if is_closed_meanwhile else 70)
+
+
+def test_an_input_output_error_of_a_disk_with_room_ends_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(store: LmdbStore) -> None:
+        def fail(operations: Any) -> Any:
+            raise lmdb.Error("mdb_txn_commit: Input/output error")
+
+        await fill(store)
+        monkeypatch.setattr(store._environment, "_transact", fail)
+        with pytest.raises(StoreFailed):
+            await store.save(HardState(4, None, 2), entries(51, 60), None)
+
+    run(tmp_path, scenario)

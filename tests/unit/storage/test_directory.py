@@ -1,6 +1,7 @@
 """A data directory: held by one process, known by its id, and honest about how it was left."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.directory import DataDirectory, DirectoryOwner, mark_restored, open_directory
 from lograft.storage.directory_use import DirectoryUse
-from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused
+from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused, Shortage
 from lograft.storage.names import PartitionName
 
 CONFIG = LogConfig()
@@ -442,12 +443,12 @@ async def test_a_write_that_failed_leaves_nothing_to_be_afraid_of() -> None:
     log = await directory.open_partition(ORDERS, CONFIG)
     append(log)
     await log.wait_stable(1)
-    machine.files.set_capacity(0)
+    machine.files.fail_writes(".log")
     append(log)
     with pytest.raises(DiskFailed):
         await log.wait_stable(2)
     machine.crash(power_fails=False)
-    machine.files.set_capacity(None)
+    machine.files.fail_writes(None)
     again = await (await opened(machine)).open_partition(ORDERS, CONFIG)
     assert await offsets(again) == [0]
 
@@ -534,3 +535,66 @@ async def test_only_a_data_directory_that_nobody_uses_is_marked_as_restored() ->
     with pytest.raises(DirectoryRefused, match="damaged"):
         mark_restored(machine.files, PATH)
     assert not machine.files.exists(f"{PATH}/used-epoch")
+
+
+# -- a full disk
+
+
+@virtual
+async def test_a_directory_on_a_full_disk_is_closed_and_given_back_as_after_a_crash() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    logs = [await directory.open_partition(name, CONFIG) for name in (ORDERS, EVENTS)]
+    for log in logs:
+        append(log)
+        await log.wait_stable(1)
+    machine.files.set_capacity(0)
+    append(logs[0])
+    await asyncio.sleep(1)
+    async with asyncio.timeout(10):
+        with suppress(DiskFailed):
+            await directory.close(broker_epoch=5)
+    assert dict(machine.open_files()) == {}
+    machine.files.set_capacity(None)
+    machine.boot()
+    again = await opened(machine)
+    assert again.clean_epoch is None
+    assert await offsets(await again.open_partition(ORDERS, CONFIG)) == [0]
+
+
+@virtual
+async def test_a_log_that_cannot_be_opened_for_want_of_room_is_opened_later() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    machine.files.set_capacity(0)
+    with pytest.raises(Shortage):
+        await directory.open_partition(ORDERS, CONFIG)
+    machine.files.set_capacity(None)
+    await directory.open_partition(ORDERS, CONFIG)
+
+
+@virtual
+async def test_the_room_of_a_directory_is_looked_at_and_what_was_refused_is_tried_again() -> None:
+    machine = Machine()
+    directory = await opened(machine)
+    log = await directory.open_partition(ORDERS, CONFIG)
+    machine.files.size_bytes = 1_000_000
+    machine.files.set_capacity(machine.files.used_bytes() + 60_000)
+    await directory.reserve(None)
+    assert (directory.space.reserve_bytes, directory.space.free_bytes, directory.space.is_full) == (
+        50_000,
+        60_000,
+        False,
+    )
+    machine.files.set_capacity(machine.files.used_bytes() + 10)
+    append(log)
+    await asyncio.sleep(1)
+    assert directory.space.is_critical, "the disk refused a write, whatever was counted"
+    await directory.look_at_space()
+    await asyncio.sleep(1)
+    assert log.stable_end == 0
+    machine.files.set_capacity(None)
+    await directory.look_at_space()
+    await log.wait_stable(1)
+    await directory.look_at_space()
+    assert not directory.space.is_full

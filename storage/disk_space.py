@@ -1,0 +1,94 @@
+"""How much room is left on the disk of a data directory, and who may still use it. On the loop; no IO of its own.
+
+Below the reserve, records of users are not taken any more, neither from clients nor from leaders: what is left is for
+the metadata, for groups that commit, and for what it takes to delete. Below a quarter of it, groups cannot commit.
+"""
+
+import asyncio
+
+from lograft.runtime.logging import get_logger
+from lograft.storage.errors import DiskFull
+
+log = get_logger(__name__)
+
+DEFAULT_RESERVE_BYTES = 1024**3
+_DEFAULT_PART = 20  # of the disk, if that is less
+_LAST_PART = 4  # of the reserve is for the metadata and for deleting alone
+_SLACK_PART = 20  # of the reserve more must be free before writing goes on, or it would stop and go
+_UNKNOWN_BYTES = 1 << 62
+
+
+def default_reserve(disk_bytes: int) -> int:
+    return min(DEFAULT_RESERVE_BYTES, disk_bytes // _DEFAULT_PART)
+
+
+class DiskSpace:
+    """Of one directory. Until it is `measured` there is any amount. `free_bytes` counts what was taken since."""
+
+    def __init__(self, path: str = "", reserve_bytes: int = 0, disk_bytes: int = 0) -> None:
+        self.path = path
+        self.reserve_bytes = reserve_bytes
+        self.disk_bytes = disk_bytes
+        self.free_bytes = _UNKNOWN_BYTES
+        self.is_full = False  # for users
+        self.is_critical = False  # for groups, too
+        self._is_stalled = False
+        self._has_room = asyncio.Event()
+
+    def measured(self, free_bytes: int, *, is_stalled: bool = False) -> None:
+        """So much is free. `is_stalled`: though the disk has refused a write, and has not taken it since."""
+        self.free_bytes = max(0, free_bytes)
+        self._is_stalled = is_stalled
+        self._settle()
+
+    def took(self, size_bytes: int) -> None:
+        """So much more is on its way to the disk."""
+        self.free_bytes = max(0, self.free_bytes - size_bytes)
+        if self.free_bytes < self.reserve_bytes:
+            self._settle()
+
+    def ran_out(self) -> None:
+        """The disk has refused a write."""
+        self._is_stalled = True
+        self._settle()
+
+    def check(self, *, is_internal: bool) -> None:
+        """`DiskFull` if nothing more is taken for a topic of users, or for one of the cluster's own."""
+        if self.is_critical if is_internal else self.is_full:
+            left = "no space left" if self._is_stalled else f"only {_megabytes(self.free_bytes)} left"
+            raise DiskFull(
+                f"the disk of {self.path} has {left} (its reserve is {_megabytes(self.reserve_bytes)}): make room "
+                "there, or have retention delete more, and writing goes on by itself"
+            )
+
+    async def until_room(self, *, is_internal: bool) -> None:
+        """Return when `check` would."""
+        while self.is_critical if is_internal else self.is_full:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Without what is left for the metadata."""
+        return not self._is_stalled and self.free_bytes - size_bytes >= self.reserve_bytes // _LAST_PART
+
+    def _settle(self) -> None:
+        before = (self.is_full, self.is_critical)
+        self.is_full = self._is_below(self.reserve_bytes, was_below=self.is_full)
+        self.is_critical = self._is_below(self.reserve_bytes // _LAST_PART, was_below=self.is_critical)
+        if before == (self.is_full, self.is_critical):
+            return
+        self._has_room.set()
+        tell = log.error if self.is_full else log.info
+        tell(
+            "disk_full" if self.is_full else "disk_has_room",
+            path=self.path, free_bytes=self.free_bytes, reserve_bytes=self.reserve_bytes,
+            groups_write=not self.is_critical,
+        )  # fmt: skip
+
+    def _is_below(self, limit_bytes: int, *, was_below: bool) -> bool:
+        slack_bytes = self.reserve_bytes // _SLACK_PART if was_below else 0
+        return self._is_stalled or self.free_bytes < limit_bytes + slack_bytes
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1_000_000:,.1f} MB"

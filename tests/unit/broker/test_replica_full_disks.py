@@ -1,0 +1,133 @@
+"""Replicas on disks that are full: writes are refused and nothing else, and all goes on when there is room."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.led_replicas import ONE, THREE, TWO, led
+from support.metadata_images import ids
+from support.replica_brokers import Metadata, TestBroker, append, place, until
+from support.virtual_log import offsets, virtual
+
+from lograft.broker.replica import Replica
+from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_ports import Acks
+from lograft.metadata.internal_topics import CONSUMER_OFFSETS
+from lograft.proto import errors_pb2
+from lograft.storage.disk_space import DiskSpace
+
+
+def space_of(broker: TestBroker) -> DiskSpace:
+    space = broker.directories[0].space
+    space.reserve_bytes = 1000
+    return space
+
+
+def check_refused(leader: Replica, **fields: Any) -> None:
+    with pytest.raises(ReplicaError) as refused:
+        append(leader, **fields)
+    assert refused.value.code == errors_pb2.DISK_FULL
+    for said in ("broker 1", "orders", "left", "make room"):
+        assert said in refused.value.message
+
+
+@virtual
+async def test_a_leader_on_a_full_disk_refuses_writes_and_is_read_as_before() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    await append(leader).outcome()
+    space_of(brokers[ONE]).measured(999)
+    for acks in Acks:
+        check_refused(leader, acks=acks)
+    assert (leader.log_end, leader.high_watermark) == (1, 1)
+    assert (await leader.read(0, 1000)).next_offset == 1
+    assert metadata.partition(topic).isr == ids(1, 2, 3)
+    space_of(brokers[ONE]).measured(10**6)
+    await append(leader).outcome()
+
+
+@virtual
+async def test_a_batch_that_is_stored_is_acknowledged_again_though_the_disk_is_full() -> None:
+    brokers, _, leader = await led(Metadata())
+    first = await append(leader, producer_id=8, producer_epoch=0, base_sequence=0).outcome()
+    space_of(brokers[ONE]).measured(0)
+    again = await append(leader, producer_id=8, producer_epoch=0, base_sequence=0).outcome()
+    assert again.base_offset == first.base_offset
+    for sequence in (1, 2):
+        (
+            check_refused(leader, producer_id=8, producer_epoch=0, base_sequence=sequence),
+            ("also what follows one refused"),
+        )
+
+
+@virtual
+async def test_a_follower_on_a_full_disk_takes_no_more_leaves_the_isr_and_comes_back() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    await append(leader).outcome()
+    follower = brokers[THREE].replica(topic)
+    await until(lambda: follower.log_end == 1)
+    space = space_of(brokers[THREE])
+    space.measured(999)
+    await asyncio.sleep(20)
+    assert metadata.partition(topic).isr == ids(1, 2, 3), "it has all there is"
+    pending = append(leader, timeout_ms=60_000)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2))
+    await pending.outcome()
+    assert follower.log_end == 1
+    space.measured(10**6)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))
+    assert await offsets(follower.log) == await offsets(leader.log)
+
+
+@virtual
+async def test_the_clusters_own_topics_go_on_until_little_of_the_reserve_is_left() -> None:
+    metadata = Metadata()
+    brokers, _, _ = await led(metadata)
+    own = metadata.create(CONSUMER_OFFSETS, place(metadata, 1, 2, 3))
+    leader = await brokers[ONE].leads(own)
+    for broker in brokers.values():
+        space_of(broker).measured(999)
+    await append(leader).outcome()
+    space_of(brokers[TWO]).measured(200)
+    pending = append(leader, timeout_ms=60_000)
+    await until(lambda: metadata.partition(own).isr == ids(1, 3))
+    await pending.outcome()
+    space_of(brokers[ONE]).measured(200)
+    with pytest.raises(ReplicaError) as refused:
+        append(leader)
+    assert refused.value.code == errors_pb2.DISK_FULL
+
+
+@virtual
+async def test_a_disk_that_refuses_what_it_was_to_take_has_not_failed() -> None:
+    """Another program has filled it: what has its offset waits for room, and nothing more is taken."""
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata)
+    await append(leader).outcome()
+    files = brokers[ONE].machine.files
+    files.set_capacity(files.used_bytes() + 10)
+    pending = append(leader, timeout_ms=60_000)
+    await asyncio.sleep(1)
+    assert not pending.done()
+    check_refused(leader)
+    assert (await leader.read(0, 1000)).next_offset == 1
+    assert brokers[ONE].view.reports == []
+    files.set_capacity(None)
+    await brokers[ONE].directories[0].look_at_space()
+    await pending.outcome()
+    await brokers[ONE].directories[0].look_at_space()
+    await append(leader).outcome()
+    assert await offsets(leader.log) == [0, 1, 2]
+
+
+@virtual
+async def test_retention_makes_room_on_a_full_disk() -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata, segment_bytes="2000", retention_bytes="4000")
+    for _ in range(60):
+        await append(leader).outcome()
+    space_of(brokers[ONE]).measured(10)
+    assert leader.log_start == 0
+    await until(lambda: leader.log_start > 0, seconds=200)
+    assert leader.log.size_bytes < 8000
