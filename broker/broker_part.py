@@ -81,7 +81,7 @@ class BrokerPart:
         source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
         self._stats = stats = ServerStats()
         membership.follower.listen(SlowRequestSetting(own_id, lambda: membership.image, stats.slow))
-        load = LoadService(runtime.clock, own_id, lambda: membership.image, self.replicas, stats, lag)
+        load = LoadService(runtime.clock, own_id, lambda: membership.image, self.replicas, stats, lag, directories)
         self._elsewhere = EndsElsewhere(runtime, lambda: membership.image)
         self._budget = BufferBudget(config.network_buffer_bytes or DEFAULT_BUDGET_BYTES, runtime.clock)
         services = LogServices(runtime, membership, self.replicas, stats, load, self._budget)

@@ -1,7 +1,7 @@
 """`lograft.v1.Log/DescribeLoad`: what this broker has had to do since it started."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from lograft.broker.call_stats import ServerStats
@@ -18,6 +18,7 @@ from lograft.proto.methods import DESCRIBE_LOAD
 from lograft.runtime.clock import Clock
 from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import Handler
+from lograft.storage.directory import DataDirectory
 
 _AT_ONCE = 500
 
@@ -38,6 +39,7 @@ class LoadService:
         replicas: CountedReplicas,
         stats: ServerStats,
         lag: LoopLag | None,
+        directories: Sequence[DataDirectory] = (),
     ) -> None:
         self._clock = clock
         self._broker_id = broker_id
@@ -45,6 +47,7 @@ class LoadService:
         self._replicas = replicas
         self._stats = stats
         self._lag = lag
+        self._directories = directories
         self._began_ms = clock.monotonic_ms()
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -61,6 +64,7 @@ class LoadService:
             errors=self._stats.errors,
             event_loop_lag_ms=self._lag.worst_seconds * 1000 if self._lag is not None else None,
             open_streams=self._stats.open,
+            disks=[_disk(each) for each in self._directories if each.disk.writer.failure is None],
             partitions=() if request.omit_partitions else await self._partitions(frozenset(request.topics)),
             **_counts(total),
         )
@@ -87,6 +91,18 @@ class LoadService:
             return self._replicas.get(*key).is_leader
         except ReplicaError:
             return False  # it is not here any more
+
+
+def _disk(directory: DataDirectory) -> pb.DescribeLoadResponse.Disk:
+    space = directory.space
+    return pb.DescribeLoadResponse.Disk(
+        directory_id=directory.identity.bytes,
+        path=directory.path,
+        free_bytes=space.free_bytes,
+        total_bytes=space.disk_bytes,
+        reserve_bytes=space.reserve_bytes,
+        is_full=space.is_full,
+    )
 
 
 def _counts(traffic: PartitionTraffic) -> dict[str, int]:

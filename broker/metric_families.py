@@ -86,6 +86,13 @@ SYNC_SECONDS = _histogram("lograft_disk_sync_seconds", "Fsyncs of logs, all of a
 DISK_QUEUE = _gauge("lograft_disk_queued_bytes", "What waits to be written to logs.", "directory")
 DISK_FAILED = _gauge("lograft_disk_failed", "Whether writing there has failed, which ends its use.", "directory")
 
+DISK_FREE = _gauge("lograft_disk_free_bytes", "What is left on the disk of a data directory.", "directory")
+DISK_TOTAL = _gauge("lograft_disk_total_bytes", "How large the disk of a data directory is.", "directory")
+DISK_RESERVE = _gauge(
+    "lograft_disk_reserve_bytes", "With less left on the disk, no records are taken in the directory.", "directory"
+)
+DISK_FULL = _gauge("lograft_disk_full", "Whether no records are taken there for want of room.", "directory")
+
 # -- replicas
 
 ACTIVE = _gauge(

@@ -19,7 +19,7 @@ from lograft.broker.descriptors import Descriptors, share_out
 from lograft.broker.disk_watch import DiskWatch
 from lograft.broker.log_level import LogLevel
 from lograft.broker.node_config import NodeConfig
-from lograft.broker.node_metrics import add_process
+from lograft.broker.node_metrics import add_disks, add_process
 from lograft.broker.settings_check import SettingsCheck
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.partition import BrokerId
@@ -200,6 +200,7 @@ class Node:
             add_process(page, machine.process())
         if isinstance(self._links.network, ProvenNetwork):
             page.add(families.NODES_NOT_BELIEVED, self._links.network.refused)
+        add_disks(page, self._directories)
         if self.controller is not None:
             self.controller.add_metrics(page)
         if self.broker is not None:

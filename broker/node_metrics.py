@@ -1,11 +1,14 @@
 """What `/metrics` tells of any node: its process, and what its servers were asked."""
 
+from collections.abc import Sequence
+
 from lograft.broker import metric_families as families
 from lograft.broker.call_stats import ServerStats
 from lograft.runtime.buffer_budget import BufferBudget
 from lograft.runtime.exposition import Exposition
 from lograft.runtime.network import Server
 from lograft.runtime.process_stats import ProcessStats
+from lograft.storage.directory import DataDirectory
 
 
 def add_process(page: Exposition, process: ProcessStats) -> None:
@@ -46,3 +49,12 @@ def add_server(page: Exposition, server: str, stats: ServerStats) -> None:
             page.add_histogram(families.REQUEST_SECONDS, each.seconds, server, method)
     for method, count in stats.slow.counts.items():
         page.add(families.SLOW_REQUESTS, count, server, method)
+
+
+def add_disks(page: Exposition, directories: Sequence[DataDirectory]) -> None:
+    for directory in directories:
+        space = directory.space
+        page.add(families.DISK_FREE, space.free_bytes, directory.path)
+        page.add(families.DISK_TOTAL, space.disk_bytes, directory.path)
+        page.add(families.DISK_RESERVE, space.reserve_bytes, directory.path)
+        page.add(families.DISK_FULL, int(space.is_full), directory.path)

@@ -99,28 +99,36 @@ class DiskFaults:
             host.forget_tails()
 
     def _fill_disk(self) -> None:
-        """Until the next start: by then somebody has made room."""
+        """For a while. Room there is for a few writes more, or one in part; or none, and then some for so much that
+        users may not use it up."""
         host = self._any_broker_up()
-        if host is not None and self._may_be_away(host, host.config.data_dirs):
-            room_bytes = self._rng.choice([0, 200, 2_000])
+        if host is not None and not host.is_full and not host.has_disk_trouble:
+            room_bytes = self._rng.choice([0, 200, 2_000, 1 << 20])
             self._cluster.note("fill_disk", host.process, room_bytes)
             host.fill_disk(room_bytes)
+            self._plan(self._rng.choice([300, 1500, 5000, 12_000]), lambda: self._make_room(host))
+
+    def _make_room(self, host: SimulatedHost) -> None:
+        if host.is_full:
+            self._cluster.note("make_room", host.process)
+            host.make_room()
 
     def _fail_writes(self) -> None:
         """In one directory, until the next start."""
         host = self._any_broker_up()
         directory = self._rng.choice(host.config.data_dirs) if host is not None else ""
-        if host is not None and self._may_be_away(host, [directory]):
+        if host is not None and not host.is_full and self._may_be_away(host, [directory]):
             self._cluster.note("fail_writes", host.process, directory)
             host.fail_writes(directory)
 
     def _fill_directory(self) -> None:
-        """Until the next start."""
+        """For a while; the others have room."""
         host = self._any_broker_up()
-        directory = self._rng.choice(host.config.data_dirs) if host is not None else ""
-        if host is not None and self._may_be_away(host, [directory]):
+        if host is not None and not host.is_full and not host.has_disk_trouble:
+            directory = self._rng.choice(host.config.data_dirs)
             self._cluster.note("fill_directory", host.process, directory)
             host.fill_directory(directory)
+            self._plan(self._rng.choice([300, 1500, 5000]), lambda: self._make_room(host))
 
     def _take_away(self) -> None:
         """A broker is started without one of its directories, and later with it: what is there has had no part in what

@@ -117,6 +117,7 @@ class ClusterNemesis:
             host.clock.set_rate(1.0)
             host.disarm()
             host.is_expected = True
+            host.make_room()
             if host.is_up and (host.has_disk_trouble or host.lacks_directories):
                 self._end(host, "kill")
             host.put_back()

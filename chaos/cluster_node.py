@@ -83,6 +83,7 @@ class SimulatedHost:
         self.boots = 1
         self.is_expected = True  # False: nobody has installed it yet
         self.has_disk_trouble = False  # until the next start
+        self.is_full = False  # some directory, or the whole disk, until somebody makes room
         self._away: dict[str, None] = {}  # directories that it does without for now
         self.lost_stores: list[UUID] = []
         self.has_old_store = False  # somebody has put it back from a copy, and it was not replaced yet
@@ -281,15 +282,22 @@ class SimulatedHost:
     def fill_directory(self, directory: str) -> None:
         """There is no room for what is written next."""
         self.files.fail_writes(f"{directory}/", errno.ENOSPC)
-        self.has_disk_trouble = True
+        self.is_full = True
 
     def fill_disk(self, room_bytes: int) -> None:
         """No more than that is left, for all directories."""
         self.files.set_capacity(self.files.used_bytes() + room_bytes)
-        self.has_disk_trouble = True
+        self.is_full = True
+
+    def make_room(self) -> None:
+        """All is as before; the node is to find that out itself."""
+        if self.is_full:
+            self.is_full = False
+            self.files.set_capacity(None)
+            self.files.fail_writes(None)
 
     def _mend_disks(self) -> None:
-        self.has_disk_trouble = False
+        self.has_disk_trouble = self.is_full = False
         self.files.set_capacity(None)
         self.files.fail_writes(None)
         if self._broken_directories:

@@ -118,6 +118,19 @@ class PartitionLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskRoom:
+    """What is left on the disk of a broker's data directory, which others may share. `is_full`: it is less than the
+    reserve, so the broker takes no records there, neither from clients nor from leaders, until there is room."""
+
+    directory: UUID
+    path: str
+    free_bytes: int
+    total_bytes: int
+    reserve_bytes: int
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerLoad:
     """What a broker has had to do since it started, at `at_ms` of a clock of its own: counts never go back, so two of
     these make rates. `uptime_ms` less than what lies between them: it was started anew meanwhile, and has counted from
@@ -138,6 +151,7 @@ class BrokerLoad:
     event_loop_lag_ms: float | None
     open_streams: int
     partitions: tuple[PartitionLoad, ...]
+    disks: tuple[DiskRoom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

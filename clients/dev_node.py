@@ -12,13 +12,14 @@ from pathlib import Path
 from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_layout import Layout, to_toml
 from lograft.clients.dev_secret import make_secret
-from lograft.runtime.files import FileLocked
+from lograft.runtime.files import FileLocked, is_without_room
 from lograft.runtime.http_get import get_page
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.processes import ProcessIdentity, ProcessState, start_process
 
 _READY_TIMEOUT_SECONDS = 1.0
 _SHOWN_LINES = 3
+_PROCESS_BYTES = 256
 _HTTP_OK = 200
 
 
@@ -67,13 +68,26 @@ class DevNode:
         return process is not None and process.send(number)
 
     def start(self) -> None:
+        """`CommandError` if its files cannot be written: then nothing was started."""
         assert not self.is_up
+        try:
+            self._start()
+        except OSError as error:
+            raise CommandError(
+                f"node {self.number} was not started: {error.filename or self.directory}: {error.strerror}",
+                "make room on that disk, then start it again"
+                if is_without_room(error)
+                else "see that the directory can be written",
+            ) from None
+
+    def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         secret_file = make_secret(self.directory.parent)
         config = self.layout.node_config(self.number, str(self.directory / "data"), str(secret_file))
         config_path = self.directory / "node.toml"
         config_path.write_text("# Written by `lograft dev` at every start.\n" + to_toml(config))
         variables = {f"LOGRAFT_{key.upper()}" for key in config}
+        self._make_room_for_process()
         identity = start_process(
             # Without -P, a folder called lograft in the working directory would be taken for the program.
             [sys.executable, "-P", "-m", "lograft", "server", "--config", str(config_path)],
@@ -81,9 +95,22 @@ class DevNode:
             directory=str(self.directory),
             variables={name: value for name, value in os.environ.items() if name not in variables},
         )
+        try:
+            self._note_process(identity)
+        except BaseException:
+            identity.send(signal.SIGKILL)  # nobody would find it
+            raise
+
+    def _make_room_for_process(self) -> None:
+        """On a full disk nothing can be noted any more: that is found out before there is anything to note."""
+        self._process_path.with_suffix(".tmp").write_text(" " * _PROCESS_BYTES)
+
+    def _note_process(self, identity: ProcessIdentity) -> None:
+        """Over what `_make_room_for_process` wrote, so that it takes no room."""
         fields = {"process_id": identity.process_id, "started": identity.started, "boot": identity.boot}
         temporary = self._process_path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(fields) + "\n")
+        with temporary.open("r+") as file:
+            file.write((json.dumps(fields) + "\n").ljust(_PROCESS_BYTES))
         temporary.replace(self._process_path)
 
     def ask_to_stop(self) -> None:

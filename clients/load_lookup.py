@@ -1,8 +1,9 @@
 """What brokers have had to do: asked of all of them at once, as far as they answer in time."""
 
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
-from lograft.clients.admin_types import BrokerLoad, PartitionLoad
+from lograft.clients.admin_types import BrokerLoad, DiskRoom, PartitionLoad
 from lograft.clients.asking_brokers import ask_each
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.topic_partition import TopicPartition
@@ -53,6 +54,18 @@ def _read(load: pb.DescribeLoadResponse) -> BrokerLoad:
         event_loop_lag_ms=load.event_loop_lag_ms if load.HasField("event_loop_lag_ms") else None,
         open_streams=load.open_streams,
         partitions=tuple(sorted(partitions, key=lambda one: one.partition)),
+        disks=tuple(_read_disk(disk) for disk in load.disks),
+    )
+
+
+def _read_disk(disk: pb.DescribeLoadResponse.Disk) -> DiskRoom:
+    return DiskRoom(
+        directory=UUID(bytes=disk.directory_id),
+        path=disk.path,
+        free_bytes=disk.free_bytes,
+        total_bytes=disk.total_bytes,
+        reserve_bytes=disk.reserve_bytes,
+        is_full=disk.is_full,
     )
 
 

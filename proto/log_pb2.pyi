@@ -348,7 +348,7 @@ class DescribeLoadRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., omit_partitions: _Optional[bool] = ...) -> None: ...
 
 class DescribeLoadResponse(_message.Message):
-    __slots__ = ("broker_id", "uptime_ms", "at_ms", "requests", "errors", "bytes_in", "records_in", "bytes_out", "records_out", "replicated_bytes_in", "replicated_bytes_out", "event_loop_lag_ms", "open_streams", "partitions")
+    __slots__ = ("broker_id", "uptime_ms", "at_ms", "requests", "errors", "bytes_in", "records_in", "bytes_out", "records_out", "replicated_bytes_in", "replicated_bytes_out", "event_loop_lag_ms", "open_streams", "partitions", "disks")
     class Partition(_message.Message):
         __slots__ = ("topic", "topic_id", "partition", "is_leader", "bytes_in", "records_in", "bytes_out", "records_out", "replicated_bytes_in", "replicated_bytes_out")
         TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -372,6 +372,21 @@ class DescribeLoadResponse(_message.Message):
         replicated_bytes_in: int
         replicated_bytes_out: int
         def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., is_leader: _Optional[bool] = ..., bytes_in: _Optional[int] = ..., records_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., records_out: _Optional[int] = ..., replicated_bytes_in: _Optional[int] = ..., replicated_bytes_out: _Optional[int] = ...) -> None: ...
+    class Disk(_message.Message):
+        __slots__ = ("directory_id", "path", "free_bytes", "total_bytes", "reserve_bytes", "is_full")
+        DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+        PATH_FIELD_NUMBER: _ClassVar[int]
+        FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+        RESERVE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        IS_FULL_FIELD_NUMBER: _ClassVar[int]
+        directory_id: bytes
+        path: str
+        free_bytes: int
+        total_bytes: int
+        reserve_bytes: int
+        is_full: bool
+        def __init__(self, directory_id: _Optional[bytes] = ..., path: _Optional[str] = ..., free_bytes: _Optional[int] = ..., total_bytes: _Optional[int] = ..., reserve_bytes: _Optional[int] = ..., is_full: _Optional[bool] = ...) -> None: ...
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
@@ -386,6 +401,7 @@ class DescribeLoadResponse(_message.Message):
     EVENT_LOOP_LAG_MS_FIELD_NUMBER: _ClassVar[int]
     OPEN_STREAMS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     uptime_ms: int
     at_ms: int
@@ -400,7 +416,8 @@ class DescribeLoadResponse(_message.Message):
     event_loop_lag_ms: float
     open_streams: int
     partitions: _containers.RepeatedCompositeFieldContainer[DescribeLoadResponse.Partition]
-    def __init__(self, broker_id: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., at_ms: _Optional[int] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., bytes_in: _Optional[int] = ..., records_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., records_out: _Optional[int] = ..., replicated_bytes_in: _Optional[int] = ..., replicated_bytes_out: _Optional[int] = ..., event_loop_lag_ms: _Optional[float] = ..., open_streams: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[DescribeLoadResponse.Partition, _Mapping]]] = ...) -> None: ...
+    disks: _containers.RepeatedCompositeFieldContainer[DescribeLoadResponse.Disk]
+    def __init__(self, broker_id: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., at_ms: _Optional[int] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., bytes_in: _Optional[int] = ..., records_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., records_out: _Optional[int] = ..., replicated_bytes_in: _Optional[int] = ..., replicated_bytes_out: _Optional[int] = ..., event_loop_lag_ms: _Optional[float] = ..., open_streams: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[DescribeLoadResponse.Partition, _Mapping]]] = ..., disks: _Optional[_Iterable[_Union[DescribeLoadResponse.Disk, _Mapping]]] = ...) -> None: ...
 
 class DigestReplicaRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "start", "end", "by_record")

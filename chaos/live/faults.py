@@ -173,15 +173,16 @@ class Nemesis:
 
     @asynccontextmanager
     async def full_disk(self, number: int) -> AsyncIterator[None]:
-        """No more fits. Then somebody makes room, and starts the node again."""
+        """No more fits. Then somebody makes room, and the node, which lives on, finds that out."""
         async with self._hold([number], "process"), self.fault("disk full", f"node {number}"):
             self.cluster.nodes[number].change_machine(is_full=True)
             try:
                 yield
             finally:
-                await self._end([number])
+                has_lived = self.cluster.nodes[number].is_up
                 self.cluster.nodes[number].change_machine(is_full=False)
                 self._start([number])
+                assert has_lived, f"a full disk has ended node {number}"
 
     @asynccontextmanager
     async def failing_syncs(self, number: int) -> AsyncIterator[None]:

@@ -82,6 +82,13 @@ status.leaders | integer | How many partitions it leads.
 status.replicas | integer | How many partitions it has.
 status.inSync | integer | How many of them it is in sync with.
 status.directories | []string | The ids of its data directories.
+status.disks | []Object | What is left on the disk of each; with -o wide, json or yaml. null: it does not answer.
+status.disks.directory | string | The id of the data directory.
+status.disks.path | string | Where that is, on its machine.
+status.disks.freeBytes | integer | What is left on that disk.
+status.disks.totalBytes | integer | How large the disk is.
+status.disks.reserveBytes | integer | With less left no records are taken: disk.reserve.bytes in its configuration.
+status.disks.full | boolean | Whether that is so.
 """
 _GROUP = """
 metadata.name | string | What its consumers call it.

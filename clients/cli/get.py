@@ -13,6 +13,7 @@ import click
 from lograft.clients.admin_types import ClusterDescription, ConfigKind
 from lograft.clients.aio_admin_cluster import ClusterAdmin
 from lograft.clients.cli.completing import complete_words
+from lograft.clients.cli.disk_resources import with_disks
 from lograft.clients.cli.named_partitions import named_partitions
 from lograft.clients.cli.nouns import CLUSTER, Noun, check_names, check_quorum, parse_id, parse_nouns
 from lograft.clients.cli.options import (
@@ -198,7 +199,11 @@ async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) 
         case Noun.PARTITION:
             return await partitions(admin, settings, names, include_internal=include_internal)
         case Noun.BROKER:
-            return brokers(await admin.describe_cluster(include_internal=True), names)
+            found = brokers(await admin.describe_cluster(include_internal=True), names)
+            # A table shows no disks, and asking for them takes a round to every broker. Watched, they always change.
+            if settings.output in ("table", "name") or settings.is_watching:
+                return found
+            return with_disks(found, await admin.describe_load(include_partitions=False))
         case Noun.GROUP:
             return await groups(_of_all(admin), settings, names, with_lag=selection.lagging)
         case Noun.QUORUM:

@@ -7,6 +7,7 @@ import click
 from lograft.clients.admin_types import ClusterDescription, QuorumDescription
 from lograft.clients.cli.asking import ask_soon
 from lograft.clients.cli.common_flags import DOCUMENTS
+from lograft.clients.cli.disk_resources import disk_problems
 from lograft.clients.cli.options import Settings, command_flags, open_admin, run_async
 from lograft.clients.cli.output import resource, write_document
 from lograft.runtime.clock import LoopClock
@@ -23,7 +24,7 @@ def health(ctx: click.Context, settings: Settings, exit_when_healthy: bool) -> N
     """Say whether the cluster is healthy.
 
     It is when every partition, internal ones included, has a leader and all its replicas in sync, the quorum has a
-    leader, and every voter has caught up.
+    leader, every voter has caught up, and no broker's disk is full.
 
     \b
     Exit code  0  healthy
@@ -52,7 +53,12 @@ async def _check(settings: Settings, *, is_patient: bool) -> tuple[list[str], st
         while True:
             cluster = await admin.describe_cluster(include_internal=True)
             quorum, trouble = await ask_soon(admin.describe_quorum())
-            problems = [*partition_problems(cluster), *quorum_problems(quorum, committed, trouble)]
+            loads = await admin.describe_load(include_partitions=False)
+            problems = [
+                *partition_problems(cluster),
+                *quorum_problems(quorum, committed, trouble),
+                *disk_problems(loads),
+            ]
             is_last = committed is not None or quorum is None
             if not problems or (is_last and not is_patient) or clock.monotonic_ms() >= give_up_ms:
                 return problems, summarize(cluster, quorum)

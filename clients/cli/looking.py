@@ -10,6 +10,7 @@ import click
 from lograft.clients.admin_types import ClusterDescription, ConfigEntry, ConfigKind, PartitionDescription
 from lograft.clients.aio_admin import Admin
 from lograft.clients.cli.asking import ask_soon
+from lograft.clients.cli.disk_resources import disk_status
 from lograft.clients.cli.get import brokers
 from lograft.clients.cli.group_resources import group_resource, judged_resource
 from lograft.clients.cli.group_verdict import GroupLook, PartitionLook, judge, needs_another_look
@@ -93,6 +94,7 @@ async def described_brokers(admin: Admin, names: list[str], clock: Clock) -> lis
     later = {load.id: load for load in await admin.describe_load(include_partitions=False)}
     for each in found:
         broker_id = each["metadata"]["id"]
+        each["status"]["disks"] = disk_status(later.get(broker_id))
         each["status"]["load"] = load_status(loads.get(broker_id), later.get(broker_id))
         own = {replica.partition: replica for replica in replicas if replica.broker == broker_id}
         each["status"]["partitions"] = [

@@ -326,6 +326,7 @@ _REMEDIES = {
     "TOPIC_ALREADY_EXISTS": "choose another name, or look at it with `lograft describe topic NAME`",
     "UNKNOWN_PARTITION": "`lograft get partitions TOPIC` shows those there are",
     "NOT_ENOUGH_BROKERS": "ask for fewer --replicas, or start more brokers; `lograft get brokers` shows who is there",
+    "DISK_FULL": "make room on that disk; `lograft get brokers -o wide` shows what each has left",
     "UNKNOWN_BROKER": "`lograft get brokers` shows who is there",
     "INVALID_ARGUMENT": "`--help` says what can be given",
     "OFFSET_OUT_OF_RANGE": "`lograft get partitions TOPIC -o wide` shows which offsets there are",

@@ -12,6 +12,7 @@ from lograft.clients.admin_types import (
     ReplicaDescription,
     TopicDescription,
 )
+from lograft.clients.cli.disk_resources import free_text, is_any_full
 from lograft.clients.cli.output import Column, Resource, resource
 
 
@@ -173,6 +174,7 @@ BROKER_COLUMNS = (
     Column("REPLICAS", _status("replicas"), is_number=True),
     Column("IN-SYNC", _status("inSync"), is_number=True, is_wide=True),
     Column("EPOCH", _status("epoch"), is_number=True, is_wide=True),
+    Column("DISK FREE", free_text, is_number=True, is_wide=True, is_bad=is_any_full),
     Column("DIRECTORIES", _status("directories"), is_wide=True),
 )
 

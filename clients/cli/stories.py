@@ -146,6 +146,9 @@ _DIRECTORY_COLUMNS = (
     Column("ID", _field("id")),
     Column("REPLICAS", _field("replicas"), is_number=True),
     Column("SIZE", _size(), is_number=True),
+    Column("DISK FREE", lambda row: size_text(row["freeBytes"]), is_number=True, is_bad=_field("full")),
+    Column("RESERVE", lambda row: size_text(row["reserveBytes"]), is_number=True),
+    Column("PATH", _field("path")),
 )
 
 _HOSTED_COLUMNS = (
@@ -172,7 +175,8 @@ def _broker_story(each: Resource) -> Story:
         Fact("Size", size_text(_total(hosted, "bytes"))),
         *_load_facts(status["load"]),
     ]
-    directories = [_directory(name, hosted) for name in status["directories"]]
+    disks = {disk["directory"]: disk for disk in status["disks"] or ()}
+    directories = [_directory(name, hosted, disks.get(name)) for name in status["directories"]]
     return Story(
         facts,
         [
@@ -201,12 +205,13 @@ def _load_facts(load: Resource | None) -> list[Fact]:
     ]
 
 
-def _directory(name: str, hosted: Sequence[Resource]) -> Resource:
+def _directory(name: str, hosted: Sequence[Resource], disk: Resource | None) -> Resource:
     """Nothing is known of what is where, if the broker does not answer."""
     is_known = all(each["directoryId"] is not None for each in hosted)
     there = [each for each in hosted if each["directoryId"] == name]
     replicas, size = (len(there), _total(there, "bytes")) if is_known else (None, None)
-    return {"id": name, "replicas": replicas, "bytes": size}
+    room = disk or {"freeBytes": None, "reserveBytes": None, "path": None, "full": False}
+    return {"id": name, "replicas": replicas, "bytes": size} | room
 
 
 def _by_topic(hosted: Sequence[Resource]) -> list[Resource]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lograft.clients.admin_types import BrokerLoad, BrokerState, ClusterDescription, QuorumDescription
+from lograft.clients.cli.disk_resources import disk_problems
 from lograft.clients.cli.health import partition_problems, quorum_problems
 from lograft.clients.cli.load_resources import COUNTED
 from lograft.clients.cli.output import Resource, resource
@@ -189,6 +190,7 @@ def _problems(previous: Snapshot | None, current: Snapshot) -> list[str]:
     committed = None if previous is None or previous.quorum is None else previous.quorum.commit_index
     return [
         *_broker_problems(current),
+        *disk_problems(current.loads.values()),
         *quorum_problems(current.quorum, committed, current.trouble),
         *partition_problems(current.cluster),
         *([f"groups cannot be asked for: {current.group_trouble}"] if current.groups is None else []),

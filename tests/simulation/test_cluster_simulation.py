@@ -12,6 +12,7 @@ from support.cluster_chaos import (
     COPIES_PUT_BACK,
     DAMAGED_DISKS,
     FAILING_DISKS,
+    FULL_DISKS,
     GROUPS,
     LOST_STORES,
     MOVING,
@@ -114,6 +115,7 @@ def met_in(run: ClusterRun) -> Counter[str]:
     (UNCLEAN, ("unclean elections", "strand", "logs cut or reset", "acknowledged")),
     (DAMAGED_DISKS, ("rot", "found_corrupt", "acknowledged")),
     (FAILING_DISKS, ("fill_disk", "fail_writes", "fail_sync", "wipe", "directory_failed", "acknowledged")),
+    (FULL_DISKS, ("fill_disk", "fill_directory", "make_room", "acknowledged", "committed")),
     (TRUSTED_MEMORY, ("power", "crashed", "acknowledged")),
     (SHORT_MEMORY, ("logs trimmed", "below_start", "elections", "acknowledged")),
     (MOVING, (

@@ -89,6 +89,7 @@ class _Host:
         self.number = 1
         self.process = "n1#1"
         self.is_up = self.is_broker = True
+        self.is_full = False
         self.lacks_directories = False
         self.config = SimpleNamespace(data_dirs=["/a", "/b"], is_controller=False)
         self.suffered: list[str] = []
@@ -96,16 +97,13 @@ class _Host:
     def directory_id(self, directory: str) -> UUID:
         return UUID(int=ord(directory[-1]))
 
-    def fill_disk(self, room_bytes: int) -> None:
-        self.suffered.append("fill_disk")
-
     def fail_writes(self, directory: str) -> None:
         self.suffered.append(directory)
 
-    fill_directory = take_away = fail_writes
+    take_away = fail_writes
 
 
-@pytest.mark.parametrize("fault", ["fill_disk", "fail_writes", "fill_directory", "take_away"])
+@pytest.mark.parametrize("fault", ["fail_writes", "take_away"])
 @pytest.mark.parametrize(
     ("flush_mode", "may_lose", "happens", "is_loss"),
     [("fsync", False, True, False), ("os", True, True, True), ("os", False, False, False)],

@@ -110,6 +110,14 @@ FAILING_DISKS = replace(
     faults=("fill_disk", "fail_writes", "fail_sync", "wipe", "kill", "start", "slow_disk"),
 )
 
+# Disks are full for a while, now this one and now that.
+FULL_DISKS = replace(
+    DAMAGED_DISKS,
+    directories=2,
+    faults=("fill_disk", "fill_disk", "fill_directory", "kill_leader", "power_failure", "start"),
+    members=2,
+)
+
 # What is in memory counts as stored; and machines fail, one at a time.
 TRUSTED_MEMORY = replace(
     DAMAGED_DISKS,
@@ -154,7 +162,7 @@ MOVING = ClusterWeather(
     directories=2,
     duration_ms=15_000,
     fault_every_ms=1_500,
-    faults=("take_away", "take_away", "fill_directory", "kill_leader", "cut", "start", "heal"),
+    faults=("take_away", "take_away", "fill_directory", "fail_writes", "kill_leader", "cut", "start", "heal"),
     topics=2,
     operators=2,
     think_ms=(100.0, 1_200.0),

@@ -6,6 +6,7 @@ from support.log_services import ORDERS, Node, Talk
 from support.metadata_images import ids
 from support.raft_nodes import virtual
 from support.served_replicas import batch
+from support.virtual_log import ROOT, Machine
 
 from lograft.broker.call_stats import ServerStats, counted
 from lograft.broker.fetch_service import FetchService
@@ -18,6 +19,9 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD, FETCH, PRODUCE
 from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import Connection
+from lograft.runtime.rng import Rng
+from lograft.runtime.world import Runtime
+from lograft.storage.directory import open_directory
 
 FOLLOWS = ReplicaError(errors_pb2.NOT_LEADER, "broker 2 leads")
 
@@ -147,3 +151,20 @@ async def test_others_have_their_turn_while_many_partitions_are_told_of() -> Non
         await asyncio.sleep(0)
     assert len(describing.result().partitions) == 5000
     assert turns > 10
+
+
+@virtual
+async def test_it_says_what_is_left_on_each_disk() -> None:
+    machine = Machine()
+    runtime = Runtime(machine.clock, Rng(1), machine.files, None, machine.blocking, machine.workers)  # type: ignore[arg-type]
+    directory = await open_directory(runtime, f"{ROOT}/d")
+    machine.files.size_bytes = 1_000_000
+    machine.files.set_capacity(machine.files.used_bytes() + 40_000)
+    await directory.reserve(None)
+    node = Node()
+    load = LoadService(
+        node.runtime.clock, ids(1)[0], lambda: node.image, node.replicas, ServerStats(), None, [directory]
+    )
+    (disk,) = (await load._describe(pb.DescribeLoadRequest())).disks
+    assert (disk.directory_id, disk.path) == (directory.identity.bytes, f"{ROOT}/d")
+    assert (disk.free_bytes, disk.total_bytes, disk.reserve_bytes, disk.is_full) == (40_000, 1_000_000, 50_000, True)

@@ -23,7 +23,7 @@ BY_NAME = {family.name: family for family in FAMILIES}
 # What may stand in a query beside metrics and labels.
 WORDS = {
     "absent", "and", "by", "changes", "count", "deriv", "histogram_quantile", "increase", "max", "min", "min_over_time",
-    "on", "or", "rate", "sum", "time", "vector",
+    "on", "or", "predict_linear", "rate", "sum", "time", "vector",
 }  # fmt: skip
 OTHERS = {"up"}  # Prometheus itself has it of each target
 
@@ -108,9 +108,9 @@ def check(query: str) -> None:
         assert family is not None, f"there is no metric {name}"
         assert (name != family.name) == (family.kind is MetricKind.HISTOGRAM), name
         labels |= {*family.labels, *(["le"] if name.endswith("_bucket") else [])}
-    for function, name in re.findall(r"\b(rate|increase|deriv)\((\w+)", query):
+    for function, name in re.findall(r"\b(rate|increase|deriv|predict_linear)\((\w+)", query):
         is_gauge = name in BY_NAME and BY_NAME[name].kind is MetricKind.GAUGE
-        assert is_gauge == (function == "deriv"), f"{function} of {name}"
+        assert is_gauge == (function in ("deriv", "predict_linear")), f"{function} of {name}"
     unknown = {name for kind, name in names if kind == "label"} - labels
     assert not unknown, f"{query} asks for labels that none of its metrics has: {unknown}"
 

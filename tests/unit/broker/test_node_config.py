@@ -89,6 +89,7 @@ def test_every_key_can_be_given_as_text() -> None:
         "roles": "broker, controller",
         "cluster_id": "...",
         "data_dirs": "/var/lib/lograft/",
+        "disk.reserve.bytes": "5000",
         "listen": "0.0.0.0:9092",
         "advertised": "host1:9092",
         "controllers": "3@host3:9093, 1@host1:9093,2@host2:9093",
@@ -106,9 +107,20 @@ def test_every_key_can_be_given_as_text() -> None:
     }
     assert texts.keys() == KEYS.keys()
     settings = {"log": ("retention.ms=604800000",)}
-    assert read_config(Sources(flags=texts, table_flags=settings)) == CONFIG
-    variables = {f"LOGRAFT_{key.upper()}": text for key, text in texts.items()}
-    assert read_config(Sources(variables={**variables, "LOGRAFT_LOG_RETENTION_MS": "604800000"})) == CONFIG
+    wanted = replace(CONFIG, disk_reserve_bytes=5000)
+    assert read_config(Sources(flags=texts, table_flags=settings)) == wanted
+    variables = {f"LOGRAFT_{key.upper().replace('.', '_')}": text for key, text in texts.items()}
+    assert read_config(Sources(variables={**variables, "LOGRAFT_LOG_RETENTION_MS": "604800000"})) == wanted
+
+
+def test_a_key_with_dots_is_read_with_quotes_and_without() -> None:
+    for text in ('"disk.reserve.bytes" = 5000', "disk.reserve.bytes = 5000", "[disk]\nreserve.bytes = 5000"):
+        assert read(parse_file("node.toml", text)) == replace(CONFIG, disk_reserve_bytes=5000)
+    for changes, named in (({"disk": {"reserve": {"bites": 1}}}, "disk.reserve.bites"), ({"disk": 7}, "disk")):
+        with pytest.raises(ConfigRefused, match=named):
+            read(changes)
+    with pytest.raises(ConfigRefused, match=r"disk\.reserve\.bytes cannot be '-1': give a whole number"):
+        read({"disk.reserve.bytes": "-1"})
 
 
 def test_what_is_left_out_follows_from_the_rest() -> None:

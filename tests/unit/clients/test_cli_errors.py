@@ -19,7 +19,7 @@ from lograft.clients.cli.options import _REMEDIES, Settings, explain
 from lograft.clients.dev_cluster import DevCluster, wait_ready
 from lograft.clients.dev_layout import Layout
 from lograft.clients.dev_node import DevNode
-from lograft.clients.errors import CommitFailed, CorruptBatch, InvalidArgument, LograftError
+from lograft.clients.errors import CommitFailed, CorruptBatch, DiskFull, InvalidArgument, LograftError
 
 HERE = "tests/unit/clients/test_cli_errors.py"
 
@@ -59,6 +59,14 @@ MET_BY = {
     ),
     "of format ": "tests/unit/clients/test_dev_layout.py::test_a_layout_of_a_later_version_is_refused",
     " is being started by another": "tests/unit/clients/test_dev_node.py::test_only_one_starts_a_node_at_a_time",
+    " was not started: ": "tests/unit/clients/test_dev_node.py::test_on_a_full_disk_no_node_is_started",
+    "make room on that disk, then start it again": (
+        "tests/unit/clients/test_dev_node.py::test_on_a_full_disk_no_node_is_started"
+    ),
+    "see that the directory can be written": (
+        "tests/unit/clients/test_dev_node.py::test_a_node_whose_directory_cannot_be_written_is_not_started"
+    ),
+    "make room on that disk; `lograft get brokers": f"{HERE}::test_the_remedies_of_what_takes_a_fault",
     " cannot be given anything: ": (
         "tests/unit/clients/test_reassignment_plan.py::test_a_broker_that_cannot_be_given_anything_is_refused"
     ),
@@ -186,6 +194,7 @@ def test_what_nobody_thought_of_is_told_with_what_to_do() -> None:
         (InvalidArgument("bad"), "`--help` says what can be given"),
         (CommitFailed("late"), "what was written last may come again: run the same command to go on"),
         (CorruptBatch("rotten"), "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`"),
+        (DiskFull("full"), "make room on that disk; `lograft get brokers -o wide` shows what each has left"),
     ],
 )
 def test_the_remedies_of_what_takes_a_fault(error: LograftError, remedy: str) -> None:

@@ -272,15 +272,19 @@ def test_a_brokers_story() -> None:
         "partitions": [hosted_status(PARTITION, 1, REPLICA), hosted_status(OFFLINE, 1, None)],
         "config": [],
         "load": None,
+        "disks": None,
     }
     text = told(broker)
     assert "State:       fenced\n" in text
     assert "Partitions:  leads 1, hosts 2, 1 of them not in sync\n" in text
-    assert f"  {UUID(int=7)}          -      -\n" in text
+    assert f"  {UUID(int=7)}          -      -           -         -   -\n" in text
     assert "  orders       1       2   1                -\n" in text
     broker["status"]["partitions"] = [hosted_status(PARTITION, 1, REPLICA)]
-    assert f"  {UUID(int=7)}          1   4.1 KB\n" in told(broker)
-    assert f"  {UUID(int=8)}          0      0 B\n" in told(broker)
+    room = {"path": "/d7", "freeBytes": 3_000_000, "totalBytes": 10**9, "reserveBytes": 50_000_000, "full": True}
+    broker["status"]["disks"] = [{"directory": str(UUID(int=7)), **room}]
+    assert f"  {UUID(int=7)}          1   4.1 KB        3 MB     50 MB   /d7\n" in told(broker)
+    assert f"  {UUID(int=8)}          0      0 B           -         -   -\n" in told(broker)
+    assert "\x1b[31m3 MB\x1b[0m" in told(broker, is_coloured=True)
     assert "\x1b[31mfenced\x1b[0m" in told(broker, is_coloured=True)
 
 
@@ -291,7 +295,7 @@ def test_what_a_broker_has_to_do_is_what_it_did_between_two_looks() -> None:
     assert load is not None
     assert (load["requestsPerSecond"], load["bytesInPerSecond"], load["recordsInPerSecond"]) == (10, 2_500_000, 25)
     broker = broker_resource(BROKER, ClusterDescription("c", 1, (BROKER,), ()))
-    broker["status"] |= {"partitions": [], "config": [], "load": load}
+    broker["status"] |= {"partitions": [], "config": [], "load": load, "disks": None}
     text = told(broker)
     assert "In:          2.5 MB/s, 25 records/s\n" in text
     assert "Requests:    10/s, 0.5 errors/s\n" in text

@@ -1,19 +1,23 @@
 """What is left of a node on disk is not taken for more than it is."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lograft.clients import dev_node
 from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
 from lograft.clients.dev_layout import Layout
 from lograft.clients.dev_node import DevNode, NodeStatus, locked
 from lograft.runtime.machine import boot_id
+from lograft.runtime.processes import ProcessIdentity, ProcessState, reap_children, start_process, wait_until
 
 LAYOUT = Layout("dev-1", 2, 1)  # nobody listens there
 
@@ -105,3 +109,70 @@ def test_a_cluster_is_found_where_it_was_made(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(CommandError, match="does not describe a cluster"):
         find_cluster(tmp_path)
+
+
+# -- a full disk
+
+
+def no_room(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "process.json")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ProcessIdentity]]:
+    """Every process that was started in the place of a node's."""
+    identities: list[ProcessIdentity] = []
+
+    def start(_: Any, **options: Any) -> ProcessIdentity:
+        identities.append(start_process(["sleep", "60"], **options))
+        return identities[-1]
+
+    monkeypatch.setattr(dev_node, "start_process", start)
+    yield identities
+    for identity in identities:
+        identity.send(signal.SIGKILL)
+
+
+def test_a_node_that_was_started_is_found(tmp_path: Path, started: list[ProcessIdentity]) -> None:
+    node = DevNode(tmp_path, LAYOUT, 1)
+    node.start()
+    assert [node.process] == started
+    assert DevNode(tmp_path, LAYOUT, 1).is_up
+
+
+def test_on_a_full_disk_no_node_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ProcessIdentity]
+) -> None:
+    node = DevNode(tmp_path, LAYOUT, 1)
+    monkeypatch.setattr(Path, "write_text", no_room)
+    with pytest.raises(CommandError, match=r"node 1 was not started: .*No space left") as refused:
+        node.start()
+    assert "make room" in str(refused.value.remedy)
+    assert started == []
+
+
+def test_a_node_that_cannot_be_noted_is_not_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ProcessIdentity]
+) -> None:
+    node = DevNode(tmp_path, LAYOUT, 1)
+    monkeypatch.setattr(DevNode, "_note_process", no_room)
+    with pytest.raises(CommandError, match="No space left"):
+        node.start()
+    (identity,) = started
+
+    def is_gone() -> bool:
+        reap_children()
+        return identity.state is ProcessState.GONE
+
+    assert wait_until(is_gone, timeout_seconds=10)
+    assert not node.is_up
+
+
+def test_a_node_whose_directory_cannot_be_written_is_not_started(
+    tmp_path: Path, started: list[ProcessIdentity]
+) -> None:
+    (tmp_path / "node-1").write_text("not a directory")
+    with pytest.raises(CommandError, match=r"node 1 was not started: .*File exists") as refused:
+        DevNode(tmp_path, LAYOUT, 1).start()
+    assert refused.value.remedy == "see that the directory can be written"
+    assert started == []

@@ -9,11 +9,20 @@ import pytest
 from click.testing import CliRunner, Result
 from support.described_clusters import described
 
-from lograft.clients.admin_types import ConfigEntry, ConfigKind, QuorumDescription, QuorumMember, Reassignment
+from lograft.clients.admin_types import (
+    BrokerLoad,
+    ConfigEntry,
+    ConfigKind,
+    DiskRoom,
+    QuorumDescription,
+    QuorumMember,
+    Reassignment,
+)
 from lograft.clients.cli.api_resources import VERBS
 from lograft.clients.cli.config_resources import Owner, entry_resource
 from lograft.clients.cli.context import context_resources
 from lograft.clients.cli.contexts import Contexts
+from lograft.clients.cli.disk_resources import with_disks
 from lograft.clients.cli.explain import explained, explained_keys
 from lograft.clients.cli.explained_fields import CONFIG_KEYS, KINDS
 from lograft.clients.cli.group_resources import group_resource
@@ -33,10 +42,13 @@ VOTER = QuorumMember(1, UUID(int=1), "c1:1", True, 9)
 LEARNER = QuorumMember(2, UUID(int=2), "c2:1", False, 9)
 MEMBER = MemberDescription("m", None, "c", None, 1, ("orders",), (NAME,), (NAME,), ())
 
+DISK = DiskRoom(UUID(int=1), "/data", 2, 3, 1, is_full=False)
+LOAD = BrokerLoad(CLUSTER.brokers[0].id, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, None, 0, (), (DISK,))
+
 RESOURCES: dict[Noun, Resource] = {
     Noun.TOPIC: topic_resource(CLUSTER.topics[0]),
     Noun.PARTITION: partition_resource(CLUSTER.topics[0].partitions[0]),
-    Noun.BROKER: broker_resource(CLUSTER.brokers[0], CLUSTER),
+    Noun.BROKER: with_disks([broker_resource(CLUSTER.brokers[0], CLUSTER)], [LOAD])[0],
     Noun.GROUP: group_resource(
         GroupDescription("g", GroupState.STABLE, 1, 1, "uniform", (MEMBER,), 1), {NAME: GroupOffset(1, 2, "", 0, 0)}
     ),

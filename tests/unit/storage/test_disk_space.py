@@ -45,7 +45,7 @@ async def test_below_the_reserve_users_write_no_more_and_below_its_last_part_gro
     assert state(one) == expected
     for is_internal, is_refused in enumerate(expected):
         if is_refused:
-            with pytest.raises(DiskFull, match="the disk of /data has only 0"):
+            with pytest.raises(DiskFull, match="the disk of /data has only"):
                 one.check(is_internal=bool(is_internal))
         else:
             one.check(is_internal=bool(is_internal))
