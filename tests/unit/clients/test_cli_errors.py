@@ -60,12 +60,6 @@ MET_BY = {
     "of format ": "tests/unit/clients/test_dev_layout.py::test_a_layout_of_a_later_version_is_refused",
     " is being started by another": "tests/unit/clients/test_dev_node.py::test_only_one_starts_a_node_at_a_time",
     " was not started: ": "tests/unit/clients/test_dev_node.py::test_on_a_full_disk_no_node_is_started",
-    "make room on that disk, then start it again": (
-        "tests/unit/clients/test_dev_node.py::test_on_a_full_disk_no_node_is_started"
-    ),
-    "see that the directory can be written": (
-        "tests/unit/clients/test_dev_node.py::test_a_node_whose_directory_cannot_be_written_is_not_started"
-    ),
     "make room on that disk; `lograft get brokers": f"{HERE}::test_the_remedies_of_what_takes_a_fault",
     " cannot be given anything: ": (
         "tests/unit/clients/test_reassignment_plan.py::test_a_broker_that_cannot_be_given_anything_is_refused"
