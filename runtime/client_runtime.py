@@ -45,11 +45,12 @@ def check_not_forked() -> None:
 def client_runtime() -> Runtime:
     """A client's runtime on this machine. Call on the client's loop. No setting of the process is changed by it."""
     global _has_made_one
-    from lograft.runtime.grpc_network import GrpcNetwork
+    from lograft.runtime.grpc_network import GrpcNetwork, start_poller
 
     check_not_forked()
     _has_made_one = True
     free_a_large_block()
+    start_poller()
     return Runtime(
         clock=LoopClock(),
         rng=system_rng(),

@@ -89,6 +89,15 @@ def _channel_options(timeout_ms: int, ping_interval_ms: int) -> tuple[tuple[str,
     )
 
 
+def start_poller() -> None:
+    """Have gRPC start its thread now. Call on a loop.
+
+    It would start with the first connection, which may be made when the program ends: Python 3.12.0 and 3.12.1 let no
+    thread start then, and gRPC brings the process down.
+    """
+    aio.init_grpc_aio()
+
+
 class GrpcConnection:
     """A channel that was ready once, and is used until its one TCP connection is lost."""
 
