@@ -5,7 +5,7 @@ ROOT = "lograft"
 LEVELS = ("debug", "info", "warning", "error")
 
 MODULES = (
-    "broker.admitting", "broker.broker_part", "broker.failure_reports", "broker.fetch_service",
+    "broker.admitting", "broker.broker_part", "broker.disk_watch", "broker.failure_reports", "broker.fetch_service",
     "broker.group_coordinator", "broker.group_partition", "broker.hosted_logs", "broker.isr_requests",
     "broker.log_directories", "broker.log_level", "broker.node", "broker.produce_service", "broker.replica",
     "broker.replicas", "broker.replication_sink", "broker.replication_source", "broker.server_command",
@@ -13,7 +13,9 @@ MODULES = (
     "metadata.admin_items", "metadata.broker_session", "metadata.controller_client", "metadata.controller_service",
     "metadata.controller_timers", "metadata.first_records", "metadata.follower", "metadata.heartbeat_service",
     "metadata.heartbeats", "metadata.quorum", "metadata.quorum_service",
-    "raft.bootstrapping", "raft.node", "raft.peer", "raft.snapshotting", "raft.transport",
+    "raft.bootstrapping", "raft.lmdb_store", "raft.node", "raft.peer", "raft.snapshotting", "raft.start_register",
+    "raft.transport",
+    "storage.directory_use", "storage.disk_space",
 )  # fmt: skip
 """Those of a node that log anything."""
 
