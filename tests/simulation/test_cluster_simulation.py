@@ -81,6 +81,7 @@ REGRESSIONS: list[tuple[int | Case, str]] = [
         Case(2082007999, Selection(duration_ms=6_137, only_faults=(0, 2, 3, 4, 6))),
         "the same, with nothing that is not needed for it",
     ),
+    (981014505, "a consumer's stream waited for memory, and held what it had not sent: nobody gave any back"),
 ]
 
 
