@@ -180,6 +180,7 @@ class Producer(SyncClient):
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
+        self._loop.check_may_wait()  # or it would be neither closed nor flushed when the program ends
         self._keep()
         self._backlog.wish_nothing()
         self._wait(self._backlog.close, timeout)

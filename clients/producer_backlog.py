@@ -46,12 +46,13 @@ class ProducerBacklog:
         self.lock = self._handover.lock
         self._staging = Staging(partial(SentParcel, loop))
         self.open_parcels = self._staging.open_parcels
-        self._is_closed = False
+        self._is_closed = False  # nothing more is taken: it is being closed, or has failed
         # On the loop; what is left to be placed is counted for others to see.
         self._taken: deque[SentParcel] = deque()
         self._taken_bytes = 0
         self._taken_count = 0
         self._placed_count = 0
+        self._is_ending = False
         self._has_taken = asyncio.Event()
         self._progress = asyncio.Event()  # pulsed
         self._placing = ClientTask("producer", self._place_all)
@@ -210,8 +211,9 @@ class ProducerBacklog:
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
-        if self._is_closed:
+        if self._is_ending:
             return
+        self._is_ending = True
         self._take_last()
         try:
             await self.flush(timeout)

@@ -89,13 +89,17 @@ class LoopThread:
 
     def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> tuple[Callable[[], None], Future[T]]:
         """What begins it on the loop, and what will come of it."""
+        self.check_may_wait()
+        self.check()
+        outcome: Future[T] = Future()
+        return _Call(self._loop, make, outcome).begin, outcome
+
+    def check_may_wait(self) -> None:
+        """`RuntimeError` on its own thread."""
         if self.is_current:
             raise RuntimeError(
                 "a callback on the client's own thread cannot wait for the client: it would do so for ever"
             )
-        self.check()
-        outcome: Future[T] = Future()
-        return _Call(self._loop, make, outcome).begin, outcome
 
     @property
     def is_current(self) -> bool:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -136,6 +137,22 @@ def test_callbacks_run_once_the_fate_is_known_and_may_be_added_at_any_time(clust
     assert told == [0]
 
 
+def test_a_callback_that_may_not_close_the_producer_leaves_it_to_be_flushed_at_exit(cluster: FakeCluster) -> None:
+    with Producer(cluster.bootstrap) as producer:
+        refused: SimpleQueue[str] = SimpleQueue()
+
+        def close(_: object) -> None:
+            try:
+                producer.close()
+            except RuntimeError as error:
+                refused.put(str(error))
+
+        producer.send("orders", b"v", partition=0).add_done_callback(close)
+        assert "callback" in refused.get(timeout=10)
+        assert producer._backlog._flush_at_exit in producer._loop._last_wishes
+        assert producer.send("orders", b"v", partition=0).result(timeout=10).offset == 1
+
+
 def test_an_error_is_the_deliverys_or_the_calls(cluster: FakeCluster) -> None:
     with Producer(cluster.bootstrap) as producer:
         delivery = producer.send("nonsense", b"v")
@@ -213,6 +230,7 @@ def test_a_bug_of_ours_is_told_to_whoever_sends_and_leaves_nobody_waiting(
             producer.flush(timeout=10)
         with pytest.raises(errors.ClientClosed):
             producer.send("orders", b"v")
+    assert not producer._backlog.inner._task.is_running, "all of it has ended"
 
 
 def test_nobody_there_is_told_within_the_time() -> None:
