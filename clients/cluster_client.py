@@ -367,6 +367,7 @@ class ClusterClient:
         # All of these topics are known by now, and how they were at the view's index or later.
         if self.view.index:
             request.from_index = self.view.index
+            request.cluster_id = self.view.cluster_id
         await stream.send(request.SerializeToString())
         await stream.half_close()
         return stream

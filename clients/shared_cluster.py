@@ -63,6 +63,14 @@ class SharedCluster:
             await connections.close()
         await close_client_runtime(self.runtime)
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether one more may join. Not while no broker is reached that was before: another cluster may be at its
+        addresses by now, which nobody here knows yet."""
+        has_failed = self._task is not None and self._task.done()
+        was_reached = any(connections.has_connected for connections in self._connections)
+        return not (self.following.view.is_replaced or has_failed or (was_reached and not self.is_reached))
+
     # -- learning
 
     async def learn(self, name: str) -> None:
@@ -213,7 +221,7 @@ def join_cluster(
         del _shared[key]
     key = asyncio.get_running_loop(), tuple(bootstrap)
     shared = _shared.get(key)
-    if shared is None or shared.following.view.is_replaced:
+    if shared is None or not shared.is_usable:
         shared = _shared[key] = SharedCluster(tuple(bootstrap))
     return ClusterMember(shared, times, is_following=is_following)
 

@@ -185,13 +185,25 @@ class ClusterService(MachineListener):
     async def _serve_watch(self, stream: Stream) -> None:
         request = read_request(pb.WatchRequest, await receive_request(stream))
         try:
-            watcher = _watcher(request)
+            watcher = self._watcher(request)
             self._check_ready()
         except ControllerError as error:
             raise to_stream_error(error) from None
         await stream.send(self._news(watcher) or _alive(watcher))
         while True:
             await stream.send(await self._next_message(watcher))
+
+    def _watcher(self, request: pb.WatchRequest) -> _Watcher:
+        if request.from_index < 0:
+            raise ControllerError(
+                errors_pb2.INVALID_REQUEST,
+                f"there is no metadata index {request.from_index}: leave from_index out, or name the last "
+                "you were told",
+            )
+        # An index of another cluster says nothing about what is known of this one.
+        is_of_here = request.cluster_id in ("", self._cluster_id)
+        position = request.from_index if request.HasField("from_index") and is_of_here else None
+        return _Watcher(_choice(request.topics, request.include_internal), position)
 
     async def _next_message(self, watcher: _Watcher) -> bytes:
         """What there is to tell, as soon as there is something; or, after a while, that the stream is alive."""
@@ -244,13 +256,3 @@ def _choice(names: Iterable[str], include_internal: bool) -> TopicChoice:
     unique = dict.fromkeys(names)
     check_item_count(len(unique), "topics")
     return TopicChoice(unique, include_internal)
-
-
-def _watcher(request: pb.WatchRequest) -> _Watcher:
-    if request.from_index < 0:
-        raise ControllerError(
-            errors_pb2.INVALID_REQUEST,
-            f"there is no metadata index {request.from_index}: leave from_index out, or name the last you were told",
-        )
-    position = request.from_index if request.HasField("from_index") else None
-    return _Watcher(_choice(request.topics, request.include_internal), position)

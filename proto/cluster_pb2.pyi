@@ -110,14 +110,16 @@ class Partition(_message.Message):
     def __init__(self, number: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., adding: _Optional[_Iterable[int]] = ..., removing: _Optional[_Iterable[int]] = ..., unclean_epoch: _Optional[int] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
-    __slots__ = ("from_index", "topics", "include_internal")
+    __slots__ = ("from_index", "topics", "include_internal", "cluster_id")
     FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     from_index: int
     topics: _containers.RepeatedScalarFieldContainer[str]
     include_internal: bool
-    def __init__(self, from_index: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., include_internal: _Optional[bool] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, from_index: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., include_internal: _Optional[bool] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class ClusterChange(_message.Message):
     __slots__ = ("metadata_index", "description", "brokers", "removed_brokers", "topics", "deleted_topics", "controller_id")

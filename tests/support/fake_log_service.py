@@ -133,6 +133,7 @@ class FakeCluster:
         racks: Mapping[int, str] | None = None,
     ) -> None:
         self.network = VirtualNetwork(Rng(seed))
+        self.cluster_id = "test"  # of brokers that are started from now on
         self.runtime = runtime
         self.client = runtime or make_runtime(seed, self.network, CLIENT)
         self.addresses = dict(addresses or {number: f"broker-{number}:9092" for number in range(1, count + 1)})
@@ -255,7 +256,9 @@ class FakeBroker:
         self._machine = MetadataMachine()
         self._server: Server
         self._runtime = cluster.runtime or make_runtime(number, cluster.network, f"broker-{number}")
-        self._service = ClusterService(self._runtime, self._machine, "test", self._committed_index, lambda: 1)
+        self._service = ClusterService(
+            self._runtime, self._machine, cluster.cluster_id, self._committed_index, lambda: 1
+        )
 
     async def start(self, history: Sequence[tuple[Record, ...]]) -> None:
         self.catch_up(history)

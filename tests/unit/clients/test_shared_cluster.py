@@ -20,7 +20,7 @@ from lograft.clients.aio_consumer import Consumer
 from lograft.clients.aio_producer import Producer
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.connections import Connections
-from lograft.clients.errors import UnknownTopic
+from lograft.clients.errors import Internal, UnknownTopic
 from lograft.clients.shared_cluster import MOST_CONNECTIONS
 
 
@@ -168,6 +168,17 @@ def test_a_consumer_of_a_pattern_and_one_of_a_topic_are_in_nobodys_way(
     story()
 
 
+def kill_all(cluster: FakeCluster) -> None:
+    for number in cluster.addresses:
+        cluster.kill(number)
+
+
+async def start_another(cluster: FakeCluster) -> None:
+    """With the same topics, at the same metadata index: only its name tells."""
+    cluster.cluster_id = "another"
+    await cluster.start()
+
+
 def test_where_another_cluster_took_the_place_a_new_client_begins_anew(
     monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
 ) -> None:
@@ -177,11 +188,59 @@ def test_where_another_cluster_took_the_place_a_new_client_begins_anew(
         async with Producer(cluster.bootstrap) as old:
             await old.partitions_for("orders")
             (shared,) = the_shared()
-            shared.following.view.is_replaced = True
+            kill_all(cluster)
+            await start_another(cluster)
+            await until(lambda: shared.following.view.is_replaced)
+            assert shared.following.view.cluster_id == "test"
             async with Producer(cluster.bootstrap) as new:
-                assert await new.partitions_for("orders") == 3
+                assert (await (await new.send("orders", b"v", partition=0))).offset == 0
                 assert the_shared() != [shared]
             assert the_shared() == []
+
+    story()
+
+
+def test_a_new_client_shares_nothing_with_those_that_lost_all_brokers(
+    monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
+) -> None:
+    @virtual
+    async def story() -> None:
+        cluster = await started(monkeypatch)
+        async with Producer(cluster.bootstrap) as old:
+            await old.partitions_for("orders")
+            (shared,) = the_shared()
+            kill_all(cluster)
+            await until(lambda: not shared.is_reached)
+            async with Producer(cluster.bootstrap) as new, Producer(cluster.bootstrap) as third:
+                assert the_shared() != [shared]
+                assert len(the_shared()) == 1
+                await start_another(cluster)
+                assert await new.partitions_for("orders") == await third.partitions_for("orders") == 3
+            assert the_shared() == []
+
+    story()
+
+
+def test_a_new_client_shares_nothing_with_those_whose_following_failed(
+    monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
+) -> None:
+    @virtual
+    async def story() -> None:
+        cluster = await started(monkeypatch)
+
+        async def fail(self: ClusterClient, address: str, backoff: object) -> None:
+            raise AssertionError("a bug")
+
+        async with Producer(cluster.bootstrap) as old:
+            with monkeypatch.context() as broken:
+                broken.setattr(ClusterClient, "_watch", fail)
+                await old.partitions_for("orders")
+                await until(lambda: old._task.failure is not None)
+            with pytest.raises(Internal, match="a bug"):
+                await old.send("orders", b"v", partition=0)
+            async with Producer(cluster.bootstrap) as new:
+                assert (await (await new.send("orders", b"v", partition=0))).offset >= 0
+        assert the_shared() == []
 
     story()
 

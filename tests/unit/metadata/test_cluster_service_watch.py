@@ -53,6 +53,18 @@ async def test_a_watch_begins_with_everything() -> None:
     assert change.metadata_index == 1
 
 
+@virtual
+async def test_an_index_of_another_cluster_is_not_gone_on_from() -> None:
+    for cluster_id in ("", "test-cluster"):
+        known = await (await Node(*USUAL).watch(from_index=1, cluster_id=cluster_id)).next()
+        assert not known.HasField("description")
+    for index in (1, 1000):
+        node = Node(*USUAL)
+        change = await (await node.watch(from_index=index, cluster_id="another")).next()
+        assert change.description == all_of(node)
+        assert change.metadata_index == 1
+
+
 CHANGES: dict[str, tuple[tuple[Record, ...], pb.ClusterChange]] = {
     "a partition": (
         (PartitionChanged(ORDERS, 1, partition(2, 3, 1, isr=[3], leader_epoch=1, partition_epoch=1)),),
