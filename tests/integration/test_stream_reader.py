@@ -18,14 +18,21 @@ def reader(bootstrap: str, **options: str) -> StreamReader:
     return StreamReader(full_schema(include_headers=False), *stream_options(given))
 
 
+def first_offset(bootstrap: str, **options: str) -> dict[str, Any]:
+    """Where a query with these options begins."""
+    stream = reader(bootstrap, **options)
+    try:
+        return stream.initialOffset()
+    finally:
+        stream.stop()
+
+
 def begin(bootstrap: str, topics: list[str]) -> dict[str, Any]:
     """The first offset of a query that reads them, of which the first one is then deleted."""
     with Admin(bootstrap) as admin:
         for topic in topics:
             admin.create_topic(topic, partitions=1)
-        first = reader(bootstrap, subscribe=",".join(topics))
-        offset = first.initialOffset()
-        first.stop()
+        offset = first_offset(bootstrap, subscribe=",".join(topics))
         admin.delete_topic(topics[0])
         admin.wait_for_no_topic(topics[0])
     return offset
@@ -64,12 +71,12 @@ def test_a_query_that_may_lose_data_goes_on_without_a_topic_that_is_gone(
 def test_a_topic_that_never_was_is_an_error(lograft_cluster: TestingCluster) -> None:
     with Admin(lograft_cluster.bootstrap) as admin:
         admin.create_topic("kept-2", partitions=1)
-    start = reader(lograft_cluster.bootstrap, subscribe="kept-2").initialOffset()
+    start = first_offset(lograft_cluster.bootstrap, subscribe="kept-2")
     stream = reader(lograft_cluster.bootstrap, subscribe="kept-2,misspelt")
     with pytest.raises(errors.UnknownTopic, match="misspelt"):
         stream.latestOffset(start, ReadAllAvailable())
     with pytest.raises(errors.UnknownTopic, match="misspelt"):
-        reader(lograft_cluster.bootstrap, subscribe="misspelt", failOnDataLoss="false").initialOffset()
+        first_offset(lograft_cluster.bootstrap, subscribe="misspelt", failOnDataLoss="false")
     stream.stop()
 
 
@@ -78,8 +85,8 @@ def test_a_query_does_not_begin_where_nothing_is(lograft_cluster: TestingCluster
         admin.create_topic("kept-3", partitions=1)
     options = {"subscribe": "kept-3", "startingOffsets": '{"kept-3": {"0": 1000}}'}
     with pytest.raises(errors.OffsetOutOfRange, match=r"there is \[0, 0\)"):
-        reader(lograft_cluster.bootstrap, **options).initialOffset()
-    began = reader(lograft_cluster.bootstrap, **options, failOnDataLoss="false").initialOffset()
+        first_offset(lograft_cluster.bootstrap, **options)
+    began = first_offset(lograft_cluster.bootstrap, **options, failOnDataLoss="false")
     assert began["topics"]["kept-3"]["offsets"] == {"0": 0}
 
 

@@ -71,11 +71,12 @@ def test_the_simulator_meets_what_it_is_for() -> None:
 def test_a_seed_replays_exactly(tier: str) -> None:
     """In one process, and in others whose strings hash differently."""
     digests = [TIERS[tier](REPLAYED_SEED).schedule.digest() for _ in range(2)]
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import test_raft_simulation as simulation; "
+    program = "import sys; sys.path += sys.argv[3:]; sys.path.insert(0, sys.argv[1]); "
+    program += "import test_raft_simulation as simulation; "
     program += "print(simulation.TIERS[sys.argv[2]](simulation.REPLAYED_SEED).schedule.digest())"
     for hash_seed in ("1", "2"):
         completed = subprocess.run(
-            [sys.executable, "-c", program, os.path.dirname(__file__), tier],
+            [sys.executable, "-c", program, os.path.dirname(__file__), tier, str(Path(__file__).parents[1])],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
