@@ -12,7 +12,7 @@ import socket
 import stat
 import struct
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
@@ -30,8 +30,13 @@ _SAID_EVERY_SECONDS = 10.0
 _WEIGH_SECONDS = 0.05
 _RETURN_SECONDS = 10.0
 _BLUR_BYTES = 1024 * 1024
-_BYTES_RECEIVED = struct.Struct("=Q")
-_BYTES_RECEIVED_AT = 128  # in Linux's tcp_info
+# Measured: 40 bytes around a message of a stream, 55 around one that is a call; 8 a second of pings; 12 for each
+# mebibyte that the other end read, more if it reads little at a time.
+_AROUND_MESSAGE_BYTES = 128
+_PING_BYTES_PER_SECOND = 32
+_SENT_PER_BYTE_OF_NEWS = 256
+_BYTES_ACKNOWLEDGED_AND_RECEIVED = struct.Struct("=QQ")
+_BYTES_AT = 120  # in Linux's tcp_info
 _TOO_MUCH = "it sent more than there is memory for while others did, too: send it again"
 
 
@@ -83,37 +88,90 @@ class ConnectionCensus:
         return len(self.open) >= self.limits.total
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """By a connection, both ways, as TCP counts it."""
+
+    received_bytes: int
+    sent_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What handlers received of a connection. `before`: sizes and messages when it was last looked at. `waived_bytes`:
+    how much less there was around messages than there may be. `is_missing`: not among those open at the latest look."""
+
+    since_seconds: float | None = None
+    size_bytes: int = 0
+    messages: int = 0
+    before: tuple[int, int] = (0, 0)
+    waived_bytes: int = 0
+    is_missing: bool = False
+
+
 class UnreadBytes:
     """How much came by each connection that no handler has received yet, as far as can be told.
 
-    `came` counts all that a connection carries, so it runs ahead of messages by a little for each: what is below
-    `_BLUR_BYTES`, or a hundredth of all that came, is not believed to be anything.
+    TCP counts all that a connection carries: frames and headers around messages, pings, and news of what was read of
+    what was sent. A connection that lives for months carries gigabytes of those, so as much as there may be of them is
+    not believed to be anything, nor is what is below `_BLUR_BYTES`.
     """
 
     def __init__(self) -> None:
-        self._received: dict[tuple[str, int], int] = {}
+        self._heard: dict[tuple[str, int], _Heard] = {}
         self._mutex = Lock()
 
-    def keep(self, peers: Collection[tuple[str, int]]) -> None:
-        """Only these are still open."""
+    def keep(self, peers: Collection[tuple[str, int]], now_seconds: float) -> None:
+        """Those that are open. One that is missing once may have come while they were counted, and be heard of
+        already."""
         with self._mutex:
-            self._received = {peer: size for peer, size in self._received.items() if peer in peers}
+            self._heard = {peer: heard for peer, heard in self._heard.items() if peer in peers or not heard.is_missing}
+            for peer, heard in self._heard.items():
+                heard.is_missing = peer not in peers
+            for peer in peers:
+                heard = self._heard.setdefault(peer, _Heard())
+                if heard.since_seconds is None:
+                    heard.since_seconds = now_seconds
 
     def received(self, peer: tuple[str, int], size_bytes: int) -> None:
         """A handler has a message."""
         with self._mutex:
-            self._received[peer] = self._received.get(peer, 0) + size_bytes
+            heard = self._heard.get(peer)
+            if heard is None:
+                heard = self._heard[peer] = _Heard()
+            heard.size_bytes += size_bytes
+            heard.messages += 1
 
-    def update(self, came: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """Of all connections that are open: how much is unread of those that have anything to speak of."""
-        self.keep(came)
+    def begin_look(self) -> None:
+        """What is received from now on may have come after what `update` is going to be told."""
+        with self._mutex:
+            for heard in self._heard.values():
+                heard.before = (heard.size_bytes, heard.messages)
+
+    def update(self, came: Mapping[tuple[str, int], Carried], now_seconds: float) -> dict[tuple[str, int], int]:
+        """Of all connections that are open: how much is unread of those that have anything to speak of. After
+        `begin_look`."""
+        self.keep(came, now_seconds)
         unread: dict[tuple[str, int], int] = {}
-        for peer, total in came.items():
-            with self._mutex:
-                size = total - self._received.get(peer, 0) - total // 100
-            if size > _BLUR_BYTES:
-                unread[peer] = size
+        with self._mutex:
+            for peer, carried in came.items():
+                size = _unread_of(self._heard[peer], carried, now_seconds)
+                if size > _BLUR_BYTES:
+                    unread[peer] = size
         return unread
+
+
+def _unread_of(heard: _Heard, carried: Carried, now_seconds: float) -> int:
+    assert heard.since_seconds is not None
+    pings = int(max(0.0, now_seconds - heard.since_seconds) * _PING_BYTES_PER_SECOND)
+    beside = carried.received_bytes // 100 + pings + carried.sent_bytes // _SENT_PER_BYTE_OF_NEWS
+    came = carried.received_bytes - beside + heard.waived_bytes
+    size_before, messages_before = heard.before
+    least = came - size_before - messages_before * _AROUND_MESSAGE_BYTES
+    if least < 0:  # there was less of it: no more is to hide behind that later
+        heard.waived_bytes -= least
+        came -= least
+    return came - heard.size_bytes - heard.messages * _AROUND_MESSAGE_BYTES
 
 
 def surplus_of(unread: Mapping[tuple[str, int], int], limit_bytes: int) -> list[tuple[str, int]]:
@@ -189,8 +247,12 @@ class ConnectionGuard:
         if resident is not None and resident < self._resident_then + self._unread_limit // 4:
             self._resident_then = min(self._resident_then, resident)
             return 0
-        came, descriptors = self._what_came()
-        unread = self.unread.update(came)
+        self.unread.begin_look()
+        found = self._what_came()
+        if found is None:
+            return 0
+        came, descriptors = found
+        unread = self.unread.update(came, self._now_seconds())
         surplus = surplus_of(unread, self._unread_limit)
         for peer in surplus:
             log.warning("connection_ended", peer=f"{peer[0]}:{peer[1]}", unread_bytes=unread[peer], reason=_TOO_MUCH)
@@ -201,28 +263,34 @@ class ConnectionGuard:
         self.ended_unread += len(surplus)
         return len(surplus)
 
-    def _what_came(self) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], tuple[int, int]]]:
-        """By each connection, and what its descriptor and inode are."""
-        came: dict[tuple[str, int], int] = {}
+    def _what_came(self) -> tuple[dict[tuple[str, int], Carried], dict[tuple[str, int], tuple[int, int]]] | None:
+        """By each connection, and what its descriptor and inode are; None if it cannot be told now."""
+        came: dict[tuple[str, int], Carried] = {}
         descriptors: dict[tuple[str, int], tuple[int, int]] = {}
-        with contextlib.suppress(OSError):
-            for descriptor in map(int, os.listdir(_DESCRIPTORS)):
-                inode = _socket_inode(descriptor)
-                if inode is None or inode in self._strangers:
-                    continue
-                found = _bytes_received(descriptor, self._port)
-                if found is None:
-                    self._strangers[inode] = None
-                    continue
-                peer, size = found
-                came[peer] = size
-                descriptors[peer] = (descriptor, inode)
+        try:
+            names = os.listdir(_DESCRIPTORS)
+        except OSError:  # there may be no descriptor for that
+            return None
+        for descriptor in map(int, names):
+            inode = _socket_inode(descriptor)
+            if inode is None or inode in self._strangers:
+                continue
+            found = _carried_by(descriptor, self._port)
+            if found is None:
+                self._strangers[inode] = None
+                continue
+            peer, carried = found
+            came[peer] = carried
+            descriptors[peer] = (descriptor, inode)
         return came, descriptors
 
     def look(self) -> int:
         """Count, and end what is too much: how many that were."""
-        found, descriptors = self._connections()
-        self.unread.keep({peer for _, peer in found})
+        connections = self._connections()
+        if connections is None:
+            return 0
+        found, descriptors = connections
+        self.unread.keep({peer for _, peer in found}, self._now_seconds())
         surplus = self._census.update(found)
         for inode in surplus:
             _end(descriptors[inode], inode)
@@ -230,14 +298,15 @@ class ConnectionGuard:
             self._say()
         return len(surplus)
 
-    def _connections(self) -> tuple[list[tuple[int, tuple[str, int]]], dict[int, int]]:
+    def _connections(self) -> tuple[list[tuple[int, tuple[str, int]]], dict[int, int]] | None:
+        """By inode, and what their descriptors are; None if it cannot be told now."""
         found: list[tuple[int, tuple[str, int]]] = []
         descriptors: dict[int, int] = {}
         strangers: dict[int, None] = {}
         try:
             names = os.listdir(_DESCRIPTORS)
-        except OSError:  # there may be no descriptor for that: look again later
-            return [(inode, seen.peer) for inode, seen in self._census.open.items()], {}
+        except OSError:  # there may be no descriptor for that
+            return None
         for descriptor in map(int, names):
             inode = _socket_inode(descriptor)
             if inode is None:
@@ -283,27 +352,48 @@ def _socket_inode(descriptor: int) -> int | None:
     return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
 
 
-def _bytes_received(descriptor: int, port: int) -> tuple[tuple[str, int], int] | None:
-    """Who is at the other end of a connection of `port`, and how much it has sent; None: it is something else."""
-    try:
-        duplicate = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
-        return None
-    with contextlib.closing(duplicate):
-        if duplicate.family not in (socket.AF_INET, socket.AF_INET6):
+def _carried_by(descriptor: int, port: int) -> tuple[tuple[str, int], Carried] | None:
+    """Who is at the other end of a connection of `port`, and what it carried; None: it is something else."""
+    with _looking_at(descriptor) as one:
+        peer = _peer(one, port)
+        if one is None or peer is None:
             return None
         try:
-            if duplicate.getsockname()[1] != port:
-                return None
-            name = duplicate.getpeername()
-            information = duplicate.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            information = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         except (OSError, AttributeError):  # not every system tells
             return None
-    if len(information) < _BYTES_RECEIVED.size + _BYTES_RECEIVED_AT:
+    if len(information) < _BYTES_ACKNOWLEDGED_AND_RECEIVED.size + _BYTES_AT:
         return None
-    return (plain_host(str(name[0])), int(name[1])), int(
-        _BYTES_RECEIVED.unpack_from(information, _BYTES_RECEIVED_AT)[0]
-    )
+    acknowledged, received = _BYTES_ACKNOWLEDGED_AND_RECEIVED.unpack_from(information, _BYTES_AT)
+    return peer, Carried(received, acknowledged)
+
+
+@contextlib.contextmanager
+def _looking_at(descriptor: int) -> Iterator[socket.socket | None]:
+    """A socket of somebody else's, who may close it at any moment; it takes no descriptor, of which none may be left.
+    None: it is closed by now."""
+    try:
+        one = socket.socket(fileno=descriptor)
+    except OSError:
+        yield None
+        return
+    try:
+        yield one
+    finally:
+        one.detach()
+
+
+def _peer(one: socket.socket | None, port: int) -> tuple[str, int] | None:
+    """Where a connection of `port` comes from; None: the socket is something else, or is not there any more."""
+    if one is None or one.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    try:
+        if one.getsockname()[1] != port:
+            return None
+        name = one.getpeername()
+    except OSError:
+        return None  # it listens, or is over
+    return plain_host(str(name[0])), int(name[1])
 
 
 def plain_host(host: str) -> str:
@@ -311,21 +401,8 @@ def plain_host(host: str) -> str:
 
 
 def _peer_of(descriptor: int, port: int) -> tuple[str, int] | None:
-    """Where a connection of `port` comes from; None: the socket is something else, or is not there any more."""
-    try:
-        duplicate = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
-        return None
-    with contextlib.closing(duplicate):
-        if duplicate.family not in (socket.AF_INET, socket.AF_INET6):
-            return None
-        try:
-            if duplicate.getsockname()[1] != port:
-                return None
-            name = duplicate.getpeername()
-        except OSError:
-            return None  # it listens, or is over
-    return plain_host(str(name[0])), int(name[1])
+    with _looking_at(descriptor) as one:
+        return _peer(one, port)
 
 
 def _end(descriptor: int, inode: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.runtime.connection_guard import (
+    Carried,
     ConnectionCensus,
     ConnectionGuard,
     UnreadBytes,
-    _bytes_received,
+    _carried_by,
     surplus_of,
 )
 from lograft.runtime.network import ConnectionLimits
@@ -124,19 +126,90 @@ MEBIBYTE = 1024 * 1024
 def test_what_came_and_was_not_received_is_unread() -> None:
     unread = UnreadBytes()
     a, b = ("a", 1), ("b", 2)
-    assert unread.update({a: 60 * MEBIBYTE, b: 2000}) == {a: pytest.approx(60 * MEBIBYTE, rel=0.02)}
+    small = Carried(2000)
+    assert unread.update({a: Carried(60 * MEBIBYTE), b: small}, 0.0) == {a: pytest.approx(60 * MEBIBYTE, rel=0.02)}
     unread.received(a, 60 * MEBIBYTE)
-    assert unread.update({a: 60 * MEBIBYTE + 50_000, b: 2000}) == {}
-    assert unread.update({a: 90 * MEBIBYTE}) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}
-    unread.keep(set())
-    assert unread.update({a: 30 * MEBIBYTE}) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}, "another, on the same port"
+    assert unread.update({a: Carried(60 * MEBIBYTE + 50_000), b: small}, 0.0) == {}
+    assert unread.update({a: Carried(90 * MEBIBYTE)}, 0.0) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}
+    for _ in range(2):
+        unread.keep(set(), 0.0)
+    later = unread.update({a: Carried(30 * MEBIBYTE)}, 0.0)
+    assert later == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}, "another, on the same port"
 
 
-def test_what_is_said_around_messages_is_no_message() -> None:
-    """A connection that has carried a gigabyte has carried some megabytes more."""
+def test_what_came_while_connections_were_counted_is_not_forgotten() -> None:
     unread = UnreadBytes()
-    unread.received(("a", 1), 1000 * MEBIBYTE)
-    assert unread.update({("a", 1): 1009 * MEBIBYTE}) == {}
+    unread.received(("a", 1), 30 * MEBIBYTE)
+    unread.keep({("b", 2)}, 0.0)  # looked for before the other was there
+    assert unread.update({("a", 1): Carried(30 * MEBIBYTE + 50_000)}, 0.0) == {}
+
+
+DAY_SECONDS = 24 * 3600
+LONG_LIVES = {
+    "large messages": (Carried(1009 * MEBIBYTE), [(1000 * MEBIBYTE, 1)], 60.0),
+    "small messages": (Carried(1_000_000 * 112), [(1_000_000 * 60, 1_000_000)], 10_000.0),
+    "calls": (Carried(1_000_000 * 115), [(1_000_000 * 60, 1_000_000)], 10_000.0),
+    "pings": (Carried(300 * DAY_SECONDS * 10), [], 300.0 * DAY_SECONDS),
+    "reading": (Carried(100 * MEBIBYTE, sent_bytes=100 * 1024 * 1024 * MEBIBYTE), [], 0.0),
+}
+
+
+@pytest.mark.parametrize("name", LONG_LIVES)
+def test_what_is_said_around_messages_is_no_message(name: str) -> None:
+    """A connection that lives for long has carried many megabytes of it, all of which were dealt with."""
+    carried, received, seconds = LONG_LIVES[name]
+    unread = UnreadBytes()
+    peer = ("a", 1)
+    unread.keep({peer}, 0.0)
+    for size_bytes, messages in received:
+        for _ in range(messages):
+            unread.received(peer, size_bytes // messages)
+    unread.begin_look()
+    assert unread.update({peer: carried}, seconds) == {}
+    more = Carried(carried.received_bytes + 60 * MEBIBYTE, carried.sent_bytes)
+    unread.begin_look()
+    found = unread.update({peer: more}, seconds)
+    assert found == {peer: pytest.approx(60 * MEBIBYTE, rel=0.1)}, "what is a message is one all the same"
+
+
+def test_what_comes_while_connections_are_looked_at_explains_nothing_later() -> None:
+    unread = UnreadBytes()
+    peer = ("a", 1)
+    unread.keep({peer}, 0.0)
+    unread.begin_look()
+    unread.received(peer, 30 * MEBIBYTE)  # it came after the kernel was asked
+    assert unread.update({peer: Carried(2000)}, 0.0) == {}
+    unread.begin_look()
+    assert unread.update({peer: Carried(30 * MEBIBYTE + 50_000)}, 0.0) == {}
+
+
+def test_no_descriptor_left_to_look_with_ends_nobody(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = ConnectionGuard(
+        f"127.0.0.1:{listener.getsockname()[1]}", ConnectionLimits(100, 100, unread_bytes=MEBIBYTE), lambda: 0.0
+    )
+    monkeypatch.setattr("lograft.runtime.connection_guard.resident_bytes", lambda: 2**50)
+    (client,), (accepted,) = connect(listener, 1)
+    client.setblocking(False)
+    sent = received = 0
+    while sent < 8 * MEBIBYTE or received < sent:
+        with contextlib.suppress(BlockingIOError):
+            sent += client.send(bytes(65536)) if sent < 8 * MEBIBYTE else 0
+        received += len(accepted.recv(1 << 20))
+    guard.unread.received(client.getsockname(), sent)
+    assert (guard.look(), guard.weigh()) == (0, 0)
+
+    def no_descriptors(*_: object) -> object:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    for name in ("listdir", "dup"):
+        with monkeypatch.context() as broken:
+            broken.setattr(os, name, no_descriptors)
+            for _ in range(3):
+                assert (guard.look(), guard.weigh()) == (0, 0)
+    assert (guard.look(), guard.weigh(), guard.open) == (0, 0, 1)
+    assert not is_ended(client)
+    client.close()
+    accepted.close()
 
 
 def test_those_with_the_most_are_ended_until_the_rest_fits() -> None:
@@ -153,10 +226,15 @@ def test_the_kernel_tells_what_a_connection_has_received(listener: socket.socket
     received = 0
     while received < 100_000:
         received += len(accepted.recv(65536))
-    peer, size = _bytes_received(accepted.fileno(), listener.getsockname()[1]) or (None, 0)
+    accepted.sendall(bytes(5000))
+    sent = 0
+    while sent < 5000:
+        sent += len(client.recv(65536))
+    peer, carried = _carried_by(accepted.fileno(), listener.getsockname()[1]) or (None, Carried(0))
     assert peer == client.getsockname()
-    assert size == 100_000
-    assert _bytes_received(listener.fileno(), listener.getsockname()[1]) is None
-    assert _bytes_received(client.fileno(), listener.getsockname()[1]) is None
+    assert carried.received_bytes == 100_000
+    assert 0 <= carried.sent_bytes <= 5001
+    assert _carried_by(listener.fileno(), listener.getsockname()[1]) is None
+    assert _carried_by(client.fileno(), listener.getsockname()[1]) is None
     client.close()
     accepted.close()
