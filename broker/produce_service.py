@@ -2,8 +2,9 @@
 safe."""
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -133,7 +134,7 @@ class _Conversation:
         self._stream = stream
         self._own = service.budget.open(stream)
         self._large_turns = service.large_turns
-        self._has_large_turn = self._waits_for_turn = False
+        self._has_large_turn = self._waits = False
         self._client_id = ""
         self._lines: dict[tuple[bytes, int], _Line] = {}
         self._ready: list[_Entry] = []  # settled, and first in their lines
@@ -162,24 +163,30 @@ class _Conversation:
                 await self._large_turn()
             touched = self._take_all(data, claim, group)
             del data  # what waits keeps the batches of it that it needs
-            self._busy.set()
-            for replica in touched:
-                await replica.room()
-            await self._in_flight.room()
-            await self._own.ready_to_receive(size_bytes)
+            with self._waiting():
+                for replica in touched:
+                    await replica.room()
+                await self._in_flight.room()
+                await self._own.ready_to_receive(size_bytes)
         self._has_all = True
         self._news.set()
 
     async def _large_turn(self) -> None:
         """Large messages are stored one after the other, of all streams: together they would be all that disks and loop
         are busy with, for many seconds, and what others sent comes after them."""
-        self._waits_for_turn = True
+        with self._waiting():
+            await self._large_turns.acquire()
+        self._has_large_turn = True
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """For room, or a turn: what the client sent meanwhile is not read, so it is told that the stream lives."""
+        self._waits = True
         self._busy.set()
         try:
-            await self._large_turns.acquire()
+            yield
         finally:
-            self._waits_for_turn = False
-        self._has_large_turn = True
+            self._waits = False
 
     def _end_large_turn(self) -> None:
         if self._has_large_turn:
@@ -360,7 +367,7 @@ class _Conversation:
         while True:
             await self._busy.wait()
             await self._clock.sleep_ms(period_ms)
-            if self._in_flight.count == 0 and not self._waits_for_turn:
+            if self._in_flight.count == 0 and not self._waits:
                 self._busy.clear()
             elif self._clock.monotonic_ms() - self._sent_ms >= period_ms:
                 self._must_speak = True

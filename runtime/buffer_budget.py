@@ -49,7 +49,7 @@ class BufferBudget:
         self.bytes = ByteBudget(limit_bytes)
         self.cut_off = 0
         self._clock = clock
-        self._sending: dict[StreamBudget, int] = {}  # since when
+        self._sending: dict[StreamBudget, int] = {}  # since when: the earliest comes first
 
     def open(self, stream: Stream) -> "StreamBudget":
         """For one stream, until it is closed. All streams of a connection share an account."""
@@ -60,6 +60,7 @@ class BufferBudget:
         return self._clock
 
     def began_sending(self, own: "StreamBudget") -> None:
+        self._sending.pop(own, None)
         self._sending[own] = self._clock.monotonic_ms()
 
     def ended_sending(self, own: "StreamBudget") -> None:
@@ -68,12 +69,14 @@ class BufferBudget:
     def cut_off_stalled(self) -> None:
         """Somebody waits: end streams whose other end takes nothing."""
         since_ms = self._clock.monotonic_ms() - STALLED_MS
-        for own, began_ms in list(self._sending.items()):
-            if began_ms <= since_ms:
-                del self._sending[own]
-                self.cut_off += 1
-                log.warning("slow_reader_cut_off", peer=own.stream.peer, held_bytes=own.held_bytes)
-                own.stream.reset()
+        while self._sending:  # all who wait look: it must not take longer the more are sent to
+            own, began_ms = next(iter(self._sending.items()))
+            if began_ms > since_ms:
+                return
+            del self._sending[own]
+            self.cut_off += 1
+            log.warning("slow_reader_cut_off", peer=own.stream.peer, held_bytes=own.held_bytes)
+            own.stream.reset()
 
 
 class StreamBudget:

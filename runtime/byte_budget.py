@@ -12,21 +12,25 @@ is charged, whether there is room or not, and others wait the longer.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 SPARE_PART = 4
 """One part of so many is for accounts that hold nothing."""
 
 _MEBIBYTE = 1024 * 1024
+_MOST_OUT_OF_DATE = 64
 
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """Of one connection. `claims`: that hold or wait; `users`: streams that may make more."""
+    """Of one connection. `claims`: that hold or wait; `users`: streams that may make more. `waiting`: a heap of claims
+    that wait, by least and number, and of some that no longer do."""
 
     name: str
     held_bytes: int = 0
     claims: int = 0
     users: int = 0
+    waiting: "list[tuple[int, int, Claim]]" = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +66,8 @@ class ByteBudget:
     waiting: dict[int, Claim] = field(default_factory=dict)  # by their numbers, so in the order they came
     counts: BudgetCounts = field(default_factory=BudgetCounts)
     _next_number: int = 0
+    # The first that waits of each account, by rank: a heap. Entries that are out of date are among them.
+    _line: list[tuple[tuple[int, int], Claim]] = field(default_factory=list)
 
     # -- accounts
 
@@ -93,6 +99,8 @@ class ByteBudget:
         if self._is_next(claim) and self._grant(claim):
             return claim
         self.waiting[claim.number] = claim
+        heappush(account.waiting, (least, claim.number, claim))
+        self._line_up(account)
         self.counts.waited += 1
         return claim
 
@@ -116,8 +124,10 @@ class ByteBudget:
         if claim.is_over:
             return
         claim.is_over = True
-        claim.is_waiting = False
-        self.waiting.pop(claim.number, None)
+        if claim.is_waiting:
+            claim.is_waiting = False
+            del self.waiting[claim.number]
+            self._line_up(claim.account)
         self._hold(claim, -claim.size_bytes)
         claim.account.claims -= 1
         self._forget_if_unused(claim.account)
@@ -137,27 +147,47 @@ class ByteBudget:
             return shared
         return max(shared, min(self.small_bytes, self.limit_bytes - self.held_bytes), 0)
 
+    def _line_up(self, account: Account) -> None:
+        """Its first, or its rank, may be another now."""
+        waiting = account.waiting
+        while waiting and not waiting[0][2].is_waiting:
+            heappop(waiting)
+        if waiting:
+            first = waiting[0][2]
+            heappush(self._line, (_rank(first), first))
+        if len(self._line) > 2 * len(self.waiting) + _MOST_OUT_OF_DATE:
+            latest = {claim: (rank, claim) for rank, claim in self._line if self._is_up_to_date(rank, claim)}
+            self._line = list(latest.values())
+            heapify(self._line)
+
+    def _is_up_to_date(self, rank: tuple[int, int], claim: Claim) -> bool:
+        return claim.is_waiting and claim is claim.account.waiting[0][2] and rank == _rank(claim)
+
+    def _first(self) -> Claim | None:
+        """Of all that wait: who would hold the least."""
+        while self._line and not self._is_up_to_date(*self._line[0]):
+            heappop(self._line)
+        return self._line[0][1] if self._line else None
+
     def _is_next(self, claim: Claim) -> bool:
         """Nobody waits who would have less than it."""
-        rank = _rank(claim)
-        return all(_rank(other) > rank for other in self.waiting.values())
+        first = self._first()
+        return first is None or _rank(first) > _rank(claim)
 
     def _grant(self, claim: Claim) -> bool:
         room = self.room(claim.account)
         if room < claim.least and self.held_bytes:
             return False
         claim.is_waiting = False
+        if self.waiting.pop(claim.number, None) is not None:
+            self._line_up(claim.account)
         self._hold(claim, max(claim.least, min(claim.most, room)))
         claim.granted()
         return True
 
     def _grant_waiting(self) -> None:
-        while self.waiting:
-            claim = min(self.waiting.values(), key=_rank)
-            del self.waiting[claim.number]
-            if not self._grant(claim):
-                self.waiting[claim.number] = claim
-                return
+        while (claim := self._first()) is not None and self._grant(claim):
+            pass
 
     def _hold(self, claim: Claim, more_bytes: int) -> None:
         claim.size_bytes += more_bytes
@@ -165,6 +195,8 @@ class ByteBudget:
         self.held_bytes += more_bytes
         assert min(claim.size_bytes, claim.account.held_bytes, self.held_bytes) >= 0
         self.counts.peak_bytes = max(self.counts.peak_bytes, self.held_bytes)
+        if more_bytes and claim.account.waiting:
+            self._line_up(claim.account)
 
 
 def _rank(claim: Claim) -> tuple[int, int]:

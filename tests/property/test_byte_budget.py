@@ -75,6 +75,13 @@ class Sharing(RuleBasedStateMachine):
         self.shared.close(account)
 
     @invariant()
+    def who_would_hold_the_least_is_first(self) -> None:
+        waiting = self.shared.waiting.values()
+        expected = min(waiting, key=lambda one: (one.account.held_bytes + one.least, one.number), default=None)
+        assert self.shared._first() is expected
+        assert len(self.shared._line) <= 2 * len(waiting) + 65, "what is out of date does not pile up"
+
+    @invariant()
     def what_is_held_is_what_claims_hold(self) -> None:
         if not hasattr(self, "shared"):
             return

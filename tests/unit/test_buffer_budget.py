@@ -1,6 +1,7 @@
 """What is held for clients: whoever reads nothing is cut off when others wait, and nothing stays held."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.raft_nodes import virtual
@@ -81,6 +82,31 @@ async def test_who_reads_nothing_is_cut_off_when_others_wait() -> None:
     for task in stuck:
         task.cancel()
     await asyncio.wait(stuck)
+
+
+@virtual
+async def test_who_waits_looks_at_the_earliest_alone() -> None:
+    """Thousands may wait, and thousands be sent to: each looks twice a second."""
+    shared = budget()
+    looked: list[int] = []
+
+    class Counted(dict[StreamBudget, int]):
+        def items(self) -> Any:
+            for item in super().items():
+                looked.append(1)
+                yield item
+
+    shared._sending = Counted()
+    early, late = FakeStream("early"), [FakeStream(f"late {number}") for number in range(100)]
+    shared.began_sending(shared.open(early))
+    await asyncio.sleep(STALLED_MS / 1000)
+    for stream in late:
+        shared.began_sending(shared.open(stream))
+    for _ in range(10):
+        shared.cut_off_stalled()
+    assert early.was_reset.is_set()
+    assert not any(stream.was_reset.is_set() for stream in late)
+    assert len(looked) <= 11
 
 
 @virtual

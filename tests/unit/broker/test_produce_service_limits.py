@@ -167,6 +167,28 @@ async def test_nothing_is_received_while_clients_hold_all_there_is_and_goes_on_w
 
 
 @virtual
+async def test_a_stream_that_waits_for_room_says_that_it_lives() -> None:
+    """Else its client takes it for dead, and begins another, whose first message is taken whatever there is."""
+    node = Node()
+    node.lead()
+    budget = BufferBudget(1_000_000, node.runtime.clock)
+    service = ProduceService(node.runtime, node.logs, budget=budget)
+    connection = await node.serve(service.handlers())
+    talk = Talk(connection.open(PRODUCE), pb.ProduceResponse)
+    others = budget.bytes.open("others")
+    held = budget.bytes.charge(others, 1_000_000)
+    await talk.say(request(item(1, batch("a"))))
+    assert numbers(await talk.hear()) == [1]
+    second = asyncio.ensure_future(talk.say(request(item(2, batch("a")))))
+    for _ in range(5):
+        async with asyncio.timeout(1):
+            assert numbers(await talk.hear()) == []
+    budget.bytes.release(held)
+    assert numbers(await talk.hear_until(numbers)) == [2]  # type: ignore[arg-type]
+    await second
+
+
+@virtual
 async def test_answers_that_nobody_reads_hold_nothing() -> None:
     """A batch that is stored is in the log: the memory of its message is free, whether its answer is read or not."""
     node = Node()
