@@ -37,6 +37,7 @@ async def a_member_comes_back_with_another_disk(cluster: SimulatedCluster) -> No
     """The leader, which hears nothing from the controller, takes it for the one that is in sync."""
     scene = Scene(cluster)
     leader, (_, wiped) = scene.leader, scene.followers
+    await scene.until(lambda: scene.core(leader) is not None)  # it has heard that it leads
     core = scene.core(leader)
     assert core is not None
     scene.cut(CONTROLLER, leader.host)

@@ -62,10 +62,7 @@ def fence_without_leaving(patch: pytest.MonkeyPatch) -> None:
 
 
 def register_without_leaving(patch: pytest.MonkeyPatch) -> None:
-    def departures(image: ClusterImage, broker: Broker, lost_memory: bool) -> Iterator[PartitionChanged]:
-        return iter(())
-
-    patch.setattr(registration, "_departures", departures)
+    patch.setattr(registration, "_departures", lambda image, broker, distrusted, stale: iter(()))
 
 
 def keep_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:

@@ -121,10 +121,12 @@ def check_no_epochs(patch: pytest.MonkeyPatch) -> None:
     served in another."""
     original = replica_leading.match
 
-    def match(log: Any, tombstones_removed_below: int, last_epoch: int | None, end_offset: int) -> Any:
+    def match(
+        log: Any, tombstones_removed_below: int, last_epoch: int | None, end_offset: int, *first_base: Any
+    ) -> Any:
         if end_offset <= log.end_offset:
             return Matched()
-        return original(log, tombstones_removed_below, last_epoch, end_offset)
+        return original(log, tombstones_removed_below, last_epoch, end_offset, *first_base)
 
     patch.setattr(replica_leading, "match", match)
     patch.setattr(Replica, "_check_epoch", lambda replica, leader_epoch: None)
@@ -159,7 +161,7 @@ def forget_producers_at_failover(patch: pytest.MonkeyPatch) -> None:
 
 def lead_on_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     """A process that is new leads in the epoch that was given to the one before."""
-    patch.setattr(registration, "_departures", lambda image, broker, distrusted: iter(()))
+    patch.setattr(registration, "_departures", lambda image, broker, distrusted, stale: iter(()))
 
 
 def keep_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
