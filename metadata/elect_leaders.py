@@ -157,7 +157,8 @@ def _election_at_any_price(image: ClusterImage, log_ends: LogEnds) -> Change:
         if after.leader is not None:
             return after
         elected = _longest_log(image, topic_id, number, before, log_ends)
-        return complete_if_due(image, topic_id, before, elect_unclean(before, elected))
+        last_epoch = max(end.last_epoch for end in log_ends[topic_id, number].values())
+        return complete_if_due(image, topic_id, before, elect_unclean(before, elected, last_epoch))
 
     return elect
 

@@ -14,6 +14,9 @@ from uuid import UUID
 from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
 
+NO_EPOCH = LeaderEpoch(-1)
+"""Of a log that is empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -60,11 +63,16 @@ def settle(
     return _with_epochs(before, replace(wanted, isr=isr, elr=elr, leader=leader))
 
 
-def elect_unclean(before: Partition, elected: BrokerId) -> Partition:
-    """Have `elected` lead although records that were acknowledged may be missing there."""
+def elect_unclean(before: Partition, elected: BrokerId, last_epoch: LeaderEpoch = NO_EPOCH) -> Partition:
+    """Have `elected` lead although records that were acknowledged may be missing there.
+
+    `last_epoch`: the latest that any replica has in its log. Metadata restored from a copy may not know it, and two
+    leaders must not share an epoch.
+    """
     assert elected in before.replica_ids
     after = _with_epochs(before, replace(before, isr=(elected,), elr=(), leader=elected))
-    return replace(after, unclean_epoch=after.leader_epoch)
+    epoch = LeaderEpoch(max(after.leader_epoch, last_epoch + 1))
+    return replace(after, leader_epoch=epoch, unclean_epoch=epoch)
 
 
 def renew(before: Partition) -> Partition:

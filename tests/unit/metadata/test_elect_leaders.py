@@ -151,6 +151,12 @@ def test_who_has_most_is_elected_uncleanly(said: dict[str, tuple[int, int]], ele
     assert (after.leader_epoch, after.partition_epoch, after.unclean_epoch) == (5, 10, 5)
 
 
+def test_metadata_from_the_past_give_no_epoch_that_a_log_has_already() -> None:
+    image = cluster(AWAY, members=WITHOUT_1)
+    after = first(apply(image, elect_unclean_leaders(image, [KEY], ends(b2=(17, 50), b3=(16, 60)))))
+    assert (after.leader, after.leader_epoch, after.unclean_epoch, after.partition_epoch) == (2, 18, 18, 10)
+
+
 def test_of_equals_one_that_goes_on_running_and_keeps_the_partition_is_elected() -> None:
     said = ends(b2=(3, 50), b3=(3, 50))
     image = cluster(AWAY, members=members(FENCED, SHUTTING_DOWN, ACTIVE))
