@@ -10,6 +10,7 @@ between nodes begins with a ticket of it. A transport with a greeting of its own
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ _ROUND_TRIPS = 2
 @dataclass(frozen=True, slots=True)
 class ProofLimits:
     """`proof_ms`: how long a stranger may take. `unproven`: streams of those who have not proved anything yet, at a
-    time; another one ends the oldest, so who is silent keeps nobody out. `told_every_ms`: refusals in the log."""
+    time; another one ends the oldest of whoever has the most, so strangers keep nobody out. `told_every_ms`: refusals in
+    the log."""
 
     proof_ms: int = 3000
     unproven: int = 256
@@ -210,7 +212,7 @@ class _Guard:
         self._limits = limits
         self._address = address
         self._sessions: dict[bytes, tuple[Session, str]] = {}  # with the connection that each is of
-        self._unproven: dict[asyncio.Timeout, None] = {}
+        self._unproven: dict[asyncio.Timeout, str] = {}  # with their peers; the earliest comes first
         self._refusals = refusals
 
     async def serve_proof(self, stream: Stream) -> None:
@@ -241,15 +243,18 @@ class _Guard:
     @asynccontextmanager
     async def _proving(self, stream: Stream) -> AsyncIterator[None]:
         """What a stranger can do: be short, or right."""
-        while len(self._unproven) >= self._limits.unproven:
-            oldest = next(iter(self._unproven))
-            del self._unproven[oldest]
-            if not oldest.expired():
-                oldest.reschedule(asyncio.get_running_loop().time())
+        # A connection that is proven is a node's: what it begins is ended for no stranger's sake.
+        is_stranger = all(peer != stream.peer for _, peer in self._sessions.values())
+        while is_stranger and len(self._unproven) >= self._limits.unproven:
+            surplus = self._surplus()
+            del self._unproven[surplus]
+            if not surplus.expired():
+                surplus.reschedule(asyncio.get_running_loop().time())
         timeout = asyncio.timeout(self._limits.proof_ms / 1000)
         try:
             async with timeout:
-                self._unproven[timeout] = None
+                if is_stranger:
+                    self._unproven[timeout] = stream.peer
                 yield
         except TimeoutError:
             raise self._refusal(stream, "it proved nothing in time") from None
@@ -257,6 +262,17 @@ class _Guard:
             raise self._refusal(stream, str(error)) from None
         finally:
             self._unproven.pop(timeout, None)
+
+    def _surplus(self) -> asyncio.Timeout:
+        """The earliest of the connection with the most, at the address with the most: a node has one."""
+        by_peer = Counter(self._unproven.values())
+        by_host = Counter(peer.rpartition(":")[0] for peer in self._unproven.values())
+
+        def share(timeout: asyncio.Timeout) -> tuple[int, int]:
+            peer = self._unproven[timeout]
+            return by_host[peer.rpartition(":")[0]], by_peer[peer]
+
+        return max(self._unproven, key=share)
 
     def _refusal(self, stream: Stream, reason: str) -> StreamError:
         self._refusals.note(stream.peer, reason)

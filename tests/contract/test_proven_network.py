@@ -272,6 +272,28 @@ async def test_many_who_are_silent_keep_nobody_out(world: "World") -> None:
     await served.still_serves_nodes()
 
 
+async def test_many_streams_of_a_stranger_end_no_proof_of_a_node(world: "World") -> None:
+    served = await serving(world, ProofLimits(proof_ms=60_000, unproven=4))
+    connection = await world.server.connect(served.address)
+    world.cleaning.push_async_callback(connection.close)
+    slow = connection.open(PROVE)  # of a node, whose proof takes a while
+    caller = Caller(NodeIdentity("c", 3, (SECRET,)), bytes(32))
+    await slow.send(caller.hello())
+    proof, _ = caller.prove(await slow.receive())
+    stranger = await served.stranger()
+    streams = []
+    for _ in range(12):
+        stream = stranger.open(PROVE)
+        await stream.send(A_HELLO)
+        assert await stream.receive()
+        streams.append(stream)
+    for stream in streams[:8]:
+        assert "in time" in (await refusal(stream)).message
+    await slow.send(proof)
+    assert await slow.receive() == b""
+    await served.still_serves_nodes()
+
+
 async def test_a_peer_that_never_proves_is_given_up(world: "World") -> None:
     async def silent(stream: Stream) -> None:
         await stream.receive()
