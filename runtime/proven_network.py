@@ -51,8 +51,7 @@ _ROUND_TRIPS = 2
 @dataclass(frozen=True, slots=True)
 class ProofLimits:
     """`proof_ms`: how long a stranger may take. `unproven`: streams of those who have not proved anything yet, at a
-    time; another one ends the oldest of whoever has the most, so strangers keep nobody out. `told_every_ms`: refusals in
-    the log."""
+    time; another one ends the oldest of whoever has the most. `told_every_ms`: refusals in the log."""
 
     proof_ms: int = 3000
     unproven: int = 256
