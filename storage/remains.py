@@ -181,14 +181,19 @@ def _read_checkpoint(files: Files, directory: str) -> Checkpoint | None:
 
 
 def _epochs(files: Files, directory: str, run: _Run) -> EpochCache:
-    """As the file has them, if it is sound and the batches agree; else as the batches have them."""
+    """As the file has them, if it is sound and the batches agree; else as the batches have them.
+
+    The file has forgotten what was before the log start. If the checkpoint is lost, the log starts earlier again.
+    """
     try:
         noted = EpochCache(decode_epochs(read_whole(files, f"{directory}/{EPOCHS_FILE}")))
     except (FileNotFoundError, ValueError, TypeError):
         return run.epochs
     noted.clip_to(run.end_offset)
-    agree = len(noted) > 0 and all(noted.allows(entry.epoch, entry.start_offset) for entry in run.epochs)
-    return noted if agree else run.epochs
+    if not noted or not all(noted.allows(entry.epoch, entry.start_offset) for entry in run.epochs):
+        return run.epochs
+    first = next(iter(noted)).start_offset
+    return EpochCache([*(entry for entry in run.epochs if entry.start_offset < first), *noted])
 
 
 # -- keeping

@@ -109,6 +109,26 @@ async def test_what_follows_the_last_damage_is_kept_as_a_sound_log(damage: Damag
     assert log.deleted_below == kept[1], "what is decided from now on is for everybody"
 
 
+@pytest.mark.parametrize(("start", "base", "epoch"), [(3, 0, 1), (13, 12, 2)])
+@virtual
+async def test_without_a_checkpoint_what_was_deleted_has_its_epochs_again(start: int, base: int, epoch: int) -> None:
+    """A follower takes no batch without an epoch."""
+    machine = Machine()
+    await damaged(machine, lambda machine: None)
+    log = await machine.open(CONFIG)
+    log.assign_epoch(3)
+    log.delete_prefix(start)
+    await log.close()
+    machine.boot()
+    machine.remove("checkpoint")
+    remains = survey(machine.files, DIRECTORY)
+    assert remains is not None
+    keep(machine.files, DIRECTORY, remains, ASIDE, is_compacted=False)
+    log = await reopened(machine)
+    assert log.start_offset == base
+    assert (log.epochs.epoch_at(base), log.epochs.epoch_at(END)) == (epoch, 3)
+
+
 @pytest.mark.parametrize(("damage", "kept"), DAMAGES)
 @pytest.mark.parametrize("power_fails", [False, True], ids=["killed", "power"])
 @virtual
