@@ -1,16 +1,27 @@
-"""Files that are missing: with a rule about them broken on purpose, the simulator must notice what is lost."""
+"""Files that are missing are never taken for deleted: with a rule about them broken on purpose, the simulator must
+notice what is lost."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support.broken_rules import expect_noticed
 from support.cluster_chaos import LOST_FILES
+from support.cluster_stories import STAGE, Scene
 
-from lograft.chaos.cluster_simulation import simulate_cluster
+from lograft.chaos.cluster_losses import LostFiles
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_run import ClusterRun
+from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
+from lograft.chaos.cluster_watch import members_of
+from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.storage.names import LOG_SUFFIX
 from lograft.storage.recovery import _Recovery
 
 Break = Callable[[pytest.MonkeyPatch], None]
+Choice = Callable[[list[str]], list[str]]
+
+SMALL_SEGMENTS = replace(STAGE, segment_bytes=1_024, least_min_isr=2)
+SEED = 1
 
 
 def take_the_first_segment_for_the_log_start(patch: pytest.MonkeyPatch) -> None:
@@ -30,17 +41,61 @@ def take_a_log_without_segments_for_an_empty_one(patch: pytest.MonkeyPatch) -> N
     patch.setattr(_Recovery, "_check_nothing_was_there", lambda recovery: None)
 
 
-RULES: list[tuple[Break, int]] = [
-    (take_the_first_segment_for_the_log_start, 3),
-    (take_a_log_without_segments_for_an_empty_one, 32),
-]
+def the_first(segments: list[str]) -> list[str]:
+    return segments[:1]
 
 
-@pytest.mark.parametrize(("break_rule", "quickest"), RULES, ids=lambda value: getattr(value, "__name__", ""))
-def test_files_taken_for_deleted_are_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break, quickest: int) -> None:
-    expect_noticed(
-        monkeypatch, break_rule, lambda seed: simulate_cluster(seed, LOST_FILES), seeds=30, quickest=quickest
-    )
+def all_of_them(segments: list[str]) -> list[str]:
+    return segments
+
+
+def may_lead(scene: Scene, host: SimulatedHost) -> bool:
+    return any(member == host.number for member, _ in members_of(scene.partition))
+
+
+def tell_of_the_leader_that_loses(lost: Choice) -> ClusterRun:
+    """It was the last in sync, and is back before the others are."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        scene = Scene(cluster)
+        await scene.until_whole()
+        leader, followers = scene.leader, scene.followers
+        await scene.until_more(leader, 100)
+        replica = scene.replica(leader)
+        assert replica is not None
+        directory = replica.log.directory
+        for host in followers:
+            scene.kill(host)
+        await scene.until(lambda: not any(scene.is_in_sync(host) for host in followers))
+        scene.kill(leader)
+        await scene.until(lambda: scene.partition.leader is None)
+        names = sorted(path.rpartition("/")[2] for path, _ in leader.files.contents(f"{directory}/"))
+        segments = [name for name in names if name.endswith(LOG_SUFFIX)]
+        assert len(segments) > 2
+        [topic_id] = cluster.image.topics
+        cluster.losses.add(LostFiles(leader, (topic_id, 0)))
+        leader.lose_files(directory, lost(segments))
+        scene.start(leader)
+        await scene.until(lambda: scene.core(leader) is not None or not may_lead(scene, leader))
+        for host in followers:
+            scene.start(host)
+        await scene.until_whole()
+
+    return simulate_cluster(SEED, SMALL_SEGMENTS, story=story)
+
+
+@pytest.mark.parametrize(("lost", "break_rule", "rule"), [
+    (the_first, take_the_first_segment_for_the_log_start, "nothing is deleted that is to be kept"),
+    (all_of_them, take_a_log_without_segments_for_an_empty_one, "who may lead has what is committed"),
+], ids=["the first segment", "all segments"])  # fmt: skip
+def test_files_taken_for_deleted_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, lost: Choice, break_rule: Break, rule: str
+) -> None:
+    tell_of_the_leader_that_loses(lost)
+    break_rule(monkeypatch)
+    with pytest.raises(InvariantBroken) as broken:
+        tell_of_the_leader_that_loses(lost)
+    assert broken.value.rule == rule
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -204,7 +204,7 @@ EIGHT = (
     DeliberateBug("acknowledge before fsync", acknowledge_before_the_disk_has_it, POWER_CUTS),
     DeliberateBug("truncate by watermark", truncate_by_watermark, SLOW_NETWORK, seed=2),
     DeliberateBug("no epoch check", check_no_epochs, RESTLESS_LEADERS, seed=5),
-    DeliberateBug("dedupe state lost at failover", forget_producers_at_failover, RESTLESS_LEADERS, seed=18),
+    DeliberateBug("dedupe state lost at failover", forget_producers_at_failover, RESTLESS_LEADERS, seed=23),
     DeliberateBug("a returning incarnation leading in its old epoch", lead_on_after_a_restart, RESTLESS_LEADERS),
     DeliberateBug("ISR join too early", let_in_whoever_is_matched, STAGE, a_member_comes_back_far_behind, 6),
     DeliberateBug("torn tail kept", keep_a_torn_tail, TORN_WRITES, seed=1),
