@@ -151,11 +151,11 @@ class LogDirectories:
 
     def choose(self, name: PartitionName, wanted: UUID | None) -> LogDirectory | None:
         """Where the partition's log is, or is to be made: where the metadata want it; if that directory is not there,
-        where there is one; else where there are the fewest. None: there is no directory left."""
+        where there is one; else where there are the fewest, of those with room. None: there is no directory left."""
         healthy = self.healthy
         for directory in (*(one for one in healthy if one.identity == wanted), *self.copies(name)):
             return directory
-        return min(healthy, key=lambda directory: len(directory.names), default=None)
+        return min(healthy, key=lambda directory: (directory.data.space.is_full, len(directory.names)), default=None)
 
     # -- how logs go
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.live_cluster import LiveCluster, bootstrap_of
-from support.server_processes import servers, start_all, until
+from support.server_processes import DEADLINE_SECONDS, servers, start_all, until
 from support.steady_load import SteadyLoad
 from support.stored_logs import partition_directory
 
@@ -161,34 +161,54 @@ def test_configuration_counts_at_once(cluster: LiveCluster) -> None:
 # -- disks
 
 
-def test_a_full_disk_takes_out_what_is_on_it_and_nothing_else(cluster: LiveCluster) -> None:
+def test_a_full_disk_takes_nothing_more_until_there_is_room_and_stops_nothing_else(cluster: LiveCluster) -> None:
     node = cluster.node(3)
     if len(node.config["data_dirs"]) < 2:
         pytest.skip("no disk can be mounted here")
-    large, small = map(Path, node.config["data_dirs"])
+    small = Path(node.config["data_dirs"][1])
+
+    def are_there(topic: str) -> list[int]:
+        return [number for number in range(4) if any(small.glob(f"{topic}-{number}.*"))]
+
     cluster.create("filling", [[1, 2, 3], [2, 1, 3], [1, 3, 2], [2, 3, 1]], segment_bytes="1048576")
-    on_small = [number for number in range(4) if any(small.glob(f"filling-{number}.*"))]
-    assert 0 < len(on_small) < 4, "both are used"
+    cluster.create("single", [[3]] * 4)
+    for topic in ("filling", "single"):
+        assert 0 < len(are_there(topic)) < 4, "both are used"
+    followed, led = are_there("filling"), are_there("single")
     with Producer(cluster.bootstrap) as producer:
-        for number in range(DISK_MEGABYTES * 12):
-            producer.send("filling", bytes(100_000), partition=on_small[number % len(on_small)])
-        producer.flush()
-        until(lambda: "directory_failed" in node.events, "the disk is full")
-        # Its replicas leave the ISR, are made anew on the disk that is left, and come back, within moments.
-        until(lambda: all(any(large.glob(f"filling-{each}.*")) for each in on_small), "they are on the other disk")
+
+        def store_in(topic: str, partition: int) -> None:
+            producer.send(topic, b"goes on", partition=partition).result(DEADLINE_SECONDS)
+
+        try:
+            for number in range(DISK_MEGABYTES * 12):
+                producer.send("filling", bytes(100_000), partition=followed[number % len(followed)])
+            producer.flush()
+            until(lambda: "disk_full" in node.events, "the disk is full")
+            # What others lead is stored without it; what it leads itself is refused; what is on its other disk goes on.
+            for number in range(4):
+                store_in("filling", number)
+            until(lambda: out_of_sync(cluster, "filling") == followed, "its replicas there have left the ISR")
+            for number in range(4):
+                if number not in led:
+                    store_in("single", number)
+            with pytest.raises(errors.DiskFull, match="make room"):
+                store_in("single", led[0])
+        finally:
+            subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
+        until(lambda: "disk_has_room" in node.events, "it is noticed")
         cluster.until_in_sync("filling")
-        for number in range(4):
-            producer.send("filling", b"goes on", partition=number).result(30)
+        assert are_there("filling") == followed, "nothing was made anew elsewhere"
+        store_in("single", led[0])
     assert node.is_running
-    # A new disk, with room.
-    node.stop()
-    for entry in small.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
-    start_all([node])
-    cluster.until_in_sync("filling")
+    assert "directory_failed" not in node.events
     assert all(found.is_well for found in cluster.admin.verify_replicas(["filling"]))
-    cluster.admin.delete_topic("filling")
+    for topic in ("filling", "single"):
+        cluster.admin.delete_topic(topic)
+
+
+def out_of_sync(cluster: LiveCluster, topic: str) -> list[int]:
+    return [one.number for one in cluster.partitions(topic) if not one.is_in_sync]
 
 
 @pytest.mark.parametrize("pattern", ["*.log", "*.index", "checkpoint", "leader-epochs", "*.timeindex", "*.producers"])

@@ -2,19 +2,23 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import pytest
 from support.led_replicas import ONE, THREE, TWO, led
 from support.metadata_images import ids
-from support.replica_brokers import Metadata, TestBroker, append, place, until
+from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import offsets, virtual
 
+from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.proto import errors_pb2
+from lograft.storage.directory import DataDirectory
 from lograft.storage.disk_space import DiskSpace
+from lograft.storage.names import PartitionName
 
 
 def space_of(broker: TestBroker) -> DiskSpace:
@@ -131,3 +135,24 @@ async def test_retention_makes_room_on_a_full_disk() -> None:
     assert leader.log_start == 0
     await until(lambda: leader.log_start > 0, seconds=200)
     assert leader.log.size_bytes < 8000
+
+
+@virtual
+async def test_what_may_be_made_anywhere_is_made_where_there_is_room() -> None:
+    """As is what was on a disk that has failed."""
+    brokers = await start_brokers(Metadata(), 1, disks=2)
+    full, roomy = brokers[ONE].directories
+    choice = LogDirectories(brokers[ONE].runtime, [full, roomy])
+    name = PartitionName("orders", 0, UUID(int=1))
+    space_of(brokers[ONE]).measured(999)
+    next(one for one in choice.healthy if one.data is roomy).names[PartitionName("other", 0, UUID(int=2))] = None
+
+    def chosen(wanted: UUID | None = None) -> DataDirectory | None:
+        directory = choice.choose(name, wanted)
+        return directory and directory.data
+
+    assert chosen() is roomy
+    assert chosen(full.identity) is full, "the metadata say so"
+    roomy.space.reserve_bytes = 1000
+    roomy.space.measured(999)
+    assert chosen() is full, "neither has room: where there are the fewest"
