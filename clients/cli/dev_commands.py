@@ -63,7 +63,7 @@ def dev() -> None:
 @_data_directory
 @click.option("--port", type=click.IntRange(1, HIGHEST_PORT), metavar="PORT",
               help=f"Node 1's port for clients, {DEFAULT_PORT} for a new cluster. The other nodes' follow; controllers "
-              "are 10 above, HTTP 20.")  # fmt: skip
+              "are 10 above, HTTP 20, other brokers 40.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Return once the cluster is ready, and leave it running.")
 def up(nodes: int | None, directory: Path, port: int | None, detach: bool) -> None:
     """Start the cluster: a new one, or the one that was here before. Stays in front until Ctrl+C, which stops it."""
