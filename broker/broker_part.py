@@ -36,6 +36,7 @@ from lograft.runtime.logging import get_logger
 from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import PanicHandler, Server
 from lograft.runtime.world import Runtime
+from lograft.storage import directory_use
 from lograft.storage.directory import DataDirectory
 
 log = get_logger(__name__)
@@ -132,12 +133,12 @@ class BrokerPart:
         return f"{reason}{self._stale_words()}" if reason is not None else None
 
     def _stale_words(self) -> str:
-        stale = self._stale_paths()
-        return f" ({', '.join(stale)}: put back from an older copy, which counts for nothing)" if stale else ""
+        return "".join(f" ({path} is stale: {reason})" for path, reason in self._stale())
 
-    def _stale_paths(self) -> list[str]:
+    def _stale(self) -> list[tuple[str, str]]:
+        """The directories whose replicas must catch up before they count, and why."""
         stale = self.membership.session.stale_directories
-        return [directory.path for directory in self._directories if directory.identity in stale]
+        return [(each.path, _why_stale(each.use)) for each in self._directories if each.identity in stale]
 
     async def add_metrics(self, page: Exposition) -> None:
         add_server(page, "broker", self._stats)
@@ -173,8 +174,8 @@ class BrokerPart:
                 group.create_task(self._sink.run(), name="replication")
                 group.create_task(self._elsewhere.run(), name="ends-elsewhere")
                 await self.replicas.until_recovered()
-                for path in self._stale_paths():
-                    log.warning("stale_directory", path=path, reason="put back from an older copy: counts for nothing")
+                for path, reason in self._stale():
+                    log.warning("stale_directory", path=path, reason=reason)
                 if self.membership.session.wanted is Wanted.RUN:  # else it is leaving already
                     self.membership.session.set_wanted(Wanted.READY)
                 await self._follow_state()
@@ -245,8 +246,19 @@ async def open_broker(
 
 def use_of(directory: DataDirectory) -> DirectoryUse:
     """What the registration says of the directory's past."""
-    epoch, is_restored = directory.use.used_epoch, directory.use.is_restored
-    return DirectoryUse(directory.identity, None if epoch is None else BrokerEpoch(epoch), is_restored)
+    epoch = directory.use.used_epoch
+    used_epoch = None if epoch is None else BrokerEpoch(epoch)
+    return DirectoryUse(directory.identity, used_epoch, directory.use.is_restored, directory.use.damage)
+
+
+def _why_stale(use: directory_use.DirectoryUse) -> str:
+    """Return the reason, for people, as far as the directory itself can tell."""
+    counts_for_nothing = "its replicas count for nothing until they have caught up"
+    if use.damage is not None:
+        return f"{use.damage}, {counts_for_nothing}"
+    if use.used_epoch is None and not use.is_restored:
+        return f"used-epoch is missing, {counts_for_nothing}"
+    return f"put back from an older copy, {counts_for_nothing}"
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:

@@ -32,7 +32,7 @@ _STRAY = "-stray."
 @dataclass(slots=True, eq=False)
 class LogDirectory:
     """One of them. `names`: of the partitions that have a log there. `watermarks`: as the file has them,
-    or will have when the disk gets there. `gone`: those that the file may have, though we have put their logs away."""
+    or will have when the disk gets there. `gone`: those that the file may have, though this broker wants them gone."""
 
     data: DataDirectory
     names: dict[PartitionName, None] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class LogDirectory:
         return f"{self.data.path}/{name}"
 
     def noted_watermark(self, name: PartitionName) -> int | None:
-        """What a log here is known to have had; None if there was none, or we put it away ourselves."""
+        """What a log here is known to have had; None if there was none, or this broker puts it away."""
         return None if name in self.gone else self.watermarks.get(name)
 
     async def note_opened(self, name: PartitionName, end_offset: int) -> None:
@@ -122,8 +122,6 @@ class LogDirectories:
         for directory in self._directories:
             directory.names = dict.fromkeys(await directory.data.partitions())
             directory.watermarks = await directory.data.read_high_watermarks()
-            put_away = map(_original, await directory.data.entries())
-            directory.gone = {name: None for name in put_away if name is not None and name not in directory.names}
 
     def forget_missing(self) -> None:
         """All logs that this broker should have were looked at: those that it should not may be gone."""
@@ -162,15 +160,13 @@ class LogDirectories:
     async def remove(self, directory: LogDirectory, name: PartitionName) -> None:
         """A partition's log, which is not open, is not there any more; its files go by and by. Readers that have them
         open read on."""
-        path = await self._rename(directory, name, _REMOVED)
-        await directory.forget_gone()
+        path = await self._put_away(directory, name, _REMOVED)
         if path is not None:
             await run_to_end(self._runtime.blocking, _remove_all, self._runtime.files, [path])
 
     async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
         """Put a log aside, whole: somebody may want it after all. It goes after seven days."""
-        path = await self._rename(directory, name, _STRAY)
-        await directory.forget_gone()
+        path = await self._put_away(directory, name, _STRAY)
         if path is not None:
             log.warning("log_put_aside", path=path, reason=reason)
 
@@ -213,13 +209,15 @@ class LogDirectories:
                 await directory.forget_gone()
                 await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
 
-    async def _rename(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
+    async def _put_away(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
+        """Forget the log, then rename it. In this order: a log that is made anew in its place, and lost, is missed,
+        whatever was put away before. After a crash in between, what wanted the log gone wants it again."""
         files, parent = directory.data.disk.writer.files, directory.data.path
-        rename = partial(_rename_aside, files, parent, str(name), suffix, self._runtime.clock.wall_ms())
-        path = await directory.data.disk.writer.call(rename)
         directory.names.pop(name, None)
         directory.gone[name] = None
-        return path
+        await directory.forget_gone()
+        rename = partial(_rename_aside, files, parent, str(name), suffix, self._runtime.clock.wall_ms())
+        return await directory.data.disk.writer.call(rename)
 
 
 def _rename_aside(files: Files, parent: str, name: str, suffix: str, now_ms: int) -> str | None:
@@ -251,14 +249,6 @@ def _is_removed(name: str) -> bool:
 def _was_put_aside_before(name: str, oldest_ms: int) -> bool:
     at_ms = _renamed_ms(name, _STRAY)
     return at_ms is not None and at_ms < oldest_ms
-
-
-def _original(name: str) -> PartitionName | None:
-    """Whose log was renamed so; None: nobody's."""
-    for suffix in (_REMOVED, _STRAY):
-        if _renamed_ms(name, suffix) is not None:
-            return PartitionName.parse(name.rpartition(suffix)[0])
-    return None
 
 
 def _renamed_ms(name: str, suffix: str) -> int | None:

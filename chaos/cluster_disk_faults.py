@@ -14,13 +14,17 @@ from lograft.chaos.cluster_quorum import may_lose_store, may_put_store_back
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.memory_store import Content
 from lograft.chaos.raft_schedule import Detail
+from lograft.metadata.broker import Broker
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, TopicId
+from lograft.runtime.files import parent_of
 from lograft.runtime.rng import Rng
 from lograft.storage.batch import iterate_batches
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
+from lograft.storage.directory_use import USED_EPOCH_FILE
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, parse_numbered
+from lograft.storage.watermarks_file import WATERMARKS_FILE
 
 _DERIVED = "derived"  # what is made anew when it is wrong: nothing is lost with it
 
@@ -257,7 +261,8 @@ class DiskFaults:
     # -- what is missing
 
     def _lose_files(self) -> None:
-        """Some of one replica's, of any kind; mostly of one that leads, or is to lead again when it is back."""
+        """Some of one replica's, of any kind; mostly of one that leads, or is to lead again when it is back. Sometimes
+        the directory's own notes go with them."""
         host = self._any_broker_up()
         found = self._replicas(host) if host is not None else {}
         if host is None or not found:
@@ -271,12 +276,23 @@ class DiskFaults:
         if not self._cluster.losses.may_damage(host.number, key):
             return
         directory = found[key].log.directory
+        broker = self._cluster.image.brokers.get(BrokerId(host.number))
+        may_lose_notes = broker is not None and self._cluster.losses.may_lose(host.number)
         self._end(host, "kill")
         names = [path.rpartition("/")[2] for path, _ in host.files.contents(f"{directory}/")]
         lost = self._some_of(names)
         if lost:
             self._cluster.losses.add(LostFiles(host, key))
             host.lose_files(directory, lost)
+        if broker is not None and may_lose_notes and self._rng.random() < 0.4:
+            self._lose_notes(host, parent_of(directory), broker)
+
+    def _lose_notes(self, host: SimulatedHost, directory: str, broker: Broker) -> None:
+        """What a data directory says of itself: then nothing in it counts."""
+        wanted = self._rng.choice([[WATERMARKS_FILE], [WATERMARKS_FILE, USED_EPOCH_FILE], [USED_EPOCH_FILE]])
+        lost = [name for name in wanted if host.files.exists(f"{directory}/{name}")]
+        self._cluster.losses.add(LostMemory(broker.broker_id, broker.epoch))
+        host.lose_files(directory, lost)
 
     def _some_of(self, names: list[str]) -> list[str]:
         """Of one kind, at the beginning, in the middle or at the end; or all there are."""

@@ -340,5 +340,11 @@ def _register_request(
         nodes_address=registration.nodes_address,
     )
     for use in registration.uses:
-        request.uses.add(directory_id=use.directory_id.bytes, used_epoch=use.used_epoch, is_restored=use.is_restored)
+        # A controller that does not know of damage yet takes the directory for one that was put back: all the same.
+        request.uses.add(
+            directory_id=use.directory_id.bytes,
+            used_epoch=use.used_epoch,
+            is_restored=use.is_restored or use.damage is not None,
+            damage=use.damage,
+        )
     return request

@@ -18,7 +18,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topics import create_internal_topic
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
 from lograft.metadata.producer_ids import allocate_producer_ids
-from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories
+from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories, why_stale
 from lograft.metadata.sessions import Sessions
 from lograft.metadata.stream_errors import detail_of, to_stream_error
 from lograft.metadata.wire import read_uuid
@@ -131,10 +131,10 @@ class ControllerService:
         )
         previous_epoch = BrokerEpoch(request.previous_epoch) if request.HasField("previous_epoch") else None
 
-        def decide(image: ClusterImage) -> Decision[tuple[BrokerEpoch, tuple[UUID, ...]]]:
+        def decide(image: ClusterImage) -> Decision[tuple[BrokerEpoch, dict[UUID, str]]]:
             is_old_alive = self._is_alive(image, registration.broker_id)
             decision = register(image, registration, previous_epoch=previous_epoch, is_old_alive=is_old_alive)
-            return Decision(decision.records, (decision.answer, stale_directories(image, registration)))
+            return Decision(decision.records, (decision.answer, _stale(image, registration)))
 
         committed = await self._active.submit(decide)
         epoch, stale = committed.answer
@@ -142,8 +142,10 @@ class ControllerService:
             "broker_registered", broker_id=request.broker_id, epoch=epoch, address=request.address,
             rack=registration.rack, directories=len(registration.directories),
         )  # fmt: skip
-        for directory in stale:
-            log.warning("stale_directory", broker_id=request.broker_id, epoch=epoch, directory=str(directory))
+        for directory, reason in stale.items():
+            log.warning(
+                "stale_directory", broker_id=request.broker_id, epoch=epoch, directory=str(directory), reason=reason
+            )
         return RegisterResponse(
             broker_epoch=epoch, index=committed.index, stale_directories=[directory.bytes for directory in stale]
         )
@@ -204,7 +206,14 @@ def check_cluster(own: str, other: str) -> None:
 
 def _directory_use(use: RegisterRequest.DirectoryUse) -> DirectoryUse:
     used_epoch = BrokerEpoch(use.used_epoch) if use.HasField("used_epoch") else None
-    return DirectoryUse(read_uuid(use.directory_id, "uses"), used_epoch, use.is_restored)
+    damage = use.damage if use.HasField("damage") else None
+    return DirectoryUse(read_uuid(use.directory_id, "uses"), used_epoch, use.is_restored, damage)
+
+
+def _stale(image: ClusterImage, registration: Registration) -> dict[UUID, str]:
+    """Return the stale directories and why they are."""
+    reasons = {use.directory_id: why_stale(image, use) for use in registration.uses}
+    return {directory: reasons[directory] or "" for directory in stale_directories(image, registration)}
 
 
 def _alteration(item: AlterPartitionsRequest.Item) -> Alteration:

@@ -27,17 +27,20 @@ MAX_BROKER_ID = 2**31 - 1
 MAX_RACK_CHARACTERS = 255
 MAX_BOOT_ID_CHARACTERS = 64
 MAX_DIRECTORIES = 64
+MAX_DAMAGE_CHARACTERS = 255
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryUse:
     """What a data directory says of its own past: the broker epoch that it was last used in (None: it does not say),
-    and whether an operator has marked it as put back from a copy."""
+    whether an operator has marked it as put back from a copy, and which of its own files it has lost, if any: then it
+    cannot say which logs it had."""
 
     directory_id: UUID
     used_epoch: BrokerEpoch | None = None
     is_restored: bool = False
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +96,29 @@ def register(
 
 
 def stale_directories(image: ClusterImage, request: Registration) -> tuple[UUID, ...]:
-    """Those that were put back from a copy: used only before the epoch in which the directory last counted.
+    """Those whose replicas may lack what they once had: a directory that was put back from a copy, having been used
+    only before the epoch in which it last counted, or one that has lost its own notes.
 
     A process writes its epoch into each directory before it can count for anything, and the metadata confirm it only
     when it does. So one that was killed in between is not mistaken for a copy.
     """
-    return tuple(use.directory_id for use in request.uses if _is_stale(image, use))
+    return tuple(use.directory_id for use in request.uses if why_stale(image, use) is not None)
 
 
-def _is_stale(image: ClusterImage, use: DirectoryUse) -> bool:
+def why_stale(image: ClusterImage, use: DirectoryUse) -> str | None:
+    """Return the reason, for people; None if the directory is not stale."""
+    if use.damage is not None:
+        return use.damage
+    if use.is_restored:
+        return "marked as put back from a copy"
     confirmed = image.confirmed.get(use.directory_id)
-    if use.is_restored or confirmed is None:
-        return use.is_restored
-    return use.used_epoch is None or use.used_epoch < confirmed
+    if confirmed is None:
+        return None
+    if use.used_epoch is None:
+        return "used-epoch is missing"
+    if use.used_epoch < confirmed:
+        return f"put back from an older copy: last used in broker epoch {use.used_epoch}, it counted in {confirmed}"
+    return None
 
 
 def _is_repeated(old: Broker, request: Registration) -> bool:
@@ -192,6 +205,8 @@ def _check_uses(image: ClusterImage, request: Registration) -> None:
     if request.uses and tuple(use.directory_id for use in request.uses) != request.directories:
         raise _invalid("what is said of the use of data directories is to be one for each of them, in their order")
     for use in request.uses:
+        if use.damage is not None and len(use.damage) > MAX_DAMAGE_CHARACTERS:
+            raise _invalid(f"the damage of a data directory is told in at most {MAX_DAMAGE_CHARACTERS} characters")
         if use.used_epoch is not None and use.used_epoch > image.last_broker_epoch:
             raise _invalid(
                 f"data directory {use.directory_id} was used in broker epoch {use.used_epoch}, but the cluster's "

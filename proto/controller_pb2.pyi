@@ -26,14 +26,16 @@ class LatestEpochResponse(_message.Message):
 class RegisterRequest(_message.Message):
     __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level", "previous_epoch", "nodes_address", "uses")
     class DirectoryUse(_message.Message):
-        __slots__ = ("directory_id", "used_epoch", "is_restored")
+        __slots__ = ("directory_id", "used_epoch", "is_restored", "damage")
         DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
         USED_EPOCH_FIELD_NUMBER: _ClassVar[int]
         IS_RESTORED_FIELD_NUMBER: _ClassVar[int]
+        DAMAGE_FIELD_NUMBER: _ClassVar[int]
         directory_id: bytes
         used_epoch: int
         is_restored: bool
-        def __init__(self, directory_id: _Optional[bytes] = ..., used_epoch: _Optional[int] = ..., is_restored: _Optional[bool] = ...) -> None: ...
+        damage: str
+        def __init__(self, directory_id: _Optional[bytes] = ..., used_epoch: _Optional[int] = ..., is_restored: _Optional[bool] = ..., damage: _Optional[str] = ...) -> None: ...
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]

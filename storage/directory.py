@@ -16,20 +16,19 @@ from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 from lograft.storage.log import PartitionLog, open_log
 from lograft.storage.names import PartitionName
 from lograft.storage.partition_disk import Disk
-from lograft.storage.sealed_file import seal, unseal
+from lograft.storage.sealed_file import BrokenSeal, seal, unseal
 from lograft.storage.segment import SegmentFiles
+from lograft.storage.watermarks_file import read_watermarks, write_watermarks
 
 LOCK_FILE = "lock"
 IDENTITY_FILE = "directory-id"
 OWNER_FILE = "owner"
 MARKER_FILE = "clean-shutdown"
-WATERMARKS_FILE = "high-watermarks"
 FAILED_FILE = "failed"
 MAX_SEGMENTS = 1024
 IDENTITY_KIND = "lograft-directory-id-1"
 OWNER_KIND = "lograft-owner-1"
 MARKER_KIND = "lograft-clean-shutdown-1"
-WATERMARKS_KIND = "lograft-high-watermarks-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +112,18 @@ class DataDirectory:
             del self._open[name]
 
     async def note_used(self, broker_epoch: int) -> None:
-        """Durably note the epoch that the directory is used in from now on. Comes before anything in it is loaded,
-        changed or opened."""
+        """Durably note the epoch that the directory is used in from now on, and that it has `high-watermarks`. Comes
+        before anything in it is loaded, changed or opened."""
         assert not self._open, "used before it is noted"
         await self._writer.call(lambda: write_used_epoch(self._writer.files, self.path, broker_epoch))
 
     async def read_high_watermarks(self) -> dict[PartitionName, int]:
-        """As last written; none if they never were or the file is damaged: a watermark may always be too low."""
-        return await self._runtime.blocking.run_blocking(_read_watermarks, self._runtime.files, self.path)
+        """As last written. None if the file is missing or damaged: `note_used` makes it, and `use` tells that it was
+        lost."""
+        return await self._runtime.blocking.run_blocking(_watermarks_if_sound, self._runtime.files, self.path)
 
     async def write_high_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
-        lines = "".join(f"{watermark} {name}\n" for name, watermark in watermarks.items())
-        await self._replace(WATERMARKS_FILE, seal(WATERMARKS_KIND, lines.encode()))
+        await self._writer.call(lambda: write_watermarks(self._writer.files, self.path, watermarks))
 
     async def close(self, broker_epoch: int | None = None) -> None:
         """Close every partition and give the directory back; with `broker_epoch`, note that all was in order."""
@@ -314,15 +313,8 @@ def _clean_epoch(files: Files, path: str) -> int | None:
         return None
 
 
-def _read_watermarks(files: Files, path: str) -> dict[PartitionName, int]:
+def _watermarks_if_sound(files: Files, path: str) -> dict[PartitionName, int]:
     try:
-        lines = unseal(WATERMARKS_KIND, read_whole(files, f"{path}/{WATERMARKS_FILE}")).decode().splitlines()
-    except (FileNotFoundError, ValueError):
+        return read_watermarks(files, path)
+    except (FileNotFoundError, BrokenSeal):
         return {}
-    watermarks = {}
-    for line in lines:
-        watermark, _, text = line.partition(" ")
-        name = PartitionName.parse(text)
-        if name is not None:
-            watermarks[name] = int(watermark)
-    return watermarks

@@ -10,6 +10,7 @@ from lograft.storage.batch import iterate_batches
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, PartitionName
+from lograft.storage.watermarks_file import WATERMARKS_FILE
 
 _DERIVED = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, PRODUCERS_SUFFIX)
 
@@ -66,7 +67,8 @@ def damage_files(data: Path, rng: Rng, *, is_careful: bool) -> str | None:
 
 def lose_files(data: Path, rng: Rng) -> str | None:
     """Remove some files of one partition, of one kind, at the beginning, in the middle or at the end, or all of them;
-    what was removed, or None if there is nothing to remove."""
+    what was removed, or None if there is nothing to remove. Sometimes what the node notes of all its partitions goes
+    with them."""
     directories = [path for path in sorted(data.iterdir()) if PartitionName.parse(path.name) is not None]
     topics = sorted({path.name.rpartition("-")[0] for path in directories})
     if not topics:
@@ -78,6 +80,9 @@ def lose_files(data: Path, rng: Rng) -> str | None:
     for name in lost:
         (directory / name).unlink()
     where = directory.name.partition(".")[0]
+    if (data / WATERMARKS_FILE).exists() and rng.random() < 0.3:
+        (data / WATERMARKS_FILE).unlink()
+        where += f" and {WATERMARKS_FILE}"
     if len(lost) == len(names):
         directory.rmdir()
         return f"{where} {Damage.GONE.value}"

@@ -14,8 +14,10 @@ from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_watch import members_of
 from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.runtime.files import parent_of
 from lograft.storage.names import LOG_SUFFIX
 from lograft.storage.recovery import _Recovery
+from lograft.storage.watermarks_file import WATERMARKS_FILE
 
 Break = Callable[[pytest.MonkeyPatch], None]
 Choice = Callable[[list[str]], list[str]]
@@ -41,6 +43,10 @@ def take_a_log_without_segments_for_an_empty_one(patch: pytest.MonkeyPatch) -> N
     patch.setattr(_Recovery, "_check_nothing_was_there", lambda recovery: None)
 
 
+def take_a_directory_without_watermarks_for_a_sound_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("lograft.storage.directory_use._watermarks_damage", lambda files, path, is_noted: None)
+
+
 def the_first(segments: list[str]) -> list[str]:
     return segments[:1]
 
@@ -53,8 +59,9 @@ def may_lead(scene: Scene, host: SimulatedHost) -> bool:
     return any(member == host.number for member, _ in members_of(scene.partition))
 
 
-def tell_of_the_leader_that_loses(lost: Choice) -> ClusterRun:
-    """It was the last in sync, and is back before the others are."""
+def tell_of_the_leader_that_loses(lost: Choice, *, loses_folder: bool = False) -> ClusterRun:
+    """It was the last in sync, and is back before the others are. `loses_folder`: all that the partition has there, and
+    what the directory notes of it."""
 
     async def story(cluster: SimulatedCluster) -> None:
         scene = Scene(cluster)
@@ -74,7 +81,9 @@ def tell_of_the_leader_that_loses(lost: Choice) -> ClusterRun:
         assert len(segments) > 2
         [topic_id] = cluster.image.topics
         cluster.losses.add(LostFiles(leader, (topic_id, 0)))
-        leader.lose_files(directory, lost(segments))
+        leader.lose_files(directory, names if loses_folder else lost(segments))
+        if loses_folder:
+            leader.lose_files(parent_of(directory), [WATERMARKS_FILE])
         scene.start(leader)
         await scene.until(lambda: scene.core(leader) is not None or not may_lead(scene, leader))
         for host in followers:
@@ -96,6 +105,14 @@ def test_files_taken_for_deleted_are_noticed(
     with pytest.raises(InvariantBroken) as broken:
         tell_of_the_leader_that_loses(lost)
     assert broken.value.rule == rule
+
+
+def test_a_folder_that_is_lost_with_the_watermarks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell_of_the_leader_that_loses(all_of_them, loses_folder=True)
+    take_a_directory_without_watermarks_for_a_sound_one(monkeypatch)
+    with pytest.raises(InvariantBroken) as broken:
+        tell_of_the_leader_that_loses(all_of_them, loses_folder=True)
+    assert broken.value.rule == "who may lead has what is committed"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,6 +11,7 @@ from lograft.storage.batch import encode_batch
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
 from lograft.storage.header import stamp
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PartitionName, numbered
+from lograft.storage.watermarks_file import WATERMARKS_FILE
 
 RECOVERY_POINT = 3
 
@@ -96,9 +97,15 @@ def test_every_kind_of_file_is_lost_some_time_and_now_and_then_all(tmp_path_fact
         names = [numbered(base, suffix) for base in (0, 5, 9) for suffix in (LOG_SUFFIX, INDEX_SUFFIX)]
         for name in [*names, CHECKPOINT_FILE, EPOCHS_FILE]:
             (directory / name).write_bytes(b"content")
-        lose_files(directory.parent, Rng(seed))
+        (directory.parent / WATERMARKS_FILE).write_bytes(b"watermarks")
+        what = lose_files(directory.parent, Rng(seed))
         left = [path.name for path in directory.iterdir()] if directory.exists() else []
         lost = [name for name in [*names, CHECKPOINT_FILE, EPOCHS_FILE] if name not in left]
         kinds.add("all" if not left else lost[0])
+        if not (directory.parent / WATERMARKS_FILE).exists():
+            assert what is not None
+            assert WATERMARKS_FILE in what
+            kinds.add(f"{WATERMARKS_FILE} and {'all' if not left else 'some'}")
     assert {"all", numbered(0, LOG_SUFFIX), numbered(5, LOG_SUFFIX), numbered(9, LOG_SUFFIX)} <= kinds
     assert {CHECKPOINT_FILE, EPOCHS_FILE, numbered(0, INDEX_SUFFIX)} <= kinds
+    assert {f"{WATERMARKS_FILE} and all", f"{WATERMARKS_FILE} and some"} <= kinds

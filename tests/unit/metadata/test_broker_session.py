@@ -43,7 +43,7 @@ REGISTRATION = Registration(
     incarnation=UUID(int=1),
     address="broker-7:9092",
     rack="a",
-    directories=(UUID(int=2), UUID(int=3)),
+    directories=(UUID(int=2), UUID(int=3), UUID(int=4)),
     boot_id="boot",
     clean_epoch=BrokerEpoch(PREVIOUS_EPOCH),
     min_feature_level=1,
@@ -52,6 +52,7 @@ REGISTRATION = Registration(
     uses=(
         DirectoryUse(UUID(int=2), BrokerEpoch(PREVIOUS_EPOCH)),
         DirectoryUse(UUID(int=3), is_restored=True),
+        DirectoryUse(UUID(int=4), BrokerEpoch(PREVIOUS_EPOCH), damage="high-watermarks is missing"),
     ),
 )
 
@@ -182,11 +183,16 @@ async def test_a_broker_registers_with_all_it_has_to_say_of_itself() -> None:
     request = here.active.registrations[0]
     assert request == RegisterRequest(
         cluster_id=CLUSTER, broker_id=7, incarnation=UUID(int=1).bytes, address="broker-7:9092", rack="a",
-        directories=[UUID(int=2).bytes, UUID(int=3).bytes], boot_id="boot", clean_epoch=69, min_feature_level=1,
+        directories=[UUID(int=2).bytes, UUID(int=3).bytes, UUID(int=4).bytes], boot_id="boot", clean_epoch=69, min_feature_level=1,
         max_feature_level=4, previous_epoch=PREVIOUS_EPOCH, nodes_address="broker-7:9094",
         uses=[
             RegisterRequest.DirectoryUse(directory_id=UUID(int=2).bytes, used_epoch=PREVIOUS_EPOCH),
             RegisterRequest.DirectoryUse(directory_id=UUID(int=3).bytes, is_restored=True),
+            # A controller that does not know of damage yet must not trust it, either.
+            RegisterRequest.DirectoryUse(
+                directory_id=UUID(int=4).bytes, used_epoch=PREVIOUS_EPOCH, is_restored=True,
+                damage="high-watermarks is missing",
+            ),
         ],
     )  # fmt: skip
 

@@ -159,6 +159,9 @@ async def test_a_directory_from_the_past_is_named_in_the_answer_to_its_registrat
             uses = [use(directory_id=own.bytes, used_epoch=used_epoch)]
             answer = await register(cluster, 7, incarnation=UUID(int=90 + number).bytes, uses=uses)
             assert list(answer.stale_directories) == stale
+        uses = [use(directory_id=own.bytes, used_epoch=answer.broker_epoch, damage="high-watermarks is missing")]
+        answer = await register(cluster, 7, incarnation=UUID(int=92).bytes, uses=uses)
+        assert list(answer.stale_directories) == [own.bytes]
 
 
 @virtual

@@ -16,7 +16,7 @@ from lograft.metadata.image_snapshot import decode_snapshot, encode_snapshot
 from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
 from lograft.metadata.records import PartitionChanged, TopicCreated
-from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories
+from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories, why_stale
 from lograft.metadata.unregister_broker import unregister_broker
 
 FIRST, SECOND = directory(1, 0), directory(1, 1)
@@ -172,6 +172,28 @@ def test_what_is_marked_as_restored_is_stale_whatever_else_is_known() -> None:
     image.confirmed.clear()
     assert stale_directories(image, used(None, restored=(0,))) == (FIRST,)
     assert first_partition(next_life(image, used(None, restored=(0,)), 2)).elr == ()
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_what_has_lost_its_own_notes_is_stale_whatever_its_epoch(is_confirmed: bool) -> None:
+    image = last_in_sync()
+    if not is_confirmed:
+        image.confirmed.clear()
+    request = used(4)
+    damaged = replace(request, uses=(replace(request.uses[0], damage="high-watermarks is missing"),))
+    assert stale_directories(image, request) == ()
+    assert stale_directories(image, damaged) == (FIRST,)
+    assert why_stale(image, damaged.uses[0]) == "high-watermarks is missing"
+    after = first_partition(active(next_life(image, damaged, 2)))
+    assert (after.leader, after.isr, after.elr) == (None, (), ())
+    assert after.directory_of(BrokerId(1)) == FIRST  # it follows, by what it has
+
+
+def test_damage_is_told_in_few_words() -> None:
+    request = used(1)
+    endless = replace(request, uses=(replace(request.uses[0], damage="x" * 256),))
+    with pytest.raises(ControllerError, match="at most 255 characters"):
+        decided(cluster_of_copies(), endless)
 
 
 def test_a_broker_that_keeps_no_notes_is_neither_judged_nor_confirmed() -> None:

@@ -10,6 +10,7 @@ from support.virtual_log import ROOT, Machine, append, crashes, offsets, virtual
 
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.runtime.clock import LoopClock
+from lograft.runtime.files import replace_file
 from lograft.runtime.os_files import OsFiles
 from lograft.runtime.rng import Rng
 from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
@@ -20,12 +21,14 @@ from lograft.storage.directory import DataDirectory, DirectoryOwner, mark_restor
 from lograft.storage.directory_use import DirectoryUse
 from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused, Shortage
 from lograft.storage.names import PartitionName
+from lograft.storage.sealed_file import seal
 
 CONFIG = LogConfig()
 ORDERS = PartitionName("orders", 0, UUID(int=1))
 EVENTS = PartitionName("events", 3, UUID(int=2))
 PATH = f"{ROOT}/d"
 MARKER = f"{PATH}/clean-shutdown"
+WATERMARKS = f"{PATH}/high-watermarks"
 
 
 def runtime_of(machine: Machine, seed: int = 0) -> Runtime:
@@ -336,12 +339,90 @@ async def test_high_watermarks_survive_and_replace_each_other() -> None:
 
 
 @virtual
-async def test_damaged_high_watermarks_are_none_as_too_low_is_always_safe() -> None:
+async def test_a_directory_without_the_watermarks_that_it_had_says_so() -> None:
     machine = Machine()
     directory = await opened(machine)
-    await directory.write_high_watermarks({ORDERS: 7})
-    machine.files.flip_bit(f"{PATH}/high-watermarks", 0, 0)
+    await directory.note_used(7)
     assert await directory.read_high_watermarks() == {}
+    await directory.write_high_watermarks({ORDERS: 7})
+    await directory.close()
+    machine.boot()
+    sound = machine.files.copy_directory(PATH)
+    assert (await use_after(machine)).damage is None
+    machine.files.put_back(PATH, sound)
+    machine.files.flip_bit(WATERMARKS, 0, 0)
+    assert await use_after(machine) == DirectoryUse(7, damage="high-watermarks is damaged")
+    machine.files.put_back(PATH, sound)
+    machine.files.remove(WATERMARKS)
+    assert await use_after(machine) == DirectoryUse(7, damage="high-watermarks is missing")
+    assert await use_after(machine) == DirectoryUse(7, damage="high-watermarks is missing"), "nothing is used yet"
+    directory = await opened(machine)
+    await directory.note_used(8)
+    assert await directory.read_high_watermarks() == {}
+    await directory.close()
+    machine.boot()
+    assert await use_after(machine) == DirectoryUse(8)
+
+
+async def use_after(machine: Machine) -> DirectoryUse:
+    """What a process finds that starts and ends."""
+    directory = await opened(machine)
+    await directory.close()
+    machine.boot()
+    return directory.use
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@virtual
+async def test_a_directory_that_an_older_version_used_is_not_expected_to_have_watermarks(lost: bool) -> None:
+    """That version made the file with the first log. From the first use on, it is expected."""
+    machine = Machine()
+    await (await opened(machine)).close()
+    machine.boot()
+    content = seal("lograft-used-epoch-1", b"broker_epoch 7\n")
+    replace_file(machine.files, f"{PATH}/used-epoch", content)
+    directory = await opened(machine)
+    assert directory.use == DirectoryUse(7)
+    await directory.note_used(8)
+    await directory.close()
+    machine.boot()
+    if lost:
+        machine.files.remove(WATERMARKS)
+    assert (await use_after(machine)).damage == ("high-watermarks is missing" if lost else None)
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+@pytest.mark.parametrize("life", ["new", "of an older version", "used", "restored"])
+@virtual
+async def test_no_crash_makes_a_directory_look_damaged(life: str, power_fails: bool) -> None:
+    for call in range(1, 80):
+        machine = Machine(call)
+        directory = await opened(machine)
+        if life == "of an older version":
+            replace_file(machine.files, f"{PATH}/used-epoch", seal("lograft-used-epoch-1", b"broker_epoch 7\n"))
+        elif life != "new":
+            await directory.note_used(7)
+            await directory.write_high_watermarks({ORDERS: 7})
+        await directory.close()
+        machine.boot()
+        if life == "restored":
+            mark_restored(machine.files, PATH)
+        is_over = not await crashes(machine, call, used(machine))
+        machine.crash(power_fails=power_fails)
+        assert (await opened(machine)).use.damage is None, f"after call {call}"
+        if is_over:
+            assert call > 10, "it was never interrupted"
+            return
+    pytest.fail("more calls than this test tries")
+
+
+async def used(machine: Machine) -> None:
+    """All that a process writes for the directory itself."""
+    directory = await opened(machine)
+    await directory.note_used(8)
+    await directory.write_high_watermarks({ORDERS: 8})
+    await directory.write_high_watermarks({ORDERS: 9, EVENTS: 1})
+    await directory.close(broker_epoch=8)
 
 
 def test_a_directory_on_this_machine_is_held_left_and_found_again(tmp_path: Path) -> None:
@@ -490,14 +571,14 @@ async def test_an_interrupted_note_is_the_old_one_or_the_new(power_fails: bool) 
 
 
 @virtual
-async def test_a_damaged_note_is_none() -> None:
+async def test_a_damaged_note_says_nothing_but_that() -> None:
     machine = Machine()
     directory = await opened(machine)
     await directory.note_used(7)
     await directory.close()
     machine.boot()
     machine.files.flip_bit(f"{PATH}/used-epoch", 3, 1)
-    assert (await opened(machine)).use == DirectoryUse()
+    assert (await opened(machine)).use == DirectoryUse(damage="used-epoch is damaged")
 
 
 @virtual
