@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from lograft.clients.fetch_credit import FetchCredit
-from lograft.storage.batch import BatchHeader, decode_arrow, iterate_batches, validate_batch
+from lograft.storage.batch import BatchHeader, decode_arrow, iterate_batches, validate_payload
 from lograft.storage.errors import InvalidBatch
+from lograft.storage.header import check_crc
 
 Bytes: TypeAlias = bytes | memoryview
 T = TypeVar("T")
@@ -18,6 +19,11 @@ class Damaged(Exception):
     def __init__(self, message: str, batch: BatchHeader | None = None) -> None:
         super().__init__(message)
         self.batch = batch
+
+
+class NotAsStored(Damaged):
+    """Bytes that no broker has admitted: this copy was damaged on a disk, in memory or on its way. Another may have the
+    records, so they are never passed over."""
 
 
 class FetchedChunk:
@@ -51,7 +57,7 @@ class FetchedChunk:
             except StopIteration:
                 return None
             except InvalidBatch as error:
-                raise Damaged(str(error)) from error
+                raise NotAsStored(str(error)) from error
             self.walked_epoch = header.leader_epoch
             if header.next_offset > position and not header.is_control:
                 self._current, self._arrow = (header, self._checked(start, header)), None
@@ -72,7 +78,11 @@ class FetchedChunk:
         return header, self._arrow.slice(first)
 
     def _checked(self, start: int, header: BatchHeader) -> memoryview:
-        open_batch(header, lambda: validate_batch(self._view, start))
+        try:
+            check_crc(self._view, start, header)
+        except InvalidBatch as error:
+            raise NotAsStored(f"{error}; {_way_past(header)}", header) from error
+        open_batch(header, lambda: validate_payload(self._view, start, header))
         return self._view[start : start + header.total_bytes]
 
     def last_epoch(self) -> int | None:
@@ -91,4 +101,8 @@ def open_batch(header: BatchHeader, opened: Callable[[], T]) -> T:
     try:
         return opened()
     except InvalidBatch as error:
-        raise Damaged(f"{error}; seek to {header.next_offset} to pass over it", header) from error
+        raise Damaged(f"{error}; {_way_past(header)}", header) from error
+
+
+def _way_past(header: BatchHeader) -> str:
+    return f"seek to {header.next_offset} to pass over it"

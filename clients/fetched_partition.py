@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 from lograft.clients.errors import CorruptBatch, LograftError, LogTruncated
 from lograft.clients.fetch_credit import FetchCredit
-from lograft.clients.fetched_chunk import Bytes, Damaged, FetchedChunk, open_batch
+from lograft.clients.fetched_chunk import Bytes, Damaged, FetchedChunk, NotAsStored, open_batch
 from lograft.clients.record_run import Position, RecordRun
+from lograft.clients.replica_choice import MOST_REFETCHES
 from lograft.clients.topic_partition import TopicPartition
 from lograft.storage.batch import BatchHeader, Columns, arrow_of, decode_columns
 
@@ -38,8 +39,9 @@ _NONE = Columns([], [], [], [], [])
 class FetchedPartition:
     """`where`: the next record that is given; None while that is not known, and `anchor` says how to find it out.
     `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
-    `passed_over` is told of each batch that is damaged, which is then left out; without, it becomes the failure.
-    `generation` grows with each seek and pause: what was asked for before is of no use. `leader_epoch`: of the leader
+    `passed_over` is told of each batch that cannot be decoded, which is then left out; without, it becomes the failure.
+    A batch that is not as it was stored is fetched again: `refetches` says how often the next one was.
+    `generation` grows with each seek, pause and refetch: what was asked for before is of no use. `leader_epoch`: of the leader
     that sent what is given now. `decoded_records`: in all.
     """
 
@@ -61,6 +63,7 @@ class FetchedPartition:
         self.high_watermark: int | None = None
         self.leader_epoch = -1
         self.decoded_records = 0
+        self.refetches = 0
         self._run: RecordRun | None = None  # None: nobody knows where it is
         self._chunks: deque[FetchedChunk] = deque()  # what follows it
         self._reset: Start | None = None  # where it goes on once all that came is given
@@ -152,6 +155,7 @@ class FetchedPartition:
         self.drop()
         self.generation += 1
         self.failure = self._reset = None
+        self.refetches = 0
         self._least_offset = 0
         self.fetch_offset = -1 if position is None else position.offset
         self._run = None if position is None else self._nothing_at(position)
@@ -194,7 +198,7 @@ class FetchedPartition:
 
     def ready(self, at_least: int) -> RecordRun | None:
         """What is to be given next; None if there is nothing yet. Once all of it is given there is another one: of so
-        many records, or a few more, if there are, and all from the same leader. What is damaged becomes the
+        many records, or a few more, if there are, and all from the same leader. What cannot be had becomes the
         `failure`."""
         while self._run is not None and not self._run.left and self._chunks:
             self._run = self._decode_some(self._run.position, at_least)
@@ -231,6 +235,7 @@ class FetchedPartition:
                     break
                 position = behind
                 continue
+            self.refetches = 0
             at_least -= len(decoded[-1].offsets)
             self.decoded_records += len(decoded[-1].offsets)
             epochs.append((header.base_offset, header.leader_epoch))
@@ -267,6 +272,7 @@ class FetchedPartition:
                 position = self._end_chunk(position)
                 continue
             header, batch = found
+            self.refetches = 0
             position = Position(header.next_offset, header.leader_epoch)
             if batch.num_rows > limit:
                 position = Position(batch.column("offset")[limit].as_py(), header.leader_epoch)
@@ -288,17 +294,35 @@ class FetchedPartition:
         return RecordRun(self.name, position, _NONE, position)
 
     def _behind(self, position: Position, error: Damaged) -> Position | None:
-        """Where it goes on if what is damaged is left out; None: it has failed."""
+        """Where it goes on if what is damaged is left out; None: it does not, for now or at all."""
+        if isinstance(error, NotAsStored):
+            self._fetch_again(position, error)
+            return None
+        self.refetches = 0
         if self._passed_over is not None and error.batch is not None:
             self._passed_over(self.name, error)
             return Position(error.batch.next_offset, error.batch.leader_epoch)
-        self._fail(position, error)
+        self._fail(position, str(error))
         return None
 
-    def _fail(self, position: Position, error: Damaged) -> None:
+    def _fetch_again(self, position: Position, error: NotAsStored) -> None:
+        """From another replica, which may have what this one lost; so often and no more."""
+        if self.refetches == MOST_REFETCHES:
+            self._fail(
+                position,
+                f"{error}. It was fetched {MOST_REFETCHES} times more, from other replicas where there are any in sync: "
+                f"`lograft verify replicas {self.name.topic}` names the damaged ones",
+            )
+            return
+        self._drop_chunks()
+        self.refetches += 1
+        self.generation += 1
+        self.fetch_offset = position.offset
+
+    def _fail(self, position: Position, reason: str) -> None:
         self._drop_chunks()
         self.failure = CorruptBatch(
-            f"{self.name.topic}-{self.name.partition} from offset {position.offset} on: {error}"
+            f"{self.name.topic}-{self.name.partition} from offset {position.offset} on: {reason}"
         )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.consumer_metrics import FetchFigures
@@ -11,7 +11,7 @@ from lograft.clients.errors import LograftError, LogTruncated, OffsetOutOfRange,
 from lograft.clients.fetch_line import FetchLine, FetchSettings, Subscription
 from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.position_lookup import PositionLookup
-from lograft.clients.replica_choice import near_follower
+from lograft.clients.replica_choice import intact_source, near_follower
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.logging import get_logger
 from lograft.runtime.retrying import Backoff
@@ -24,12 +24,16 @@ _RETRY_MS = 100  # a partition that was refused; sooner if another leader is hea
 _LOOK_EVERY_MS = 1000
 _LEADER_MS = 5000  # a follower that failed us is not tried again before, and each time it fails at once, twice as long
 _MOST_LEADER_MS = 300_000
+_DAMAGED_MS = 60_000  # a replica that gave damaged records is asked last for so long
+_FIRST_REFETCH_MS = 50
+_LAST_REFETCH_MS = 1000  # all refetches together give a cluster the time to elect another leader
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
     """Where a partition is fetched from, if it is, and when it may be tried again; `from_leader_until_ms`: when a
-    follower may be, `from_leader_ms` after the last one failed, which was asked at `followed_ms`."""
+    follower may be, `from_leader_ms` after the last one failed, which was asked at `followed_ms`. `refetched`:
+    the generation of the last refetch that was seen to; `damaged`: when brokers last gave damaged records."""
 
     line: FetchLine | None = None
     subscription: Subscription | None = None
@@ -38,6 +42,8 @@ class _Place:
     from_leader_until_ms: float = 0
     from_leader_ms: float = 0
     followed_ms: float = 0
+    refetched: int = -1
+    damaged: dict[int, float] = field(default_factory=dict)
 
     def follower_failed(self, now_ms: float) -> None:
         has_lasted = now_ms - self.followed_ms > max(self.from_leader_ms, _LEADER_MS)
@@ -78,7 +84,7 @@ class Fetcher:
         """Of these some were handed to the user: there may be room for more."""
         for line in self._lines.values():
             line.records_taken()
-        if any(partition.anchor is not None for partition in partitions):
+        if any(partition.anchor is not None or partition.refetches for partition in partitions):
             self._woken.set()
 
     async def run(self) -> None:
@@ -119,7 +125,8 @@ class Fetcher:
         if not partition.wants_data or leader is None or leader.broker_id is None:
             self._leave(place)
             return float("inf")
-        source = self._near_follower(partition, place, now_ms)
+        self._note_refetch(partition, place, leader.epoch, now_ms)
+        source = self._follower(partition, place, now_ms)
         if self._is_served(place, leader.broker_id if source is None else source, leader.epoch):
             return float("inf")
         if self._was_lost(place):
@@ -135,10 +142,28 @@ class Fetcher:
         place.subscription = place.line.subscribe(partition, leader.epoch, from_follower=source is not None)
         return float("inf")
 
-    def _near_follower(self, partition: FetchedPartition, place: _Place, now_ms: float) -> int | None:
+    def _note_refetch(self, partition: FetchedPartition, place: _Place, epoch: int, now_ms: float) -> None:
+        """If what came is damaged, it is fetched again after a while, elsewhere if there is anywhere else."""
+        if partition.refetches and partition.generation != place.refetched and place.line is not None:
+            topic, number = partition.name
+            log.warning(
+                "damaged_records_fetched_again", topic=topic, partition=number, offset=partition.fetch_offset,
+                broker=place.line.broker_id, times=partition.refetches,
+            )  # fmt: skip
+            place.refetched = partition.generation
+            place.damaged[place.line.broker_id] = now_ms
+            place.refused_epoch = epoch
+            place.retry_at_ms = now_ms + min(_FIRST_REFETCH_MS * 2 ** (partition.refetches - 1), _LAST_REFETCH_MS)
+        elif not partition.refetches and now_ms - max(place.damaged.values(), default=now_ms) > _DAMAGED_MS:
+            place.damaged.clear()
+
+    def _follower(self, partition: FetchedPartition, place: _Place, now_ms: float) -> int | None:
+        """The one to fetch from; None: the leader."""
         if now_ms < place.from_leader_until_ms:
             return None
-        return near_follower(self._cluster.view, partition.topic_id, partition.name.partition, self._settings.rack)
+        view, topic_id, number = self._cluster.view, partition.topic_id, partition.name.partition
+        near = near_follower(view, topic_id, number, self._settings.rack)
+        return intact_source(view, topic_id, number, near, place.damaged) if place.damaged else near
 
     def _was_lost(self, place: _Place) -> bool:
         """Was it served by a follower, which refused it, or whose stream broke?"""

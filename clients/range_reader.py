@@ -3,26 +3,33 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.errors import (
     ConnectionLost,
+    CorruptBatch,
     LograftError,
     OffsetOutOfRange,
     TimedOut,
     UnknownTopicId,
     error_of_stream,
 )
-from lograft.clients.replica_choice import near_follower
+from lograft.clients.replica_choice import MOST_REFETCHES, intact_source, near_follower
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire import Buffer, WireError, cut_out
+from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.retrying import Backoff
+from lograft.storage.batch import iterate_batches
+from lograft.storage.errors import InvalidBatch
+from lograft.storage.header import check_crc
+
+log = get_logger(__name__)
 
 MESSAGE_BYTES = 2 * 1024 * 1024
 SILENCE_MS = 10_000
@@ -59,7 +66,8 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class RangePart:
-    """Whole batches that cover [start, next_offset) of a range; the first and the last may reach beyond it."""
+    """Whole batches, as they were stored, that cover [start, next_offset) of a range; the first and the last may reach
+    beyond it."""
 
     batches: Buffer
     start: int
@@ -81,21 +89,28 @@ class RangeReader:
 
     async def read(self, wanted: OffsetRange) -> AsyncGenerator[RangePart, None]:
         """All of it, in order. `OffsetOutOfRange` if some of it is gone, with what there is; `UnknownTopicId` if the
-        topic is; `TimedOut` if nobody gives it for too long."""
+        topic is; `TimedOut` if nobody gives it for too long; `CorruptBatch` if no replica in sync has it intact."""
         async with self._cluster.within(self._patience_ms, f"nothing could be learnt of topic {wanted.topic!r}"):
             await self._find(wanted)
         backoff = Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         position, progress_ms = wanted.start, self._clock.monotonic_ms()
         leader_only, short_since_ms = False, None
+        damaged = _Damaged()
         while position < wanted.end:
             try:
-                async with aclosing(self._read_from(wanted, position, leader_only)) as parts:
+                async with aclosing(self._read_from(wanted, position, leader_only, damaged)) as parts:
                     async for part in parts:
+                        damaged.refetches = 0
                         yield part
                         position, progress_ms = part.next_offset, self._clock.monotonic_ms()
                         backoff.succeeded()
                         leader_only, short_since_ms = False, None
                 return
+            except _NotAsStored as error:
+                damaged.note(wanted, error, self._clock.monotonic_ms())
+                leader_only = False
+                await self._clock.sleep_ms(backoff.next_ms())
+                continue
             except ConnectFailed as error:
                 reason = str(error)
             except LograftError as error:
@@ -123,13 +138,13 @@ class RangeReader:
         return self._cluster.view.leader(wanted.topic_id, wanted.partition) is None
 
     async def _read_from(
-        self, wanted: OffsetRange, position: int, leader_only: bool
+        self, wanted: OffsetRange, position: int, leader_only: bool, damaged: "_Damaged"
     ) -> AsyncGenerator[RangePart, None]:
         """As far as one broker gives it."""
         leader = self._cluster.view.leader(wanted.topic_id, wanted.partition)
         if leader is None:
             raise _another_topic(wanted)
-        follower = None if leader_only else self._follower(wanted)
+        follower = None if leader_only else self._follower(wanted, damaged)
         broker_id = leader.broker_id if follower is None else follower
         if broker_id is None:
             raise ConnectionLost(f"nobody leads {wanted.name} at the moment")
@@ -152,6 +167,7 @@ class RangeReader:
                     raise ConnectionLost(f"broker {broker_id} gave {answer.start_offset} of a range, not {position}")
                 if answer.next_offset <= position:
                     raise ConnectionLost(f"broker {broker_id} gave nothing of a range at {position}")
+                _check_intact(batches, broker_id, position)
                 position = answer.next_offset
                 yield RangePart(batches, answer.start_offset, answer.next_offset)
                 if position >= wanted.end:
@@ -176,8 +192,11 @@ class RangeReader:
         except (DecodeError, WireError) as error:
             raise ConnectionLost(f"{stream.peer} gave what is no part of a range: {error}") from None
 
-    def _follower(self, wanted: OffsetRange) -> int | None:
+    def _follower(self, wanted: OffsetRange, damaged: "_Damaged") -> int | None:
         view = self._cluster.view
+        if damaged.at_ms:
+            preferred = near_follower(view, wanted.topic_id, wanted.partition, self._rack)
+            return intact_source(view, wanted.topic_id, wanted.partition, preferred, damaged.at_ms)
         near = near_follower(view, wanted.topic_id, wanted.partition, self._rack)
         if near is not None or not self._spreads:
             return near
@@ -188,6 +207,48 @@ class RangeReader:
         chosen = in_sync[hash((wanted.partition, wanted.start)) % len(in_sync)]
         leader = view.leader(wanted.topic_id, wanted.partition)
         return None if leader is not None and leader.broker_id == chosen else chosen
+
+
+class _NotAsStored(Exception):
+    """`broker_id` gave bytes from `offset` on that no broker has admitted: its copy, or what carried it, is damaged."""
+
+    def __init__(self, broker_id: int, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.broker_id = broker_id
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class _Damaged:
+    """Who gave damaged records of a range, and when; and how often the next ones were fetched again."""
+
+    at_ms: dict[int, float] = field(default_factory=dict)
+    refetches: int = 0
+
+    def note(self, wanted: OffsetRange, error: _NotAsStored, now_ms: float) -> None:
+        """`CorruptBatch` if it was so too often."""
+        if self.refetches == MOST_REFETCHES:
+            raise CorruptBatch(
+                f"{wanted.name} cannot be read from offset {error.offset} on: {error}. It was fetched {MOST_REFETCHES} "
+                "times more, from other replicas where there are any in sync: `lograft verify replicas "
+                f"{wanted.topic}` names the damaged ones; leave these offsets out to read the others"
+            ) from error
+        self.refetches += 1
+        self.at_ms[error.broker_id] = now_ms
+        log.warning(
+            "damaged_records_fetched_again", topic=wanted.topic, partition=wanted.partition, offset=error.offset,
+            broker=error.broker_id, times=self.refetches,
+        )  # fmt: skip
+
+
+def _check_intact(batches: Buffer, broker_id: int, offset: int) -> None:
+    """`_NotAsStored` unless each batch has its right CRC."""
+    try:
+        for at, header in iterate_batches(batches):
+            check_crc(batches, at, header)
+            offset = header.next_offset
+    except InvalidBatch as error:
+        raise _NotAsStored(broker_id, offset, str(error)) from error
 
 
 def _ends_early(error: LograftError, wanted: OffsetRange) -> bool:

@@ -61,6 +61,7 @@ __all__ = [
     "rewrite_batch",
     "stamp",
     "validate_batch",
+    "validate_payload",
     "validate_deep",
 ]
 
@@ -373,6 +374,12 @@ def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | Non
             "send less at a time, or let the topic take more"
         )
     check_crc(buffer, position, header)
+    validate_payload(buffer, position, header)
+    return header
+
+
+def validate_payload(buffer: BytesLike, position: int, header: BatchHeader) -> None:
+    """Check, without opening records, what a right CRC does not vouch for: it covers whatever was sent."""
     if header.attributes & ~_KNOWN_ATTRIBUTES:
         raise BadAttributes(f"attributes {header.attributes:#06x} have unknown bits")
     payload = _payload_at(buffer, position, header)
@@ -380,7 +387,6 @@ def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | Non
         sections.parse_sections(payload, header.record_count)
     if header.compression is not Compression.NONE:
         check_beginning(header.compression, payload)
-    return header
 
 
 def check_records(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> None:

@@ -15,7 +15,6 @@ from lograft.runtime.logging import get_logger
 from lograft.storage.arrow import SCHEMA
 from lograft.storage.batch import BatchHeader, Compression, decode_arrow, iterate_batches
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import check_crc
 
 log = get_logger(__name__)
 
@@ -32,8 +31,9 @@ _SMALLEST_REPEAT = 4096
 def row_batches(
     wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, *, skips_bad: bool = False
 ) -> Iterator[Any]:
-    """Record batches of `schema`, whose columns are some of those below, in the order of the log. `skips_bad`: leave
-    out what cannot be decoded; else that is `CorruptBatch`."""
+    """Record batches of `schema`, whose columns are some of those below, in the order of the log. `parts` are as they
+    were stored: their CRCs are right. `skips_bad`: leave out what cannot be decoded all the same; else that is
+    `CorruptBatch`."""
     makers = [_maker(wanted, field) for field in schema]
     needed = pa.schema([field for field in SCHEMA if field.name in schema.names or field.name == "offset"])
     waiting: list[Any] = []
@@ -62,7 +62,6 @@ def _opened(
                 if header.is_control or header.next_offset <= part.start or header.base_offset >= part.next_offset:
                     continue
                 try:
-                    check_crc(view, at, header)
                     decoded = decode_arrow(view[at : at + header.total_bytes], schema=schema)
                 except InvalidBatch as error:
                     if not skips_bad:

@@ -141,6 +141,8 @@ class FakeCluster:
         self.brokers: dict[int, FakeBroker] = {}
         self.changed = asyncio.Event()  # a log is longer, or led by another; then another takes its place
         self.topics: dict[str, TopicId] = {}
+        # What becomes of batches on a broker's way to readers.
+        self.spoil: Callable[[int, bytes], bytes] = lambda number, batches: batches
         self.more_handlers: Callable[[int], Mapping[str, Handler]] = lambda number: {}  # of a broker
         self._topic_count = 0
         self._producer_ids = 1000
@@ -431,7 +433,7 @@ class FakeBroker:
             credit[0] -= len(batches)
             yield pb.FetchResponse.Data(
                 handle=handle,
-                batches=batches,
+                batches=self.cluster.spoil(self.number, batches),
                 next_offset=fetched.offset,
                 high_watermark=log.end,
                 log_start=log.start,

@@ -73,6 +73,7 @@ class FakeRanges:
             log.check(request.end)
             answer = self.answer(log, position, request.end)
             position, is_last = answer.next_offset, answer.is_last
+            answer.batches = self.cluster.spoil(number, answer.batches)
             await stream.send(answer.SerializeToString())
 
     def _served(self, number: int, request: pb.ReadRangeRequest) -> FakeLog:

@@ -12,11 +12,12 @@ from support.raft_nodes import virtual
 
 from lograft.clients import errors
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.errors import CorruptBatch
 from lograft.clients.range_reader import SILENCE_MS, OffsetRange, RangePart, RangeReader
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.network import Status, StreamError
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch import decode_records, encode_batch, iterate_batches, parse_header
 
 PATIENCE_MS = 60_000
 
@@ -227,6 +228,60 @@ async def test_when_a_follower_refuses_the_leader_is_asked(at: int) -> None:
         assert await read_all(reader, wanted(cluster, 0, 40)) == list(range(40))
         assert ranges.asked == [(2, 0), (1, at)]
         assert not ranges.requests[-1][1].from_follower
+
+
+# -- damage
+
+
+def spoilt(batches: bytes) -> bytes:
+    """A bit of the last record is not as it was stored."""
+    return batches[:-9] + bytes([batches[-9] ^ 1]) + batches[-8:]
+
+
+@pytest.mark.parametrize("spoil", [spoilt, lambda batches: batches[:-8], lambda batches: b"\0" * len(batches)])
+@virtual
+async def test_what_one_replica_gives_damaged_is_read_from_another(spoil: Callable[[bytes], bytes]) -> None:
+    async with reading() as (cluster, ranges, reader):
+        store(cluster, 50)
+        cluster.set_isr("orders", 0, 1, 2, 3)
+        cluster.spoil = lambda broker, batches: spoil(batches) if broker == 1 and len(ranges.asked) == 1 else batches
+        assert await read_all(reader, wanted(cluster, 0, 50)) == list(range(50))
+        assert ranges.asked == [(1, 0), (2, 0)]
+        assert ranges.requests[1][1].from_follower
+
+
+@virtual
+async def test_what_a_follower_gives_damaged_is_read_from_the_leader() -> None:
+    async with reading(racks={1: "east", 2: "west"}, rack="west") as (cluster, ranges, reader):
+        store(cluster, 50)
+        cluster.set_isr("orders", 0, 1, 2)
+        cluster.spoil = lambda broker, batches: spoilt(batches) if broker == 2 else batches
+        assert await read_all(reader, wanted(cluster, 0, 50)) == list(range(50))
+        assert ranges.asked == [(2, 0), (1, 0)]
+
+
+@virtual
+async def test_what_was_damaged_on_its_way_is_read_again_from_the_only_replica() -> None:
+    async with reading() as (cluster, ranges, reader):
+        store(cluster, 50)
+        cluster.spoil = lambda broker, batches: spoilt(batches) if len(ranges.asked) < 3 else batches
+        assert await read_all(reader, wanted(cluster, 0, 50)) == list(range(50))
+        assert ranges.asked == [(1, 0)] * 3
+
+
+@virtual
+async def test_what_every_replica_gives_damaged_is_an_error_and_never_left_out() -> None:
+    async with reading() as (cluster, ranges, reader):
+        store(cluster, 50)
+        cluster.set_isr("orders", 0, 1, 2, 3)
+        cluster.spoil = lambda broker, batches: spoilt(batches) if parse_header(batches).base_offset == 20 else batches
+        given: list[int] = []
+        message = r"orders-0 cannot be read from offset 20 on: .*`lograft verify replicas orders`"
+        with pytest.raises(CorruptBatch, match=message):
+            async for part in reader.read(wanted(cluster, 0, 50)):
+                given += offsets_in(part)
+        assert given == list(range(20))
+        assert ranges.asked == [(1, 0), *[(2, 20), (3, 20), (1, 20)] * 2]
 
 
 @virtual

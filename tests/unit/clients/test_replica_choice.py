@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from lograft.clients.cluster_view import ClusterView
-from lograft.clients.replica_choice import near_follower
+from lograft.clients.replica_choice import intact_source, near_follower
 from lograft.proto import cluster_pb2 as pb
 
 ORDERS = b"o" * 16
@@ -67,3 +67,24 @@ def test_who_is_in_sync_goes_by_partition_epoch_and_racks_change_with_brokers() 
     tell(4, 4, 1, 2, rack=None)
     assert view.in_sync(ORDERS, 0) == (1, 2)
     assert near_follower(view, ORDERS, 0, "b") is None, "it is not there any more"
+
+
+@pytest.mark.parametrize(("preferred", "damaged", "chosen"), [
+    (None, {1: 5.0}, 2),
+    (None, {2: 5.0}, None),
+    (3, {2: 5.0}, 3),
+    (3, {3: 5.0}, None),
+    (None, {1: 5.0, 2: 6.0}, 3),
+    (None, {1: 5.0, 2: 6.0, 3: 7.0}, None),
+    (None, {1: 8.0, 2: 6.0, 3: 7.0}, 2),
+    (3, {1: 7.0, 2: 7.0, 3: 7.0}, 3),
+])  # fmt: skip
+def test_damaged_records_are_asked_of_whoever_gave_none_or_longest_ago(
+    preferred: int | None, damaged: dict[int, float], chosen: int | None
+) -> None:
+    assert intact_source(view_of((1, 2, 3)), ORDERS, 0, preferred, damaged) == chosen
+
+
+def test_who_is_not_in_sync_is_not_asked_for_damaged_records() -> None:
+    assert intact_source(view_of((1,)), ORDERS, 0, None, {1: 5.0}) is None
+    assert intact_source(view_of((2, 3), leader=None), ORDERS, 0, None, {1: 5.0}) is None
