@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from support.broken_rules import expect_noticed
-from support.cluster_chaos import COPIES_PUT_BACK, FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
+from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 
 from lograft.broker.leading import LeaderCore
 from lograft.broker.replica_leading import Leading
@@ -30,14 +30,8 @@ from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.node_proof import NotProven, read_ticket
 from lograft.runtime.proven_network import _Guard
-from lograft.storage.producer_state import ProducerState
 
 Break = Callable[[pytest.MonkeyPatch], None]
-
-
-def forget_producers(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is a duplicate, nothing out of order."""
-    patch.setattr(ProducerState, "check", lambda state, header: None)
 
 
 def serve_a_watermark_that_is_not_known(patch: pytest.MonkeyPatch) -> None:
@@ -57,10 +51,6 @@ def serve_uncommitted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("lograft.broker.replica.read_log", _read_to_the_end)
 
 
-def trust_copies_from_the_past(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("lograft.metadata.registration.stale_directories", lambda image, request: ())
-
-
 async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **_: Any) -> Any:
     from lograft.broker.log_reading import read_log
 
@@ -68,12 +58,10 @@ async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **
 
 
 @pytest.mark.parametrize(("break_rule", "weather"), [
-    (forget_producers, RESTLESS_LEADERS),
     (serve_a_watermark_that_is_not_known, SLOW_NETWORK),
     (acknowledge_at_once, RESTLESS_LEADERS),
     (acknowledge_below_the_minimum, FEW_IN_SYNC),
     (serve_uncommitted, RESTLESS_LEADERS),
-    (trust_copies_from_the_past, COPIES_PUT_BACK),
 ])  # fmt: skip
 def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather) -> None:
     expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=40)

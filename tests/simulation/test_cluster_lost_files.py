@@ -9,10 +9,8 @@ from support.cluster_chaos import LOST_FILES
 from support.cluster_stories import STAGE, Scene
 
 from lograft.chaos.cluster_losses import LostFiles
-from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.cluster_watch import members_of
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.runtime.files import parent_of
 from lograft.storage.names import LOG_SUFFIX
@@ -55,10 +53,6 @@ def all_of_them(segments: list[str]) -> list[str]:
     return segments
 
 
-def may_lead(scene: Scene, host: SimulatedHost) -> bool:
-    return any(member == host.number for member, _ in members_of(scene.partition))
-
-
 def tell_of_the_leader_that_loses(lost: Choice, *, loses_folder: bool = False) -> ClusterRun:
     """It was the last in sync, and is back before the others are. `loses_folder`: all that the partition has there, and
     what the directory notes of it."""
@@ -85,7 +79,7 @@ def tell_of_the_leader_that_loses(lost: Choice, *, loses_folder: bool = False) -
         if loses_folder:
             leader.lose_files(parent_of(directory), [WATERMARKS_FILE])
         scene.start(leader)
-        await scene.until(lambda: scene.core(leader) is not None or not may_lead(scene, leader))
+        await scene.until(lambda: scene.core(leader) is not None or not scene.may_lead(leader))
         for host in followers:
             scene.start(host)
         await scene.until_whole()

@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
+from support.deliberate_bugs import forget_producers_at_failover
+from support.resent_records import SILENT, After, all_are_started_again, another_leads, nothing_more, sent_again
 
 from lograft.broker.leading import LeaderCore, _Follower
 from lograft.broker.replication_source import ReplicationSource
+from lograft.chaos.cluster_copies import Copies
+from lograft.chaos.cluster_losses import LostMemory
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
@@ -19,7 +23,9 @@ from lograft.clients.errors import LograftError
 from lograft.clients.fetched_partition import FetchedPartition
 from lograft.clients.topic_partition import TopicPartition
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.partition import Partition
+from lograft.metadata.partition import BrokerId, Partition
+from lograft.storage.producer_state import ProducerState
+from lograft.storage.recovery import RecoveredLog, recover
 
 Story = Callable[[SimulatedCluster], Awaitable[None]]
 
@@ -67,6 +73,40 @@ def count_whatever_directory_it_is_in(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(_Follower, "end_offset_in", end_offset)
     patch.setattr(ReplicationSource, "find_follower", lambda *_: _Everywhere())
+
+
+# -- what was put back from a copy does not count
+
+
+async def the_last_in_sync_comes_back_from_the_past(cluster: SimulatedCluster) -> None:
+    """Its disk was copied before, and it is back before the others are."""
+    scene, copies = Scene(cluster), Copies()
+    await scene.until_whole()
+    leader, followers = scene.leader, scene.followers
+    await scene.until_more(leader, 20)
+    scene.kill(leader)
+    copies.take(leader)
+    scene.start(leader)
+    await scene.until_whole()
+    await scene.until_more(scene.leader, 50)
+    for host in followers:
+        scene.kill(host)
+    await scene.until(lambda: scene.partition.isr == (leader.number,))
+    broker = cluster.image.brokers[BrokerId(leader.number)]
+    scene.kill(leader)
+    await scene.until(lambda: scene.partition.leader is None)
+    [copy] = copies.of(leader)
+    cluster.losses.add(LostMemory(broker.broker_id, broker.epoch))
+    assert not copies.put_back(leader, copy, cluster.image), "it is known by its epoch"
+    scene.start(leader)
+    await scene.until(lambda: scene.core(leader) is not None or not scene.may_lead(leader))
+    for host in followers:
+        scene.start(host)
+    await scene.until_whole()
+
+
+def trust_copies_from_the_past(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("lograft.metadata.registration.stale_directories", lambda image, request: ())
 
 
 # -- a consumer notices that what it read is gone
@@ -180,8 +220,44 @@ def test_a_coordinator_that_was_replaced_tells_no_offsets(monkeypatch: pytest.Mo
     assert broken.value.rule == "what is committed does not go back"
 
 
+# -- what is sent again is stored once, whatever became of the leader that took it first
+
+
+def know_no_duplicates(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerState, "check", lambda state, header: None)
+
+
+def recover_without_producers(patch: pytest.MonkeyPatch) -> None:
+    """What the disk says of them is not read."""
+
+    def recover_none(*arguments: object) -> RecoveredLog:
+        recovered = recover(*arguments)  # type: ignore[arg-type]
+        recovered.producers = ProducerState()
+        return recovered
+
+    patch.setattr("lograft.storage.log.recover", recover_none)
+
+
+@pytest.mark.parametrize(("after", "break_rule"), [
+    (nothing_more, know_no_duplicates),
+    (another_leads, know_no_duplicates),
+    (another_leads, forget_producers_at_failover),
+    (all_are_started_again, know_no_duplicates),
+    (all_are_started_again, recover_without_producers),
+])  # fmt: skip
+def test_what_is_sent_again_is_stored_once(
+    monkeypatch: pytest.MonkeyPatch, after: After, break_rule: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    tell(sent_again(after), SILENT)
+    break_rule(monkeypatch)
+    with pytest.raises(InvariantBroken) as broken:
+        tell(sent_again(after), SILENT)
+    assert broken.value.rule == "stored once"
+
+
 @pytest.mark.parametrize(("story", "break_rule"), [
     (a_member_comes_back_with_another_disk, count_whatever_directory_it_is_in),
+    (the_last_in_sync_comes_back_from_the_past, trust_copies_from_the_past),
 ])  # fmt: skip
 def test_a_story_goes_well_only_by_its_rule(
     monkeypatch: pytest.MonkeyPatch, story: Story, break_rule: Callable[[pytest.MonkeyPatch], None]

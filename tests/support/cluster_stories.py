@@ -1,14 +1,17 @@
 """Stories of simulated clusters: this happens, then that, at a certain moment. Clients are at work all the while."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from lograft.broker.leading import LeaderCore
 from lograft.broker.replica import Replica
 from lograft.broker.replica_leading import Leading
 from lograft.chaos.cluster_clients import Wanted
+from lograft.chaos.cluster_history import Send
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_senders import SendRecorder
 from lograft.chaos.cluster_simulation import SimulatedCluster
+from lograft.chaos.cluster_watch import members_of
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.clients.aio_producer import Producer
 from lograft.metadata.partition import BrokerId, Partition
@@ -70,6 +73,11 @@ class Scene:
         replica = self.replica(host)
         return replica.log.end_offset if replica is not None else 0
 
+    def stable_end_on(self, host: SimulatedHost) -> int:
+        """Where what a killed process leaves behind ends."""
+        replica = self.replica(host)
+        return replica.log.stable_end if replica is not None else 0
+
     def core(self, host: SimulatedHost) -> LeaderCore | None:
         """That of the leader, if it is one."""
         replica = self.replica(host)
@@ -77,6 +85,9 @@ class Scene:
 
     def is_in_sync(self, host: SimulatedHost) -> bool:
         return BrokerId(host.number) in self.partition.isr
+
+    def may_lead(self, host: SimulatedHost) -> bool:
+        return any(member == host.number for member, _ in members_of(self.partition))
 
     # -- time
 
@@ -117,6 +128,26 @@ class Scene:
             for record_key in record_keys:
                 send = await recorder.send(producer, topic.name, 0, Wanted(record_key, is_deletion, padding_bytes=0))
                 assert send is not None
+            await producer.flush()
+        recorder.close()
+
+    @asynccontextmanager
+    async def writing(self, client: str) -> AsyncIterator[Callable[[bytes], Awaitable[Send]]]:
+        """Give a function that sends a record of a key from a host of that name, and does not wait for its answer. The
+        producer waits for all answers in the end."""
+        cluster = self._cluster
+        [topic] = cluster.image.topics.values()
+        recorder = SendRecorder(client, cluster)
+
+        async with Producer(cluster.addresses, runtime=cluster.client_runtime(client)) as producer:
+
+            async def send(record_key: bytes) -> Send:
+                wanted = Wanted(record_key, is_deletion=False, padding_bytes=0)
+                sent = await recorder.send(producer, topic.name, 0, wanted)
+                assert sent is not None
+                return sent
+
+            yield send
             await producer.flush()
         recorder.close()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.cluster_chaos import POWER_CUTS, RESTLESS_LEADERS, SLOW_NETWORK, TORN_WRITES
 from support.cluster_stories import CONTROLLER, STAGE, Scene
+from support.resent_records import SILENT, another_leads, sent_again
 
 from lograft.broker import replica_leading
 from lograft.broker.following import Acknowledge, FollowerCore
@@ -204,7 +205,7 @@ EIGHT = (
     DeliberateBug("acknowledge before fsync", acknowledge_before_the_disk_has_it, POWER_CUTS),
     DeliberateBug("truncate by watermark", truncate_by_watermark, SLOW_NETWORK, seed=2),
     DeliberateBug("no epoch check", check_no_epochs, RESTLESS_LEADERS, seed=5),
-    DeliberateBug("dedupe state lost at failover", forget_producers_at_failover, RESTLESS_LEADERS, seed=23),
+    DeliberateBug("dedupe state lost at failover", forget_producers_at_failover, SILENT, sent_again(another_leads)),
     DeliberateBug("a returning incarnation leading in its old epoch", lead_on_after_a_restart, RESTLESS_LEADERS),
     DeliberateBug("ISR join too early", let_in_whoever_is_matched, STAGE, a_member_comes_back_far_behind, 6),
     DeliberateBug("torn tail kept", keep_a_torn_tail, TORN_WRITES, seed=1),

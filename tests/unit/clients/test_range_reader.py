@@ -233,6 +233,11 @@ async def test_when_a_follower_refuses_the_leader_is_asked(at: int) -> None:
 # -- damage
 
 
+async def read_into(given: list[int], reader: RangeReader, asked: OffsetRange) -> None:
+    async for part in reader.read(asked):
+        given += offsets_in(part)
+
+
 def spoilt(batches: bytes) -> bytes:
     """A bit of the last record is not as it was stored."""
     return batches[:-9] + bytes([batches[-9] ^ 1]) + batches[-8:]
@@ -278,8 +283,7 @@ async def test_what_every_replica_gives_damaged_is_an_error_and_never_left_out()
         given: list[int] = []
         message = r"orders-0 cannot be read from offset 20 on: .*`lograft verify replicas orders`"
         with pytest.raises(CorruptBatch, match=message):
-            async for part in reader.read(wanted(cluster, 0, 50)):
-                given += offsets_in(part)
+            await read_into(given, reader, wanted(cluster, 0, 50))
         assert given == list(range(20))
         assert ranges.asked == [(1, 0), *[(2, 20), (3, 20), (1, 20)] * 2]
 

@@ -16,7 +16,14 @@ from lograft.metadata.image_snapshot import decode_snapshot, encode_snapshot
 from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
 from lograft.metadata.records import PartitionChanged, TopicCreated
-from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories, why_stale
+from lograft.metadata.registration import (
+    DirectoryUse,
+    Registration,
+    latest_epoch,
+    register,
+    stale_directories,
+    why_stale,
+)
 from lograft.metadata.unregister_broker import unregister_broker
 
 FIRST, SECOND = directory(1, 0), directory(1, 1)

@@ -1,0 +1,59 @@
+"""Stories of a record whose answer is lost, so that its producer sends it again: to another leader, or to one that was
+started again. It is stored once all the same."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from support.cluster_stories import STAGE, Scene
+
+from lograft.chaos.cluster_node import SimulatedHost
+from lograft.chaos.cluster_simulation import SimulatedCluster
+
+Story: TypeAlias = Callable[[SimulatedCluster], Awaitable[None]]
+After: TypeAlias = Callable[[Scene, SimulatedHost], Awaitable[None]]
+
+SILENT = replace(STAGE, producers=0)  # nobody writes but the story
+SENDER = "sender"
+
+
+def sent_again(after: After) -> Story:
+    """All have the record, the producer's first, but nobody says so; then comes what is told here."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        scene = Scene(cluster)
+        await scene.write(b"before")  # by another: all follow
+        leader, followers = scene.leader, scene.followers
+        async with scene.writing(SENDER) as send:
+            end = scene.end_on(leader)
+            for host in followers:
+                scene.cut(host.host, leader.host)
+            sent = await send(b"key")
+            await scene.until(lambda: all(scene.stable_end_on(host) > end for host in (leader, *followers)))
+            scene.cut(leader.host, SENDER)
+            assert not sent.is_acknowledged
+            await after(scene, leader)
+            scene.heal()
+        assert sent.is_acknowledged
+        await scene.until_whole()
+
+    return story
+
+
+async def another_leads(scene: Scene, leader: SimulatedHost) -> None:
+    """It knows what is a duplicate by what it has followed."""
+    scene.kill(leader)
+    await scene.until(lambda: scene.partition.leader not in (None, leader.number))
+    scene.start(leader)
+
+
+async def all_are_started_again(scene: Scene, leader: SimulatedHost) -> None:
+    """Whoever leads knows it by what is on its disk."""
+    for host in (leader, *scene.followers):
+        scene.kill(host)
+        scene.start(host)
+
+
+async def nothing_more(scene: Scene, leader: SimulatedHost) -> None:
+    """The same leader is asked again."""
+    await scene.pass_ms(2_000)
