@@ -38,8 +38,8 @@ class LostDirectories:
 
 @dataclass(frozen=True, slots=True)
 class LostMemory:
-    """The page cache of a machine, or what its directories say of themselves. It is known once the broker has registered
-    again."""
+    """The page cache of a machine, or what its directories say of themselves. It is known once the broker has
+    registered again."""
 
     broker_id: BrokerId
     broker_epoch: int

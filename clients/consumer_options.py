@@ -56,8 +56,8 @@ class ConsumerOptions:
     whatever asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas
     in sync that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for
     any broker at all; None: for as long as that. `on_bad_batch`: what becomes of records that cannot be decoded:
-    `raise`, or `skip`, which leaves them out, logs a warning, and counts them in `metrics()`. Records whose CRC is wrong
-    are never left out: they are fetched again, from other replicas, before that is an error.
+    `raise`, or `skip`, which leaves them out, logs a warning, and counts them in `metrics()`. Records whose CRC is
+    wrong are never left out: they are fetched again, from other replicas, before that is an error.
 
     `group`: whose offsets are committed, and whose members share the topics that they subscribe to. `instance_id`: a
     name of its own for a member that comes back, and finds its place and its partitions if that does not take longer

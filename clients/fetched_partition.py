@@ -41,8 +41,8 @@ class FetchedPartition:
     `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
     `passed_over` is told of each batch that cannot be decoded, which is then left out; without, it becomes the failure.
     A batch that is not as it was stored is fetched again: `refetches` says how often the next one was.
-    `generation` grows with each seek, pause and refetch: what was asked for before is of no use. `leader_epoch`: of the leader
-    that sent what is given now. `decoded_records`: in all.
+    `generation` grows with each seek, pause and refetch: what was asked for before is of no use. `leader_epoch`: of the
+    leader that sent what is given now. `decoded_records`: in all.
     """
 
     def __init__(
@@ -310,8 +310,8 @@ class FetchedPartition:
         if self.refetches == MOST_REFETCHES:
             self._fail(
                 position,
-                f"{error}. It was fetched {MOST_REFETCHES} times more, from other replicas where there are any in sync: "
-                f"`lograft verify replicas {self.name.topic}` names the damaged ones",
+                f"{error}. It was fetched {MOST_REFETCHES} times more, from other replicas where there are any in "
+                f"sync: `lograft verify replicas {self.name.topic}` names the damaged ones",
             )
             return
         self._drop_chunks()

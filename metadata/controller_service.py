@@ -18,7 +18,14 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topics import create_internal_topic
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
 from lograft.metadata.producer_ids import allocate_producer_ids
-from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register, stale_directories, why_stale
+from lograft.metadata.registration import (
+    DirectoryUse,
+    Registration,
+    latest_epoch,
+    register,
+    stale_directories,
+    why_stale,
+)
 from lograft.metadata.sessions import Sessions
 from lograft.metadata.stream_errors import detail_of, to_stream_error
 from lograft.metadata.wire import read_uuid

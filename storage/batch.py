@@ -61,8 +61,8 @@ __all__ = [
     "rewrite_batch",
     "stamp",
     "validate_batch",
-    "validate_payload",
     "validate_deep",
+    "validate_payload",
 ]
 
 _KNOWN_ATTRIBUTES = COMPRESSION_MASK | APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
