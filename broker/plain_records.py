@@ -6,7 +6,7 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
-from lograft.storage.errors import InvalidBatch, InvalidTimestamp
+from lograft.storage.errors import BadCrc, InvalidBatch, InvalidTimestamp
 from lograft.storage.header import MAX_TIMESTAMP, BatchHeader, check_crc
 from lograft.storage.reader import Batches
 from lograft.storage.record import Record
@@ -44,11 +44,7 @@ def records_of(batches: Batches, start: int, *, max_records: int, max_bytes: int
         except InvalidBatch as error:
             if found:
                 return found, header.base_offset
-            raise ReplicaError(
-                errors_pb2.CORRUPT_BATCH,
-                f"the records {header.base_offset} to {header.last_offset} cannot be read ({error}): go on at "
-                f"{header.next_offset}",
-            ) from None
+            raise ReplicaError(errors_pb2.CORRUPT_BATCH, _why_unreadable(header, error)) from None
         for record in records:
             if record.offset < start:
                 continue
@@ -57,6 +53,16 @@ def records_of(batches: Batches, start: int, *, max_records: int, max_bytes: int
                 return found, record.offset
             found.append(_stored(record))
     return found, batches.next_offset
+
+
+def _why_unreadable(header: BatchHeader, error: InvalidBatch) -> str:
+    which = f"the records {header.base_offset} to {header.last_offset}"
+    if isinstance(error, BadCrc):
+        return (
+            f"this broker's copy of {which} is damaged ({error}): another replica may have them intact, and "
+            f"`lograft verify replicas` names the damaged ones; if none has, go on at {header.next_offset}"
+        )
+    return f"{which} cannot be read ({error}): go on at {header.next_offset}"
 
 
 def _batches_in(batches: Batches) -> Iterator[tuple[memoryview, BatchHeader]]:

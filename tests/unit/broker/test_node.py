@@ -493,6 +493,40 @@ async def test_a_node_that_stops_before_its_logs_are_recovered_vouches_for_them_
         first.speed.slowdown = 1
 
 
+@pytest.mark.parametrize(("lost", "reason"), [
+    ("high-watermarks", "high-watermarks is missing"),
+    ("used-epoch", "used-epoch is missing"),
+])  # fmt: skip
+@virtual
+async def test_a_directory_that_lost_its_own_files_is_told_of_and_trusted_once_it_has_caught_up(
+    lost: str, reason: str
+) -> None:
+    async with three() as world:
+        first = world.hosts[0]
+        await world.create_topic("orders")
+        await world.append("orders", b"one")
+        await world.until_ready()
+        await first.stop()
+        first.files.remove(f"/data/{lost}")
+        first.start()
+        told: dict[str, None] = {}
+
+        def is_ready() -> bool:
+            if first.node is not None:
+                told[first.node.why_not_ready() or ""] = None
+            return first.is_ready
+
+        await world.until(is_ready)
+        stale = [words for words in told if "/data is stale" in words]
+        assert stale
+        assert all(f"(/data is stale: {reason}, its replicas count for nothing until" in words for words in stale)
+        await first.stop()
+        first.start()
+        told.clear()
+        await world.until(is_ready)
+        assert not any("stale" in words for words in told), "it is as good as any again"
+
+
 @virtual
 async def test_a_record_outlives_its_leader() -> None:
     async with three() as world:

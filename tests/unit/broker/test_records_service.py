@@ -317,6 +317,7 @@ async def test_a_batch_that_is_not_as_it_was_written_is_not_served() -> None:
     orders.append(bytes(rotten))
     error = await refused(Client(node).read())
     assert error.code == errors_pb2.CORRUPT_BATCH
+    assert "another replica may have them intact" in error.message
 
 
 @virtual

@@ -9,6 +9,7 @@ from support.replica_brokers import Metadata, TestBroker, until
 from support.virtual_log import virtual
 
 from lograft.broker.replica import Replica
+from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.partition import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.storage.compaction import compact
@@ -43,6 +44,8 @@ async def elect_uncleanly(metadata: Metadata, broker: TestBroker, topic: TopicId
             unclean_epoch=epoch,
         ),
     )
+    if metadata.image.brokers[broker.broker_id].state is BrokerState.FENCED:  # cut off before: it is back
+        metadata.carry_out(unfence(metadata.image, broker.broker_id, metadata.image.brokers[broker.broker_id].epoch))
     return await broker.leads(topic)
 
 
