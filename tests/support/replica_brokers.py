@@ -54,7 +54,7 @@ from lograft.metadata.stream_errors import detail_of
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import FAILED_FILE, DataDirectory, open_directory
+from lograft.storage.directory import FAILED_FILE, DataDirectory, DirectoryOwner, open_directory
 from lograft.storage.directory_use import read_use
 from lograft.storage.errors import DirectoryFailed, DiskFull, FrameMismatch
 from lograft.storage.frames import Frame
@@ -350,6 +350,7 @@ class TestBroker:
         self.peers = peers  # those that can be reached
         self.machine = Machine(seed=broker_id if seed is None else seed)
         self.paths = [f"{ROOT}/d{number}" for number in range(disks)]
+        self.owner: DirectoryOwner | None = None  # None: whose the directories are is not looked at
         self.times = UpkeepTimes()
         self.fed_bytes = 100_000  # with one frame, at most
         self.boots = 0
@@ -387,7 +388,7 @@ class TestBroker:
         self.directories = []
         for path in self.paths:
             with suppress(DirectoryFailed):
-                self.directories.append(await open_directory(self.runtime, path))
+                self.directories.append(await open_directory(self.runtime, path, self.owner))
 
     def mend_disks(self) -> None:
         """Somebody has looked at them, when the machine was started again."""

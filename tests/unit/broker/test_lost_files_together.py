@@ -16,14 +16,14 @@ from lograft.chaos.durability import DirectoryNode
 from lograft.metadata.partition import TopicId
 from lograft.runtime.files import parent_of
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
-from lograft.storage.directory import IDENTITY_FILE, MARKER_FILE
+from lograft.storage.directory import IDENTITY_FILE, MARKER_FILE, OWNER_FILE, DirectoryOwner
 from lograft.storage.directory_use import USED_EPOCH_FILE
 from lograft.storage.errors import DirectoryRefused
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX
 from lograft.storage.watermarks_file import WATERMARKS_FILE
 
 ONE, TWO = ids(1, 2)
-WIDE = (WATERMARKS_FILE, USED_EPOCH_FILE, IDENTITY_FILE, MARKER_FILE)
+WIDE = (WATERMARKS_FILE, USED_EPOCH_FILE, IDENTITY_FILE, OWNER_FILE, MARKER_FILE)
 SEGMENTS = ("none", "first", "last", "all")
 SMALL = (CHECKPOINT_FILE, EPOCHS_FILE, "derived")
 DERIVED = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, PRODUCERS_SUFFIX)
@@ -46,8 +46,11 @@ class Cluster:
 
     async def fill(self) -> "Cluster":
         self.metadata = Metadata()
-        brokers, self.topic, leader = await led(self.metadata, 1, segment_bytes="1024")
-        self.broker = brokers[ONE]
+        self.broker = TestBroker(1, self.metadata, {})
+        self.broker.owner = DirectoryOwner("test", 1)
+        await self.broker.start()
+        self.topic = self.metadata.create("orders", place(self.metadata, 1), segment_bytes="1024")
+        leader = await self.broker.leads(self.topic)
         for number in range(20):
             await append(leader, producer_id=7, base_sequence=number).outcome()
         assert len(leader.log.segments) > 3
@@ -138,8 +141,10 @@ async def test_each_combination_of_lost_files_is_noticed_or_harmless(wide: tuple
 
 
 def expected(wide: tuple[str, ...], segments: str, small: tuple[str, ...], is_folder_left: bool) -> str:
+    if is_folder_left and (IDENTITY_FILE in wide or OWNER_FILE in wide):
+        return "refused"
     if IDENTITY_FILE in wide:
-        return "refused" if is_folder_left else "does not count"
+        return "does not count"
     if WATERMARKS_FILE in wide or USED_EPOCH_FILE in wide:
         return "does not count"
     is_truth_lost = segments != "none" or CHECKPOINT_FILE in small or EPOCHS_FILE in small
