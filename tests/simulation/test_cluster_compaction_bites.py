@@ -57,9 +57,7 @@ def take_out_the_latest(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_record_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    expect_noticed(
-        monkeypatch, take_out_the_latest, lambda seed: simulate_cluster(seed, COMPACTED), seeds=30, quickest=11
-    )
+    expect_noticed(monkeypatch, take_out_the_latest, lambda seed: simulate_cluster(seed, COMPACTED), seeds=30)
 
 
 # -- what is not committed is not compacted
