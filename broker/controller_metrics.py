@@ -27,6 +27,8 @@ def _add_raft(page: Exposition, raft: RaftNode) -> None:
     for member, match_index in status.match_indexes.items():
         if member != status.member:
             page.add(families.RAFT_PEER_LAG, status.last_index - match_index, str(member.node_id))
+    for member, silent_ms in status.silences_ms.items():
+        page.add(families.RAFT_PEER_SILENT, silent_ms / 1000, str(member.node_id))
     page.add_histogram(families.RAFT_COMMIT_SECONDS, raft.commit_seconds)
     page.add_histogram(families.RAFT_APPEND_SECONDS, raft.append_seconds)
 

@@ -51,7 +51,7 @@ class ControllerPart:
         if raft is None:
             return "the controller is starting"
         if raft.status().role == "learner":
-            remedy = f"`quorum replace {own}` if it lost its disk, `quorum add {own}` if it is new"
+            remedy = f"`quorum replace {own}` if it lost its disk (one node at a time), `quorum add {own}` if it is new"
             return f"not a voter of the quorum: {remedy}"
         return None
 

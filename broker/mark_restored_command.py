@@ -44,7 +44,8 @@ def mark_restored(directories: tuple[str, ...]) -> None:
                 click.echo(
                     f"{path}/{METADATA_FOLDER} is a controller's, and is not marked: if it comes from a copy, too, and "
                     "those of the other controllers do not, move it away, start the node, and give it its vote again "
-                    "with `lograft quorum replace`",
+                    "with `lograft quorum replace`; one node at a time: wait until that command has succeeded before "
+                    "you move another node's away",
                     err=True,
                 )
     finally:

@@ -143,6 +143,9 @@ RAFT_LAST = _gauge("lograft_raft_last_index", "Where the node's metadata log end
 RAFT_PEER_LAG = _gauge(
     "lograft_raft_peer_lag_entries", "What a member of the quorum is not known to have yet; its leader tells.", "peer"
 )
+RAFT_PEER_SILENT = _gauge(
+    "lograft_raft_peer_silent_seconds", "How long ago a member of the quorum last answered; its leader tells.", "peer"
+)
 RAFT_COMMIT_SECONDS = _histogram(
     "lograft_raft_commit_seconds", "A change of the metadata, from its proposal here until it was applied."
 )

@@ -164,6 +164,8 @@ def read_members(members: Iterable[pb.QuorumMember]) -> tuple[types.QuorumMember
             is_voter=member.is_voter,
             match_index=member.match_index if member.HasField("match_index") else None,
             refusal=member.refusal if member.HasField("refusal") else None,
+            silent_ms=member.silent_ms if member.HasField("silent_ms") else None,
+            is_unreachable=member.is_unreachable,
         )
         for member in sorted(members, key=lambda member: member.node_id)
     )

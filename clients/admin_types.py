@@ -265,7 +265,9 @@ class Election:
 @dataclass(frozen=True, slots=True)
 class QuorumMember:
     """`match_index`: how much of the log it is known to have; None if the leader has not heard of it yet. `refusal`:
-    why the leader takes nothing from it, as when its store is from the past; None if it does."""
+    why the leader takes nothing from it, as when its store is from the past; None if it does. `silent_ms`: how long ago
+    it last answered the leader, or if it never did, how long the leader has listened; None if the server does not say.
+    `is_unreachable`: it has been silent for longer than an election timeout."""
 
     node_id: int
     directory_id: UUID | None
@@ -273,6 +275,13 @@ class QuorumMember:
     is_voter: bool
     match_index: int | None
     refusal: str | None = None
+    silent_ms: int | None = None
+    is_unreachable: bool = False
+
+    @property
+    def is_undecided(self) -> bool:
+        """True if the leader, elected just now, has not heard from it, and has not listened for long enough yet."""
+        return self.match_index is None and self.silent_ms is not None and not self.is_unreachable
 
 
 @dataclass(frozen=True, slots=True)

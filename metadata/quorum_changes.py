@@ -4,7 +4,7 @@ All of them can be asked for again: what is done already is not done twice, and 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
@@ -101,7 +101,7 @@ class QuorumChange:
         if voter is not None:
             raise _invalid(
                 f"node {node_id} votes with another disk, as {voter}: if that is lost, replace it (`quorum replace "
-                f"{node_id}`); otherwise remove it first"
+                f"{node_id}`, one node at a time); otherwise remove it first"
             )
         await self._make_learner(member)
         return await self._promote(member)
@@ -205,7 +205,8 @@ class QuorumChange:
             await self._change(AddLearner(member))
 
     async def _catch_up(self, member: Member) -> None:
-        while self._match_index(member) < self._status().commit_index:
+        """A learner that stopped answering takes nobody's place, however much it had."""
+        while self._match_index(member) < self._status().commit_index or not self._is_reached(member):
             await self._pause(self._deadline_ms, self._still_learning(member))
 
     async def _promote(self, member: Member) -> Configuration:
@@ -218,8 +219,10 @@ class QuorumChange:
     async def _remove(self, member: Member) -> Configuration:
         """Raft refuses it if most of those who stay were not heard of for a while. Broken connections show sooner; and
         once it is tried in vain, nothing can be committed until some of them are back."""
-        while not changed(self._configuration, RemoveMember(member)).is_majority(self._is_connected):
-            await self._pause(self._patience_ms, _not_now(f"without {member} there would be no majority"))
+        while not changed(self._configuration, RemoveMember(member)).is_majority(self._is_reached):
+            missing = [voter for voter in self._configuration.voters if voter != member and not self._is_reached(voter)]
+            without = f"without {member} there would be no majority of voters that answer"
+            await self._pause(self._patience_ms, _not_now(f"{without}: {_answer_not(missing)}"))
         return await self._change(RemoveMember(member))
 
     async def _change(self, change: ConfigurationChange) -> Configuration:
@@ -274,8 +277,11 @@ class QuorumChange:
         except TimeoutError:
             return None
 
-    def _is_connected(self, member: Member) -> bool:
-        return member == self._quorum.member or member in self._connections.connected_members()
+    def _is_reached(self, member: Member) -> bool:
+        """Return whether it is connected, and was heard of: a paused process keeps its connections."""
+        if member == self._quorum.member:
+            return True
+        return member in self._connections.connected_members() and member not in self._status().unreachable
 
     def _match_index(self, member: Member) -> int:
         return self._status().match_indexes.get(member, 0)
@@ -305,15 +311,19 @@ class QuorumChange:
         if answering is None:
             return self._does_not_answer(node_id)
         if answering not in self._configuration.voters:
-            return _invalid(f"node {node_id} has lost the disk it votes with: replace it (`quorum replace {node_id}`)")
+            return _invalid(
+                f"node {node_id} has lost the disk it votes with: replace it (`quorum replace {node_id}`, "
+                "one node at a time)"
+            )
         return self._refusal(error)
 
     def _still_learning(self, member: Member) -> ControllerError:
         status = self._status()
+        remedy = "" if self._is_reached(member) else "it does not answer, start it or check the network to it, and "
         return ControllerError(
             errors_pb2.TIMED_OUT,
             f"node {member.node_id} is still learning, at {self._match_index(member)} of {status.commit_index}, and "
-            "does not vote yet: ask again to go on",
+            f"does not vote yet: {remedy}ask again to go on",
         )
 
     def _refusal(self, error: RaftError | InvalidChange) -> ControllerError:
@@ -356,6 +366,11 @@ def _not_now(what: str) -> ControllerError:
         f"{what}: an earlier change may be under way, or too many voters down or behind; look (`describe quorum`), "
         "start them, and try again",
     )
+
+
+def _answer_not(members: Sequence[Member]) -> str:
+    nodes = " and ".join(f"node {member.node_id}" for member in members)
+    return f"{nodes} {'does' if len(members) == 1 else 'do'} not answer"
 
 
 def _named(node_id: int, directory_id: UUID | None) -> str:

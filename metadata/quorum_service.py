@@ -76,15 +76,17 @@ class QuorumService:
         )
 
     def _members(self, configuration: Configuration) -> list[pb.QuorumMember]:
-        match_indexes = self._node().status().match_indexes
+        status = self._node().status()
         return [
             pb.QuorumMember(
                 node_id=member.node_id,
                 directory_id=member.directory_id.bytes,
                 address=self._controllers.get(member.node_id, ""),
                 is_voter=member in configuration.voters,
-                match_index=match_indexes.get(member) or None,  # 0: nothing was heard of it yet
+                match_index=status.match_indexes.get(member) or None,  # 0: nothing was heard of it yet
                 refusal=self._connections.refusal_of(member),
+                silent_ms=0 if member == status.member else status.silences_ms.get(member),
+                is_unreachable=member in status.unreachable,
             )
             for member in configuration.members
         ]

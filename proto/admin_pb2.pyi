@@ -389,20 +389,24 @@ class DescribeQuorumRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class QuorumMember(_message.Message):
-    __slots__ = ("node_id", "directory_id", "address", "is_voter", "match_index", "refusal")
+    __slots__ = ("node_id", "directory_id", "address", "is_voter", "match_index", "refusal", "silent_ms", "is_unreachable")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     IS_VOTER_FIELD_NUMBER: _ClassVar[int]
     MATCH_INDEX_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     directory_id: bytes
     address: str
     is_voter: bool
     match_index: int
     refusal: str
-    def __init__(self, node_id: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., address: _Optional[str] = ..., is_voter: _Optional[bool] = ..., match_index: _Optional[int] = ..., refusal: _Optional[str] = ...) -> None: ...
+    silent_ms: int
+    is_unreachable: bool
+    def __init__(self, node_id: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., address: _Optional[str] = ..., is_voter: _Optional[bool] = ..., match_index: _Optional[int] = ..., refusal: _Optional[str] = ..., silent_ms: _Optional[int] = ..., is_unreachable: _Optional[bool] = ...) -> None: ...
 
 class DescribeQuorumResponse(_message.Message):
     __slots__ = ("cluster_id", "leader_id", "term", "commit_index", "last_index", "members")

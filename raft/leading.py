@@ -70,7 +70,7 @@ def change_configuration(core: RaftCore, change: ConfigurationChange) -> int | N
 
 def _is_caught_up(core: RaftCore, role: Leader, member: Member) -> bool:
     """A voter that lags, or is away, would hold up commits as soon as another one fails."""
-    return role.progress[member].match_index >= core.log.commit_index and _is_heard(core, role, member)
+    return role.progress[member].match_index >= core.log.commit_index and is_heard(core, role, member)
 
 
 def transfer(core: RaftCore, target: Member) -> bool:
@@ -121,11 +121,11 @@ def tick(core: RaftCore, role: Leader) -> None:
 
 
 def _hears_majority(core: RaftCore, role: Leader, configuration: Configuration) -> bool:
-    return configuration.is_majority(lambda voter: _is_heard(core, role, voter))
+    return configuration.is_majority(lambda voter: is_heard(core, role, voter))
 
 
-def _is_heard(core: RaftCore, role: Leader, member: Member) -> bool:
-    """Has it answered within an election timeout?"""
+def is_heard(core: RaftCore, role: Leader, member: Member) -> bool:
+    """Return whether it answered within an election timeout, or the leader has not listened for that long yet."""
     oldest_ms = core.now_ms - core.timing.election_max_ms
     return member == core.member or role.progress[member].contact_ms >= oldest_ms
 

@@ -171,7 +171,8 @@ def _damaged(path: str, wanted: Wanted, error: BaseException) -> StoreRefused:
     return StoreRefused(
         f"{path} is damaged ({error})",
         f"restore the disk, or move {path} away: the node then starts empty, without a vote, and "
-        f"`lograft quorum replace {wanted.node_id}` gives it one again",
+        f"`lograft quorum replace {wanted.node_id}` gives it one again; one node at a time: wait until that command "
+        "has succeeded before you move another node's store away",
     )
 
 

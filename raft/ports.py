@@ -143,7 +143,12 @@ class StateMachine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RaftStatus:
-    """A node's view, for people and metrics."""
+    """A node's view, for people and metrics.
+
+    A leader's view has each other member: `match_indexes`, up to where it is known to have the log; `silences_ms`, how
+    long ago it last answered, or if it never did, how long the leader has listened; `unreachable`, the members that
+    have been silent for longer than an election timeout.
+    """
 
     member: Member
     role: str
@@ -155,3 +160,5 @@ class RaftStatus:
     snapshot_index: int
     configuration: Configuration
     match_indexes: Mapping[Member, int] = field(default_factory=dict)
+    silences_ms: Mapping[Member, int] = field(default_factory=dict)
+    unreachable: tuple[Member, ...] = ()

@@ -45,9 +45,11 @@ class StartStore(Protocol):
 
 
 def remedy(node_id: int) -> str:
+    """A majority of voters without their stores is the end of a quorum: hence one at a time."""
     return (
         f"stop node {node_id}, move its metadata folder away, start it, and give it its vote again with "
-        f"`lograft quorum replace {node_id}`"
+        f"`lograft quorum replace {node_id}`; one node at a time: wait until that command has succeeded before you "
+        "stop the next"
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import assert_never
 
+from lograft.raft import leading
+from lograft.raft.configuration import Member
 from lograft.raft.core import RaftCore
 from lograft.raft.ports import RaftStatus
 from lograft.raft.roles import Candidate, Follower, Leader, PreCandidate
@@ -21,7 +23,18 @@ def status_of(core: RaftCore, applied_index: int) -> RaftStatus:
         snapshot_index=core.log.snapshot.index,
         configuration=core.configuration,
         match_indexes={member: peer.match_index for member, peer in progress.items()},
+        silences_ms={
+            member: core.now_ms - peer.contact_ms for member, peer in progress.items() if member != core.member
+        },
+        unreachable=_unreachable(core),
     )
+
+
+def _unreachable(core: RaftCore) -> tuple[Member, ...]:
+    role = core.role
+    if not isinstance(role, Leader):
+        return ()
+    return tuple(member for member in role.progress if not leading.is_heard(core, role, member))
 
 
 def _role_name(core: RaftCore) -> str:

@@ -129,6 +129,9 @@ status.{role}.address | string | Where its controller is found.
 status.{role}.directoryId | string | Its own disk's: with another it would be another member.
 status.{role}.matchIndex | integer | How much of the log it is known to have; null: nothing is known yet.
 status.{role}.lag | integer | How many decided entries it lacks.
+status.{role}.reachable | boolean | Whether it answered the leader within an election timeout; null: the server does
+    not say.
+status.{role}.silentMs | integer | How many milliseconds ago it last answered the leader; null: the server does not say.
 status.{role}.refusal | string | Why the leader takes nothing from it; null: it does.
 """
     for role in ("voters", "learners")

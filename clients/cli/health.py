@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription, QuorumDescription
+from lograft.clients.admin_types import ClusterDescription, QuorumDescription, QuorumMember
+from lograft.clients.cli.amounts import span_text
 from lograft.clients.cli.asking import ask_soon
 from lograft.clients.cli.common_flags import DOCUMENTS
 from lograft.clients.cli.disk_resources import disk_problems
@@ -13,6 +14,7 @@ from lograft.clients.cli.output import resource, write_document
 from lograft.runtime.clock import LoopClock
 
 _LOOK_EVERY_MS = 500
+_LEADER_LISTENS_MS = 3000  # longer than an election timeout: by then a new leader knows which voters answer
 _MOST_NAMED = 3  # partitions of a topic that have the same trouble, each by its name
 
 
@@ -24,7 +26,7 @@ def health(ctx: click.Context, settings: Settings, exit_when_healthy: bool) -> N
     """Say whether the cluster is healthy.
 
     It is when every partition, internal ones included, has a leader and all its replicas in sync, the quorum has a
-    leader, every voter has caught up, and no broker's disk is full.
+    leader, every voter answers it and has caught up, and no broker's disk is full.
 
     \b
     Exit code  0  healthy
@@ -47,7 +49,8 @@ def health(ctx: click.Context, settings: Settings, exit_when_healthy: bool) -> N
 async def _check(settings: Settings, *, is_patient: bool) -> tuple[list[str], str]:
     """What is the matter, and what there is."""
     clock = LoopClock()
-    give_up_ms = clock.monotonic_ms() + settings.timeout_ms
+    begun_ms = clock.monotonic_ms()
+    give_up_ms = begun_ms + settings.timeout_ms
     async with open_admin(settings) as admin:
         committed: int | None = None
         while True:
@@ -59,13 +62,18 @@ async def _check(settings: Settings, *, is_patient: bool) -> tuple[list[str], st
                 *quorum_problems(quorum, committed, trouble),
                 *disk_problems(loads),
             ]
-            is_last = committed is not None or quorum is None
+            is_listening = clock.monotonic_ms() < begun_ms + _LEADER_LISTENS_MS and _has_undecided(quorum)
+            is_last = quorum is None or (committed is not None and not is_listening)
             if not problems or (is_last and not is_patient) or clock.monotonic_ms() >= give_up_ms:
                 return problems, summarize(cluster, quorum)
             # A voter that is behind this very moment may have been just about to have it: that is not lagging.
             if quorum is not None and (committed is None or is_patient):
                 committed = quorum.commit_index
             await clock.sleep_ms(_LOOK_EVERY_MS)
+
+
+def _has_undecided(quorum: QuorumDescription | None) -> bool:
+    return quorum is not None and any(voter.is_undecided for voter in quorum.voters)
 
 
 def partition_problems(cluster: ClusterDescription) -> list[str]:
@@ -102,11 +110,20 @@ def quorum_problems(quorum: QuorumDescription | None, committed: int | None, tro
         name = f"voter {voter.node_id} at {voter.address}"
         if voter.refusal is not None:
             problems.append(f"{name} is refused: {voter.refusal}")
+        elif voter.is_unreachable:
+            problems.append(f"{name} is unreachable: {_silence(voter, quorum)}; start it, or check the network to it")
         elif voter.match_index is None:
-            problems.append(f"{name} has not been heard of")
+            problems.append(f"{name} has not been heard of yet")
         elif voter.match_index < wanted:
             problems.append(f"{name} is behind: at {voter.match_index} of {wanted}")
     return problems
+
+
+def _silence(voter: QuorumMember, quorum: QuorumDescription) -> str:
+    span = span_text(voter.silent_ms or 0)
+    if voter.match_index is None:
+        return f"it has not answered since voter {quorum.leader_id} was elected, {span} ago"
+    return f"it has not answered voter {quorum.leader_id}, which leads, for {span}"
 
 
 def summarize(cluster: ClusterDescription, quorum: QuorumDescription | None) -> str:

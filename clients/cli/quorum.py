@@ -52,6 +52,9 @@ def replace_command(settings: Settings, node: str) -> None:
 
     It learns first, and then takes the place of its former self. If it has the disk that it votes with, nothing is
     lost, and nothing is changed.
+
+    Replace one node at a time. Until this command has succeeded, the node does not vote, and the quorum tolerates one
+    failure less: keep the stores of all others until then. A quorum that loses most of its stores cannot be restored.
     """
     run_async(
         _change(

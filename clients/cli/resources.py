@@ -205,6 +205,8 @@ def _members(members: Iterable[QuorumMember], quorum: QuorumDescription) -> list
             "directoryId": str(member.directory_id) if member.directory_id is not None else None,
             "matchIndex": member.match_index,
             "lag": max(quorum.commit_index - member.match_index, 0) if member.match_index is not None else None,
+            "reachable": None if member.silent_ms is None else not member.is_unreachable,
+            "silentMs": member.silent_ms,
             "refusal": member.refusal,
         }
         for member in members
@@ -215,12 +217,17 @@ def _ids(name: str) -> Any:
     return lambda each: [member["id"] for member in each["status"][name]]
 
 
+def _unreachable_voters(each: Resource) -> list[int]:
+    return [member["id"] for member in each["status"]["voters"] if member["reachable"] is False]
+
+
 QUORUM_COLUMNS = (
     Column("CLUSTER", _metadata("name")),
     Column("LEADER", _status("leader"), is_number=True, is_bad=lambda each: each["status"]["leader"] is None),
     Column("TERM", _status("term"), is_number=True),
     Column("COMMIT", _status("commitIndex"), is_number=True),
     Column("VOTERS", _ids("voters")),
+    Column("UNREACHABLE", _unreachable_voters, is_bad=lambda each: bool(_unreachable_voters(each))),
     Column("LEARNERS", _ids("learners"), is_wide=True),
     Column("LAST", _status("lastIndex"), is_number=True, is_wide=True),
 )

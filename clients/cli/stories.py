@@ -279,7 +279,7 @@ def _group_story(each: Resource) -> Story:
 
 
 def _is_bad_voter(row: Resource) -> bool:
-    return row["matchIndex"] is None or row["refusal"] is not None
+    return row["matchIndex"] is None or row["refusal"] is not None or row["reachable"] is False
 
 
 _VOTER_COLUMNS = (
@@ -310,9 +310,14 @@ def _quorum_story(each: Resource) -> Story:
 
 def _voter(member: Resource, role: str) -> Resource:
     lag = member["lag"]
-    state = "not heard of" if lag is None else f"{lag} behind" if lag else "caught up"
     if member["refusal"] is not None:
         state = "refused"
+    elif member["reachable"] is False:
+        state = f"unreachable for {span_text(member['silentMs'])}"
+    elif lag is None:
+        state = "not heard of yet"
+    else:
+        state = f"{lag} behind" if lag else "caught up"
     return member | {"role": role, "state": state}
 
 

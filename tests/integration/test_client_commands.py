@@ -317,6 +317,31 @@ def test_a_killed_leader_costs_no_record_and_health_tells_of_it(cluster: Cluster
     assert cluster.done("health", "--exit-when-healthy", "--timeout", "60s").startswith("healthy: ")
 
 
+@pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
+def test_health_names_a_controller_that_was_killed_though_it_had_all(cluster: Cluster, leads: bool) -> None:
+    cluster.done("quorum", "transfer", "3" if leads else "1")
+    cluster.done("health", "--exit-when-healthy")
+    cluster.dev("kill", "3")
+
+    def problems() -> str:
+        result = cluster.run("health", "-o", "json")
+        return "; ".join(json.loads(result.stdout)["status"]["problems"]) if result.returncode == 1 else ""
+
+    try:
+        until(lambda: "voter 3 at " in problems(), "health names the voter")
+        until(lambda: "voter 3" in problems() and "is unreachable: it has not answered" in problems(), "and why")
+        (killed,) = [each for each in cluster.json("get", "quorum")["status"]["voters"] if each["id"] == 3]
+        assert killed["reachable"] is False
+        assert killed["silentMs"] > 0
+        assert "unreachable for " in cluster.done("describe", "quorum")
+        assert "caught up" in cluster.done("describe", "quorum")
+        assert "voter 3 at" in cluster.run("wait", "quorum", "--for", "CaughtUp", "--timeout", "1s").stderr.decode()
+    finally:
+        cluster.dev("restart", "3")
+    assert cluster.done("health", "--exit-when-healthy", "--timeout", "60s").startswith("healthy: ")
+    assert all(each["reachable"] for each in cluster.json("get", "quorum")["status"]["voters"])
+
+
 def test_topics_are_created_on_first_use_where_the_cluster_wants_that(cluster: Cluster) -> None:
     assert "there is no topic 'unheard-of'" in cluster.refused("produce", "unheard-of", data=b"x\n")
     cluster.done("config", "set", "cluster", "auto.create.topics.enable=true")

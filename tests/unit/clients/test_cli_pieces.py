@@ -328,6 +328,19 @@ def test_a_voter_whose_store_is_from_the_past_is_a_problem_even_if_it_has_all() 
     assert problem == "voter 1 at c1:1 is refused: from the past; `lograft quorum replace 1`"
 
 
+@pytest.mark.parametrize(
+    ("match_index", "problem"),
+    [
+        (9, "it has not answered voter 1, which leads, for 12s"),
+        (None, "it has not answered since voter 1 was elected, 12s ago"),
+    ],
+)
+def test_a_voter_that_does_not_answer_is_a_problem_even_if_it_has_all(match_index: int | None, problem: str) -> None:
+    down = replace(VOTERS[2], match_index=match_index, silent_ms=12_345, is_unreachable=True)
+    found = quorum_problems(replace(QUORUM, members=(*VOTERS[:2], down)), None, "")
+    assert found == [f"voter 3 at c3:1 is unreachable: {problem}; start it, or check the network to it"]
+
+
 def test_a_voter_that_has_what_was_committed_before_is_not_behind() -> None:
     assert quorum_problems(replace(QUORUM, commit_index=12), 9, "") == []
     learner = QuorumMember(4, None, "c4:1", False, None)

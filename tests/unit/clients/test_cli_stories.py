@@ -33,6 +33,7 @@ from lograft.clients.cli.load_resources import load_status
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.output import Resource
 from lograft.clients.cli.resources import (
+    QUORUM_COLUMNS,
     broker_resource,
     hosted_status,
     partition_resource,
@@ -331,9 +332,27 @@ def test_a_quorums_story() -> None:
     assert "Committed:  9 of 10\n" in text
     assert f"   1   c1:1      leader       9     0   {UUID(int=1)}   caught up\n" in text
     assert f"   2   c2:1      follower     4     5   {UUID(int=2)}   5 behind\n" in text
-    assert "   3   c3:1      follower     -     -   -                                      not heard of\n" in text
+    assert "   3   c3:1      follower     -     -   -                                      not heard of yet\n" in text
     assert "Learners:\n" in text
     assert "Refused" not in text
+
+
+def test_a_voter_that_does_not_answer_is_unreachable_though_it_has_all() -> None:
+    members = (
+        QuorumMember(1, None, "c1:1", True, 9, silent_ms=0),
+        QuorumMember(2, None, "c2:1", True, 9, silent_ms=12_345, is_unreachable=True),
+        QuorumMember(3, None, "c3:1", True, None, silent_ms=300),
+    )
+    quorum = quorum_resource(QuorumDescription("c", 1, 4, 9, 9, members))
+    text = told(quorum)
+    assert "   1   c1:1      leader       9     0   -           caught up\n" in text
+    assert "   2   c2:1      follower     9     0   -           unreachable for 12s\n" in text
+    assert "   3   c3:1      follower     -     -   -           not heard of yet\n" in text
+    assert [each["reachable"] for each in quorum["status"]["voters"]] == [True, False, True]
+    (column,) = [each for each in QUORUM_COLUMNS if each.title == "UNREACHABLE"]
+    assert column.cell(quorum) == [2]
+    assert column.is_bad is not None
+    assert column.is_bad(quorum)
 
 
 def test_a_voter_that_is_refused_is_told_with_the_reason() -> None:

@@ -204,6 +204,58 @@ async def test_of_a_member_that_the_leader_has_not_heard_of_nothing_is_said() ->
         assert (await world.ask(pb.DescribeQuorumRequest())).members[3].address == ""
 
 
+async def silence_of(world: World, node_id: int) -> tuple[bool, int]:
+    (found,) = [each for each in (await world.ask(pb.DescribeQuorumRequest())).members if each.node_id == node_id]
+    assert found.HasField("silent_ms")
+    return found.is_unreachable, found.silent_ms
+
+
+@virtual
+async def test_a_voter_that_does_not_answer_is_unreachable_though_it_has_all() -> None:
+    async with quorum() as world:
+        leader, silent = await world.leader(), await world.follower()
+        await asyncio.sleep(1)
+        for node_id in (1, 2, 3):
+            is_unreachable, silent_ms = await silence_of(world, node_id)
+            assert not is_unreachable
+            assert silent_ms <= 300
+        world.cluster.wires.isolate(silent.node_id)
+        began = asyncio.get_running_loop().time()
+        while not (await silence_of(world, silent.node_id))[0]:
+            await asyncio.sleep(0.05)
+        assert 0.5 < asyncio.get_running_loop().time() - began < 2
+        await asyncio.sleep(10)
+        is_unreachable, silent_ms = await silence_of(world, silent.node_id)
+        assert is_unreachable
+        assert 10_000 < silent_ms < 13_000
+        answer = await world.ask(pb.DescribeQuorumRequest(), leader.node_id)
+        assert {each.match_index for each in answer.members} == {answer.commit_index}
+        world.cluster.wires.heal()
+        await asyncio.sleep(2)
+        assert (await silence_of(world, silent.node_id))[0] is False
+
+
+@virtual
+async def test_a_voter_that_a_new_leader_never_heard_is_unreachable_after_an_election_timeout() -> None:
+    async with quorum() as world:
+        leader, down = await world.leader(), await world.follower()
+        (other,) = {1, 2, 3} - {leader.node_id, down.node_id}
+        await down.stop()
+        await world.ask(pb.TransferLeadershipRequest(node_id=other))
+        (member,) = [
+            each
+            for each in (await world.ask(pb.DescribeQuorumRequest())).members
+            if each.node_id == down.node_id
+        ]
+        assert not member.HasField("match_index")
+        assert not member.is_unreachable
+        began = asyncio.get_running_loop().time()
+        while not (await silence_of(world, down.node_id))[0]:
+            await asyncio.sleep(0.05)
+        assert asyncio.get_running_loop().time() - began < 2
+        assert (await world.leader()).node_id == other
+
+
 @pytest.mark.parametrize(
     "request_",
     [
@@ -449,6 +501,38 @@ async def test_a_voter_that_lost_its_disk_is_replaced_by_its_new_self_once_that_
         assert new in voters_of(answer)
         assert [each.node_id for each in answer.members] == [1, 2, 3]
         await world.cluster.until(lambda: len(lost.machine.commands) == 50)
+
+
+@virtual
+async def test_the_old_self_stays_if_the_new_one_had_all_and_is_silent() -> None:
+    async with quorum() as world:
+        lost = await world.follower()
+        old = lost.member
+        new = await world.lose_disk(lost.node_id)
+        leader = node_of(world.cluster, (await world.leader()).node_id)
+        await leader.change_configuration(AddLearner(new))
+        await world.cluster.until(lambda: leader.status().match_indexes[new] == leader.status().commit_index)
+        world.cluster.wires.isolate(lost.node_id)
+        await world.cluster.until(lambda: new in leader.status().unreachable)
+        error = await world.refused(pb.ReplaceVoterRequest(node_id=lost.node_id, timeout_ms=2000))
+        assert error.code == errors_pb2.TIMED_OUT
+        assert "it does not answer, start it" in error.message
+        assert old in (await world.configuration()).voters
+
+
+@virtual
+async def test_a_voter_is_not_removed_if_those_left_are_silent() -> None:
+    """As a paused process is: its connections stay open."""
+    async with quorum() as world:
+        leader, paused = await world.leader(), await world.follower()
+        (other,) = {1, 2, 3} - {leader.node_id, paused.node_id}
+        status = node_of(world.cluster, leader.node_id).status
+        world.cluster.wires.isolate(paused.node_id)
+        await world.cluster.until(lambda: paused.member in status().unreachable)
+        error = await world.refused(pb.RemoveVoterRequest(node_id=other))
+        assert error.code == errors_pb2.QUORUM_CHANGE_NOT_NOW
+        assert f"voters that answer: node {paused.node_id} does not answer" in error.message
+        assert world.changes == []
 
 
 @virtual
