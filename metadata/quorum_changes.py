@@ -206,7 +206,7 @@ class QuorumChange:
 
     async def _catch_up(self, member: Member) -> None:
         """A learner that stopped answering takes nobody's place, however much it had."""
-        while self._match_index(member) < self._status().commit_index or not self._is_reached(member):
+        while self._match_index(member) < self._status().commit_index or self._is_silent(member):
             await self._pause(self._deadline_ms, self._still_learning(member))
 
     async def _promote(self, member: Member) -> Configuration:
@@ -281,7 +281,10 @@ class QuorumChange:
         """Return whether it is connected, and was heard of: a paused process keeps its connections."""
         if member == self._quorum.member:
             return True
-        return member in self._connections.connected_members() and member not in self._status().unreachable
+        return member in self._connections.connected_members() and not self._is_silent(member)
+
+    def _is_silent(self, member: Member) -> bool:
+        return member in self._status().unreachable
 
     def _match_index(self, member: Member) -> int:
         return self._status().match_indexes.get(member, 0)
@@ -319,7 +322,7 @@ class QuorumChange:
 
     def _still_learning(self, member: Member) -> ControllerError:
         status = self._status()
-        remedy = "" if self._is_reached(member) else "it does not answer, start it or check the network to it, and "
+        remedy = "it does not answer, start it or check the network to it, and " if self._is_silent(member) else ""
         return ControllerError(
             errors_pb2.TIMED_OUT,
             f"node {member.node_id} is still learning, at {self._match_index(member)} of {status.commit_index}, and "

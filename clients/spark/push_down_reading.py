@@ -13,6 +13,7 @@ from lograft.clients.spark.options import ReadOptions
 from lograft.clients.spark.planner import Planner
 from lograft.clients.spark.push_down import Predicates, narrow, told
 from lograft.clients.spark.task import running_task
+from lograft.runtime.clock import LoopClock
 
 
 class PushDownReader(BatchReader):
@@ -30,9 +31,10 @@ class PushDownReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """All are given back: Spark looks at each row itself, so that rows are the same with and without this."""
+        now_ms = LoopClock().wall_ms()
         heeded = [told(each) for each in filters if self._predicates.heed(each)]
         if heeded:
-            self._use = plan_use(self._load_id, " and ".join(sorted(heeded)))
+            self._use = plan_use(self._load_id, " and ".join(sorted(heeded)), now_ms)
         yield from filters
 
     def _narrowed(self, planner: Planner, ranges: list[OffsetRange]) -> list[OffsetRange]:

@@ -1,6 +1,6 @@
 """Filters that are pushed into the ranges: the same rows, from fewer offsets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -127,6 +127,63 @@ def test_a_load_with_push_down_is_used_once_in_a_query(topics: SparkTopics) -> N
     assert frame.where("partition = 1").union(other.where("partition = 2")).count() == 120
 
 
+EXPLAINED = {
+    "a count": lambda frame: frame.count(),
+    "the first rows": lambda frame: frame.take(3),
+    "other columns": lambda frame: frame.select("offset").collect(),
+    "an aggregate": lambda frame: frame.groupBy("partition").count().collect(),
+    "files": lambda frame: frame.write.format("noop").mode("overwrite").save(),
+    "cached rows": lambda frame: frame.cache().count(),
+}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("query", EXPLAINED.values(), ids=EXPLAINED.keys())
+def test_a_query_after_one_that_was_only_explained_is_refused(
+    topics: SparkTopics, query: Callable[[DataFrame], object], times: int
+) -> None:
+    frame = topics.load("shuffled", pushDown=True)
+    for _ in range(times):
+        frame.where("partition = 1").explain()
+    with pytest.raises(PySparkException, match=REFUSED):
+        query(frame)
+    frame.unpersist()
+    assert frame.where("partition = 1").count() == 60, "the filter's own query is planned anew"
+
+
+def test_orders_of_queries_of_one_load(topics: SparkTopics, spark: SparkSession) -> None:
+    frame = topics.load("shuffled", pushDown=True)
+    frame.where("partition = 1").explain()
+    assert frame.where("partition = 1").count() == 60
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.where("partition = 2").count()
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.count()
+    with pytest.raises(PySparkException, match=REFUSED):
+        frame.collect()
+
+    frame = topics.load("shuffled", pushDown=True)
+    frame.where("partition = 1").explain()
+    assert frame.where("length(value) = 1").count() == 30, "planned anew, because of a filter that narrows nothing"
+
+    topics.load("shuffled", pushDown=True).createOrReplaceTempView("once")
+    spark.sql("EXPLAIN SELECT count(*) FROM once WHERE partition = 1").collect()
+    with pytest.raises(PySparkException, match=REFUSED):
+        spark.sql("SELECT count(*) FROM once").collect()
+    assert spark.sql("SELECT count(*) AS n FROM once WHERE partition = 1").collect()[0].n == 60
+    with pytest.raises(PySparkException, match=REFUSED):
+        spark.sql("SELECT count(*) FROM once").collect()
+    with pytest.raises(PySparkException, match=REFUSED):
+        spark.sql("SELECT count(*) FROM once WHERE partition = 2").collect()
+
+
+def test_a_stream_pushes_nothing(topics: SparkTopics) -> None:
+    with pytest.raises(PySparkException, match="pushDown"):
+        topics.spark.readStream.format("lograft").option("lograft.bootstrap.servers", topics.bootstrap).option(
+            "subscribe", "shuffled"
+        ).option("pushDown", "true").load().writeStream.format("noop").start().processAllAvailable()
+
+
 def test_a_query_that_leaves_nothing_to_read_refuses_the_next_as_well(topics: SparkTopics) -> None:
     frame = topics.load("shuffled", pushDown=True)
     assert frame.where("partition = 1 AND offset > 1000").count() == 0
@@ -134,20 +191,28 @@ def test_a_query_that_leaves_nothing_to_read_refuses_the_next_as_well(topics: Sp
         frame.count()
 
 
-def test_the_same_query_may_be_looked_at_counted_collected_sorted_and_cached(topics: SparkTopics) -> None:
+def test_the_same_query_may_be_looked_at_counted_collected_sorted_and_kept(topics: SparkTopics) -> None:
     frame = topics.load("shuffled", pushDown=True).where("partition = 1")
     frame.explain()
-    assert frame.count() == 60
+    frame.explain()
     assert len(frame.collect()) == 60
+    assert frame.count() == 60
     assert len(frame.take(3)) == 3
     assert [row.offset for row in frame.orderBy("offset").collect()] == list(range(60))
     assert frame.groupBy("topic").count().collect()[0]["count"] == 60
-    cached = topics.load("shuffled", pushDown=True, maxRecordsPerPartition=10).where("partition = 1").cache()
+    kept = topics.load("shuffled", pushDown=True, maxRecordsPerPartition=10).where("partition = 1").localCheckpoint()
+    assert len(kept.take(1)) == 1
+    assert kept.count() == 60
+    assert len(kept.collect()) == 60
+    assert kept.where("offset < 5").count() == 5
+
+
+def test_cached_rows_are_refused(topics: SparkTopics) -> None:
+    """Spark plans them before there is a query, as if they were explained: the two cannot be told apart."""
+    cached = topics.load("shuffled", pushDown=True).where("partition = 1").cache()
     try:
-        assert len(cached.take(1)) == 1, "some of it is read"
-        assert cached.count() == 60
-        assert len(cached.collect()) == 60
-        assert cached.where("offset < 5").count() == 5
+        with pytest.raises(PySparkException, match=r"localCheckpoint\(\)"):
+            cached.count()
     finally:
         cached.unpersist()
 
