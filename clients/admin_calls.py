@@ -141,6 +141,7 @@ class AdminCalls:
     async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
         cluster = self._open()
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            await cluster.identify()
             attempt_ms = self._attempt_ms if repeatable else self._timeout_ms
             return await cluster.call_any(
                 method, request, response_type, repeatable=repeatable, attempt_ms=attempt_ms, deadline=deadline
@@ -161,6 +162,7 @@ class AdminCalls:
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            await cluster.identify()
             while waiting:
                 request = request_of([items[number] for number in waiting])
                 response: Any = await cluster.call_any(

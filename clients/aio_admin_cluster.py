@@ -213,6 +213,7 @@ class ClusterAdmin(TopicAdmin):
         answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
         cluster, attempts = self._open(), self._attempts()
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            await cluster.identify()
             while True:
                 try:
                     return await cluster.call_any(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from lograft.clients.errors import ClientClosed, Internal, LograftError
+from lograft.clients.errors import ClientClosed, Internal, LograftError, WrongCluster
 from lograft.runtime.client_runtime import ForkedTooLate, client_runtime
 from lograft.runtime.world import Runtime
 
@@ -56,10 +56,14 @@ class ClientTask:
 
     @property
     def failure(self) -> LograftError | None:
-        """Why it does not run any more, although nobody closed it: a bug."""
+        """Why it does not run any more, although nobody closed it: another cluster took its own one's place, or a
+        bug."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         error = self._task.exception()
+        wrong = _wrong_cluster(error)
+        if wrong is not None:
+            return WrongCluster(wrong.message)
         failure = Internal(f"the {self._name} has failed, which is a bug: {error!r}")
         failure.__cause__ = error
         return failure
@@ -80,3 +84,11 @@ class ClientTask:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+def _wrong_cluster(error: BaseException | None) -> WrongCluster | None:
+    """What all of a client's tasks failed with, if it is nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [_wrong_cluster(each) for each in error.exceptions]
+        return found[0] if all(found) else None
+    return error if isinstance(error, WrongCluster) else None

@@ -9,8 +9,9 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from lograft.clients.calling import call, until_first
+from lograft.clients.cluster_identity import ClusterIdentity
 from lograft.clients.cluster_view import ClusterView, TopicView
-from lograft.clients.connections import Connections
+from lograft.clients.connections import LEAST_TOPIC, Connections
 from lograft.clients.errors import (
     ConnectionLost,
     LograftError,
@@ -60,8 +61,9 @@ class ClusterClient:
 
     def __init__(self, runtime: Runtime, bootstrap: Sequence[str], times: ClusterTimes | None = None) -> None:
         self.runtime = runtime
-        self.view = ClusterView()
-        self.connections = Connections(runtime)
+        self.identity = ClusterIdentity()
+        self.view = ClusterView(self.identity)
+        self.connections = Connections(runtime, identity=self.identity)
         self._bootstrap = tuple(bootstrap)
         self._times = times or ClusterTimes()
         self._wanted: dict[str, None] = {}
@@ -92,6 +94,7 @@ class ClusterClient:
 
     async def topic(self, name: str) -> TopicView:
         """The topic of that name, which is followed from now on. `UnknownTopic` if there is none for certain."""
+        self.identity.check()
         known = self.view.topic(name)
         if known is not None:
             self._want(name)
@@ -188,6 +191,13 @@ class ClusterClient:
                 self._tell()
 
     # -- brokers
+
+    async def identify(self) -> None:
+        """Know which cluster this is, before anything is asked of it that another could carry out, too."""
+        if not self.identity.cluster_id:
+            request = pb.DescribeRequest(topics=[LEAST_TOPIC], cluster_only=True)
+            described = await self.call_any(DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True)
+            self.identity.learn(described.cluster_id)
 
     async def connect(self, broker_id: int) -> Connection:
         """`ConnectFailed` if it cannot be reached, or is not known."""
@@ -319,7 +329,7 @@ class ClusterClient:
     # -- following
 
     async def run(self) -> None:
-        """Follow the topics that were asked for, until cancelled."""
+        """Follow the topics that were asked for, until cancelled. `WrongCluster` once the cluster was replaced."""
         backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._check_others(), name="metadata-check")
@@ -332,6 +342,7 @@ class ClusterClient:
                 try:
                     await self._watch(self._watched, backoff)
                 except (ConnectFailed, LograftError, StreamError, DecodeError) as error:
+                    self.identity.check()
                     log.info("metadata_source_failed", address=self._watched, reason=str(error))
                     await self.runtime.clock.sleep_ms(backoff.next_ms())
 
@@ -367,7 +378,7 @@ class ClusterClient:
         # All of these topics are known by now, and how they were at the view's index or later.
         if self.view.index:
             request.from_index = self.view.index
-            request.cluster_id = self.view.cluster_id
+            request.cluster_id = self.identity.cluster_id
         await stream.send(request.SerializeToString())
         await stream.half_close()
         return stream

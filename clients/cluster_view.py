@@ -8,7 +8,7 @@ of the metadata log. What another cluster says, which took this one's place at i
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from lograft.clients.errors import WrongCluster
+from lograft.clients.cluster_identity import ClusterIdentity
 from lograft.proto import cluster_pb2 as pb
 
 
@@ -45,11 +45,10 @@ class TopicView:
 
 
 class ClusterView:
-    """`index`: all up to there is known, of the topics that were asked for. `cluster_id`: empty until it is told."""
+    """`index`: all up to there is known, of the topics that were asked for. `identity`: of which cluster it tells."""
 
-    def __init__(self) -> None:
-        self.cluster_id = ""
-        self.is_replaced = False  # there is another cluster at its addresses
+    def __init__(self, identity: ClusterIdentity | None = None) -> None:
+        self.identity = identity or ClusterIdentity()
         self.index = 0
         self.addresses: dict[int, str] = {}
         self.racks: dict[int, str] = {}  # of those that say theirs
@@ -82,14 +81,7 @@ class ClusterView:
 
     def check_cluster(self, description: pb.ClusterDescription) -> None:
         """`WrongCluster` if it is not of the cluster that all the rest is of."""
-        told = description.cluster_id
-        if self.cluster_id and told != self.cluster_id:
-            self.is_replaced = True
-            raise WrongCluster(
-                f"at these addresses there is another cluster by now, {told!r} in place of {self.cluster_id!r}: make a "
-                "new client to use it"
-            )
-        self.cluster_id = told
+        self.identity.learn(description.cluster_id)
 
     def take_description(self, description: pb.ClusterDescription, asked: Container[str]) -> None:
         """All there is, of the topics whose names were `asked` for; it says nothing of the others."""

@@ -83,6 +83,7 @@ class GroupCoordinator:
         return self._address or await self._find()
 
     async def _find(self) -> str:
+        await self._cluster.identify()
         request = pb.FindCoordinatorRequest(group=self.group)
         answer = await self._cluster.call_any(
             FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True, attempt_ms=COORDINATOR_MS

@@ -11,7 +11,7 @@ from typing import Any
 
 from lograft.clients.client_task import open_runtime
 from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.cluster_view import TopicView
+from lograft.clients.cluster_view import ClusterView, TopicView
 from lograft.clients.connections import Connections
 from lograft.clients.errors import ClientClosed
 from lograft.runtime.client_runtime import ForkedTooLate, check_not_forked, close_client_runtime
@@ -42,7 +42,7 @@ class SharedCluster:
         number = min(range(len(self._connections)), key=self._members.__getitem__)
         if self._members[number] and len(self._connections) < MOST_CONNECTIONS:
             number = len(self._connections)
-            self._connections.append(Connections(self.runtime))
+            self._connections.append(Connections(self.runtime, identity=self.following.identity))
             self._connections[-1].trouble = self._connections[0].trouble
         self._members[number] += 1
         return number
@@ -69,7 +69,7 @@ class SharedCluster:
         addresses by now, which nobody here knows yet."""
         has_failed = self._task is not None and self._task.done()
         was_reached = any(connections.has_connected for connections in self._connections)
-        return not (self.following.view.is_replaced or has_failed or (was_reached and not self.is_reached))
+        return not (self.following.identity.is_replaced or has_failed or (was_reached and not self.is_reached))
 
     # -- learning
 
@@ -138,13 +138,13 @@ class ClusterMember(ClusterClient):
 
     def __init__(self, shared: SharedCluster, times: ClusterTimes, *, is_following: bool) -> None:
         super().__init__(shared.runtime, shared.bootstrap, times)
+        self.identity = shared.following.identity
         self._shared = shared
         self._number = shared.admit()
         self.connections = shared.connections(self._number)
         self._is_following = is_following
         self._is_closed = False
-        if is_following:
-            self.view = shared.following.view
+        self.view = shared.following.view if is_following else ClusterView(self.identity)
 
     def listen(self, listener: Callable[[], None]) -> None:
         super().listen(listener)

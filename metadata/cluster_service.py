@@ -112,6 +112,9 @@ class ClusterService(MachineListener):
 
     async def _serve_describe(self, stream: Stream) -> None:
         request = read_request(pb.DescribeRequest, await receive_request(stream))
+        if request.cluster_only:
+            await stream.send(pb.ClusterDescription(cluster_id=self._cluster_id).SerializeToString())
+            return
         try:
             choice = _choice(request.topics, request.include_internal)
             deadline = Deadline(self._runtime.clock, LINEARIZABLE_TIMEOUT_MS)

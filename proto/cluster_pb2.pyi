@@ -9,16 +9,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DescribeRequest(_message.Message):
-    __slots__ = ("topics", "include_internal", "linearizable", "create_missing")
+    __slots__ = ("topics", "include_internal", "linearizable", "create_missing", "cluster_only")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_INTERNAL_FIELD_NUMBER: _ClassVar[int]
     LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
     CREATE_MISSING_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ONLY_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     include_internal: bool
     linearizable: bool
     create_missing: bool
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., include_internal: _Optional[bool] = ..., linearizable: _Optional[bool] = ..., create_missing: _Optional[bool] = ...) -> None: ...
+    cluster_only: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., include_internal: _Optional[bool] = ..., linearizable: _Optional[bool] = ..., create_missing: _Optional[bool] = ..., cluster_only: _Optional[bool] = ...) -> None: ...
 
 class ClusterDescription(_message.Message):
     __slots__ = ("cluster_id", "controller_id", "metadata_index", "brokers", "topics")

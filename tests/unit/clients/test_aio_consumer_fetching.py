@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from support.fake_controllers import until
 from support.fake_log_service import FakeCluster
 from support.numbered_records import ORDERS_0, consuming, numbers, poll_values, store
 from support.raft_nodes import virtual
@@ -66,7 +67,7 @@ async def test_many_partitions_are_asked_for_a_few_at_a_time(monkeypatch: pytest
         store(cluster, 0, 1, 2)
         assert await poll_values(consumer, 1) == [b"1"]
         fetches = cluster.brokers[1].fetches
-        assert sum(len(request.remove) for request in fetches) == 9
+        await until(lambda: sum(len(request.remove) for request in fetches) == 9)
         assert max(len(request.add) + len(request.remove) for request in fetches) == 4
 
 

@@ -20,8 +20,10 @@ from lograft.clients.aio_consumer import Consumer
 from lograft.clients.aio_producer import Producer
 from lograft.clients.cluster_client import ClusterClient
 from lograft.clients.connections import Connections
-from lograft.clients.errors import Internal, UnknownTopic
+from lograft.clients.errors import Internal, UnknownTopic, WrongCluster
 from lograft.clients.shared_cluster import MOST_CONNECTIONS
+from lograft.clients.topic_partition import TopicPartition
+from lograft.runtime.network import ConnectFailed
 
 
 @pytest.fixture
@@ -190,12 +192,67 @@ def test_where_another_cluster_took_the_place_a_new_client_begins_anew(
             (shared,) = the_shared()
             kill_all(cluster)
             await start_another(cluster)
-            await until(lambda: shared.following.view.is_replaced)
-            assert shared.following.view.cluster_id == "test"
+            await until(lambda: shared.following.identity.is_replaced)
+            assert shared.following.identity.cluster_id == "test"
             async with Producer(cluster.bootstrap) as new:
                 assert (await (await new.send("orders", b"v", partition=0))).offset == 0
                 assert the_shared() != [shared]
             assert the_shared() == []
+
+    story()
+
+
+def test_clients_of_a_replaced_cluster_are_told_and_touch_nothing_of_the_other(
+    monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
+) -> None:
+    @virtual
+    async def story() -> None:
+        cluster = await started(monkeypatch)
+        async with (
+            Producer(cluster.bootstrap) as producer,
+            Consumer(cluster.bootstrap) as consumer,
+            Admin(cluster.bootstrap) as admin,
+        ):
+            await producer.send("orders", b"v", partition=0)
+            await producer.flush()
+            await consumer.assign([("orders", 0)])
+            await admin.list_topics()
+            kill_all(cluster)
+            await start_another(cluster)
+            delivery = None
+            with pytest.raises(WrongCluster, match=r"'another' in place of 'test': make a new client"):
+                delivery = await producer.send("orders", b"lost", partition=0)
+                await delivery
+            with pytest.raises(WrongCluster):
+                await producer.send("orders", b"more", partition=0)
+            with pytest.raises(WrongCluster):
+                await consumer.poll(60)
+            with pytest.raises(WrongCluster):
+                await admin.list_topics()
+            async with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as fresh:
+                assert await fresh.end_offsets([("orders", 0)]) == {TopicPartition("orders", 0): 1}
+
+    story()
+
+
+def test_an_address_in_wrong_hands_does_not_end_a_client(
+    monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
+) -> None:
+    @virtual
+    async def story() -> None:
+        cluster = await started(monkeypatch)
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.list_topics()
+            (shared,) = the_shared()
+            open_ = [each for each in cluster.addresses if shared.connections(0).is_open(cluster.addresses[each])]
+            (stolen, *_) = [each for each in cluster.addresses if each not in open_]
+            cluster.kill(stolen)
+            cluster.cluster_id = "another"
+            await cluster.start(stolen)
+            with pytest.raises(ConnectFailed, match="another cluster answers there, 'another'"):
+                await shared.connections(0).get(cluster.addresses[stolen])
+            assert not shared.following.identity.is_replaced
+            await admin.list_topics()
 
     story()
 
