@@ -1,14 +1,16 @@
 """A cluster is gone, and another one is at its addresses: whoever lives on does not take one for the other."""
 
+import asyncio
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import DEADLINE_SECONDS, lograft
 
-from lograft import Admin, Producer, TopicPartition
+from lograft import Admin, Consumer, Producer, TopicPartition, aio
 from lograft.clients.errors import WrongCluster
 from lograft.clients.range_reader import OffsetRange
 from lograft.clients.spark.cluster_access import cluster_access
@@ -65,3 +67,66 @@ def test_a_worker_of_spark_goes_on_with_the_new_cluster(tmp_path: Path) -> None:
         assert cluster_access(bootstrap) is not access
         assert read(partition) == [b"c"]
     cluster_access(bootstrap).close()
+
+
+def test_clients_that_live_on_are_told_and_leave_the_new_cluster_alone(tmp_path: Path) -> None:
+    """A cluster of the same topics and groups, at the same address: nothing goes there that was meant for the first."""
+    port = free_port(PORTS_OF_DEV)
+    bootstrap = f"127.0.0.1:{port}"
+    told = r"another cluster by now, 'dev-.*: make a new client"
+    with ExitStack() as clients:
+        with one_node(tmp_path / "first", port):
+            stored(bootstrap, [b"a", b"b"])
+            producer = clients.enter_context(Producer(bootstrap))
+            idle = clients.enter_context(Producer(bootstrap, acks="1"))
+            reader = clients.enter_context(Consumer(bootstrap, auto_offset_reset="earliest"))
+            member = clients.enter_context(Consumer(bootstrap, group="billing", auto_offset_reset="earliest"))
+            by_pattern = clients.enter_context(Consumer(bootstrap, group="all", auto_offset_reset="earliest"))
+            admin, unused = clients.enter_context(Admin(bootstrap)), clients.enter_context(Admin(bootstrap))
+            producer.send(ORDERS.topic, b"c").result(timeout=DEADLINE_SECONDS)
+            idle.send(ORDERS.topic, b"d").result(timeout=DEADLINE_SECONDS)
+            reader.assign([ORDERS])
+            member.subscribe([ORDERS.topic])
+            by_pattern.subscribe(re.compile("ord.*"))
+            for consumer in (reader, member, by_pattern):
+                values: list[bytes | None] = []
+                while len(values) < 4:
+                    values += [record.value for record in consumer.poll(timeout=DEADLINE_SECONDS)]
+            member.commit()
+            asyncio.run(check_aio(bootstrap))
+        waiting = producer.send(ORDERS.topic, b"sent while nobody was there")
+        with one_node(tmp_path / "second", port):
+            stored(bootstrap, [b"x"])
+            with pytest.raises(WrongCluster, match=told):
+                waiting.result(timeout=DEADLINE_SECONDS)
+            for sender in (producer, idle):
+                with pytest.raises(WrongCluster, match=told):
+                    sender.send(ORDERS.topic, b"lost").result(timeout=DEADLINE_SECONDS)
+            for consumer in (reader, member, by_pattern):
+                with pytest.raises(WrongCluster, match=told):
+                    consumer.poll(timeout=DEADLINE_SECONDS)
+            with pytest.raises(WrongCluster, match=told):
+                member.commit()
+            with pytest.raises(WrongCluster, match=told):
+                reader.end_offsets([ORDERS])
+            for change in (
+                lambda: admin.delete_topic(ORDERS.topic),
+                lambda: admin.create_topic("more"),
+                lambda: admin.list_topics(),
+                lambda: admin.describe_quorum(),
+                lambda: admin.list_groups(),
+                lambda: admin.alter_group_offsets("billing", {ORDERS: 0}),
+                lambda: unused.list_topics(),
+            ):
+                with pytest.raises(WrongCluster, match=told):
+                    change()
+            with Admin(bootstrap) as fresh:
+                assert fresh.list_topics() == [ORDERS.topic]
+                assert [group.name for group in fresh.list_groups()] == []
+            with Consumer(bootstrap) as fresh_reader:
+                assert fresh_reader.end_offsets([ORDERS]) == {ORDERS: 1}
+
+
+async def check_aio(bootstrap: str) -> None:
+    async with aio.Admin(bootstrap) as admin:
+        assert ORDERS.topic in await admin.list_topics()
