@@ -1,10 +1,11 @@
 """`lograft health`: whether all is well with the cluster, and if not, what is the matter."""
 
 import sys
+from collections.abc import Container
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription, QuorumDescription, QuorumMember
+from lograft.clients.admin_types import BrokerState, ClusterDescription, QuorumDescription, QuorumMember
 from lograft.clients.cli.amounts import span_text
 from lograft.clients.cli.asking import ask_soon
 from lograft.clients.cli.common_flags import DOCUMENTS
@@ -15,6 +16,7 @@ from lograft.runtime.clock import LoopClock
 
 _LOOK_EVERY_MS = 500
 _LEADER_LISTENS_MS = 3000  # longer than an election timeout: by then a new leader knows which voters answer
+_BRING_BACK = "start it, restart it if it hangs, or check the network to it"
 _MOST_NAMED = 3  # partitions of a topic that have the same trouble, each by its name
 
 
@@ -58,9 +60,11 @@ async def _check(settings: Settings, *, is_patient: bool) -> tuple[list[str], st
             quorum, trouble = await ask_soon(admin.describe_quorum())
             loads = await admin.describe_load(include_partitions=False)
             problems = [
+                *fenced_problems(cluster),
                 *partition_problems(cluster),
                 *quorum_problems(quorum, committed, trouble),
                 *disk_problems(loads),
+                *(silent_problems(cluster, [load.id for load in loads]) if quorum is None else []),
             ]
             is_listening = clock.monotonic_ms() < begun_ms + _LEADER_LISTENS_MS and _has_undecided(quorum)
             is_last = quorum is None or (committed is not None and not is_listening)
@@ -70,6 +74,27 @@ async def _check(settings: Settings, *, is_patient: bool) -> tuple[list[str], st
             if quorum is not None and (committed is None or is_patient):
                 committed = quorum.commit_index
             await clock.sleep_ms(_LOOK_EVERY_MS)
+
+
+def fenced_problems(cluster: ClusterDescription) -> list[str]:
+    """Of brokers that host replicas: one that was drained is stopped without harm."""
+    hosting = {
+        broker_id for topic in cluster.topics for partition in topic.partitions for broker_id in partition.replicas
+    }
+    return [
+        f"broker {broker.id} at {broker.address} is fenced: no controller hears from it; {_BRING_BACK}"
+        for broker in cluster.brokers
+        if broker.state is BrokerState.FENCED and broker.id in hosting
+    ]
+
+
+def silent_problems(cluster: ClusterDescription, answered: Container[int]) -> list[str]:
+    """Without a quorum nobody fences a broker that is gone: then it is said who does not answer."""
+    return [
+        f"broker {broker.id} at {broker.address} does not answer; {_BRING_BACK}"
+        for broker in cluster.brokers
+        if broker.state is BrokerState.ACTIVE and broker.id not in answered
+    ]
 
 
 def _has_undecided(quorum: QuorumDescription | None) -> bool:
@@ -101,7 +126,7 @@ def partition_problems(cluster: ClusterDescription) -> list[str]:
 def quorum_problems(quorum: QuorumDescription | None, committed: int | None, trouble: str) -> list[str]:
     """`committed`: what each voter must have; None: what is committed now."""
     if quorum is None:
-        return [f"the quorum cannot be asked: {trouble}"]
+        return [f"the quorum cannot be asked: {trouble}; a majority of the controllers must run, and reach each other"]
     if quorum.leader_id is None:
         return ["the quorum has no leader"]
     wanted = quorum.commit_index if committed is None else committed
@@ -111,7 +136,7 @@ def quorum_problems(quorum: QuorumDescription | None, committed: int | None, tro
         if voter.refusal is not None:
             problems.append(f"{name} is refused: {voter.refusal}")
         elif voter.is_unreachable:
-            problems.append(f"{name} is unreachable: {_silence(voter, quorum)}; start it, or check the network to it")
+            problems.append(f"{name} is unreachable: {_silence(voter, quorum)}; {_BRING_BACK}")
         elif voter.match_index is None:
             problems.append(f"{name} has not been heard of yet")
         elif voter.match_index < wanted:
@@ -127,6 +152,7 @@ def _silence(voter: QuorumMember, quorum: QuorumDescription) -> str:
 
 
 def summarize(cluster: ClusterDescription, quorum: QuorumDescription | None) -> str:
+    active = sum(broker.state is BrokerState.ACTIVE for broker in cluster.brokers)
     counts = {
         "broker": len(cluster.brokers),
         "topic": len(cluster.topics),
@@ -134,4 +160,6 @@ def summarize(cluster: ClusterDescription, quorum: QuorumDescription | None) -> 
         "voter": len(quorum.voters) if quorum is not None else 0,
     }
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
+    inactive = f" ({len(cluster.brokers) - active} not active)" if active < len(cluster.brokers) else ""
+    told = told.replace(",", f"{inactive},", 1)
     return f"healthy: {told} led by {quorum.leader_id if quorum is not None else None}"

@@ -169,7 +169,7 @@ def _broker_story(each: Resource) -> Story:
         Fact("ID", each["metadata"]["id"]),
         Fact("Address", spec["address"]),
         Fact("Rack", spec["rack"]),
-        Fact("State", status["state"] + (", cordoned" if status["cordoned"] else ""), status["state"] != "active"),
+        Fact("State", _broker_state(status), status["state"] != "active"),
         Fact("Epoch", status["epoch"]),
         Fact("Partitions", f"leads {status['leaders']}, hosts {status['replicas']}{sync}", behind > 0),
         Fact("Size", size_text(_total(hosted, "bytes"))),
@@ -185,6 +185,11 @@ def _broker_story(each: Resource) -> Story:
             _config_table(status),
         ],
     )
+
+
+def _broker_state(status: Resource) -> str:
+    meaning = ": no controller hears from it" if status["state"] == "fenced" else ""
+    return f"{status['state']}{', cordoned' if status['cordoned'] else ''}{meaning}"
 
 
 def _load_facts(load: Resource | None) -> list[Fact]:

@@ -24,15 +24,16 @@ from lograft.clients.errors import InvalidArgument
 from lograft.runtime.rng import system_rng
 
 _REMEDY = (
-    "call load() anew for each query, keep rows that are used several times with localCheckpoint(), or leave pushDown out"
+    "call load() anew for each query, keep rows that are used several times with localCheckpoint(), or leave pushDown "
+    "out"
 )
 _QUERY_ID = "spark.sql.execution.query.id"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadUse:
-    """`load_id`: of the `load()`. `planned_at_ms`: when queries of it were planned, `filters` being pushed; this plan is
-    of the last."""
+    """`load_id`: of the `load()`. `planned_at_ms`: when queries of it were planned, `filters` being pushed; this plan
+    is of the last."""
 
     load_id: str
     filters: str

@@ -26,7 +26,13 @@ from lograft.clients.admin_types import (
 from lograft.clients.cli import options as cli_options
 from lograft.clients.cli.config_resources import Owner, entry_resource, parse_setting
 from lograft.clients.cli.dump_json import bytes_as_json
-from lograft.clients.cli.health import partition_problems, quorum_problems
+from lograft.clients.cli.health import (
+    fenced_problems,
+    partition_problems,
+    quorum_problems,
+    silent_problems,
+    summarize,
+)
 from lograft.clients.cli.main import cli
 from lograft.clients.cli.nouns import Noun, parse_nouns
 from lograft.clients.cli.options import Settings
@@ -338,7 +344,24 @@ def test_a_voter_whose_store_is_from_the_past_is_a_problem_even_if_it_has_all() 
 def test_a_voter_that_does_not_answer_is_a_problem_even_if_it_has_all(match_index: int | None, problem: str) -> None:
     down = replace(VOTERS[2], match_index=match_index, silent_ms=12_345, is_unreachable=True)
     found = quorum_problems(replace(QUORUM, members=(*VOTERS[:2], down)), None, "")
-    assert found == [f"voter 3 at c3:1 is unreachable: {problem}; start it, or check the network to it"]
+    remedy = "start it, restart it if it hangs, or check the network to it"
+    assert found == [f"voter 3 at c3:1 is unreachable: {problem}; {remedy}"]
+
+
+def test_a_fenced_broker_is_named_with_a_remedy_if_it_hosts_anything() -> None:
+    fenced = replace(CLUSTER, brokers=tuple(replace(each, state=BrokerState.FENCED) for each in CLUSTER.brokers))
+    (first, *_) = found = fenced_problems(fenced)
+    assert len(found) == len(CLUSTER.brokers)
+    assert "is fenced: no controller hears from it; start it" in first
+    assert fenced_problems(CLUSTER) == fenced_problems(replace(fenced, topics=())) == []
+    assert "3 brokers (3 not active), 0 topics" in summarize(replace(fenced, topics=()), QUORUM)
+    assert "not active" not in summarize(CLUSTER, QUORUM)
+
+
+def test_without_a_quorum_brokers_that_do_not_answer_are_named() -> None:
+    found = silent_problems(CLUSTER, [1, 3])
+    assert [each.split(" at ")[0] for each in found] == ["broker 2"]
+    assert "does not answer; start it" in found[0]
 
 
 def test_a_voter_that_has_what_was_committed_before_is_not_behind() -> None:

@@ -276,7 +276,7 @@ def test_a_brokers_story() -> None:
         "disks": None,
     }
     text = told(broker)
-    assert "State:       fenced\n" in text
+    assert "State:       fenced: no controller hears from it\n" in text
     assert "Partitions:  leads 1, hosts 2, 1 of them not in sync\n" in text
     assert f"  {UUID(int=7)}          -      -           -         -   -\n" in text
     assert "  orders       1       2   1                -\n" in text
@@ -286,7 +286,7 @@ def test_a_brokers_story() -> None:
     assert f"  {UUID(int=7)}          1   4.1 KB        3 MB     50 MB   /d7\n" in told(broker)
     assert f"  {UUID(int=8)}          0      0 B           -         -   -\n" in told(broker)
     assert "\x1b[31m3 MB\x1b[0m" in told(broker, is_coloured=True)
-    assert "\x1b[31mfenced\x1b[0m" in told(broker, is_coloured=True)
+    assert "\x1b[31mfenced: no controller hears from it\x1b[0m" in told(broker, is_coloured=True)
 
 
 def test_what_a_broker_has_to_do_is_what_it_did_between_two_looks() -> None:

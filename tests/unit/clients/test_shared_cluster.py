@@ -219,10 +219,9 @@ def test_clients_of_a_replaced_cluster_are_told_and_touch_nothing_of_the_other(
             await admin.list_topics()
             kill_all(cluster)
             await start_another(cluster)
-            delivery = None
-            with pytest.raises(WrongCluster, match=r"'another' in place of 'test': make a new client"):
-                delivery = await producer.send("orders", b"lost", partition=0)
-                await delivery
+            told = r"'another' in place of 'test': make a new client"
+            with pytest.raises(WrongCluster, match=told):
+                await (await producer.send("orders", b"lost", partition=0))
             with pytest.raises(WrongCluster):
                 await producer.send("orders", b"more", partition=0)
             with pytest.raises(WrongCluster):
@@ -235,9 +234,7 @@ def test_clients_of_a_replaced_cluster_are_told_and_touch_nothing_of_the_other(
     story()
 
 
-def test_an_address_in_wrong_hands_does_not_end_a_client(
-    monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
-) -> None:
+def test_an_address_in_wrong_hands_does_not_end_a_client(monkeypatch: pytest.MonkeyPatch, counts: Counter[str]) -> None:
     @virtual
     async def story() -> None:
         cluster = await started(monkeypatch)

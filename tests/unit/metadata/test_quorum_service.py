@@ -221,8 +221,8 @@ async def test_a_voter_that_does_not_answer_is_unreachable_though_it_has_all() -
             assert silent_ms <= 300
         world.cluster.wires.isolate(silent.node_id)
         began = asyncio.get_running_loop().time()
-        while not (await silence_of(world, silent.node_id))[0]:
-            await asyncio.sleep(0.05)
+        status = node_of(world.cluster, leader.node_id).status
+        await world.cluster.until(lambda: silent.member in status().unreachable)
         assert 0.5 < asyncio.get_running_loop().time() - began < 2
         await asyncio.sleep(10)
         is_unreachable, silent_ms = await silence_of(world, silent.node_id)
@@ -243,15 +243,14 @@ async def test_a_voter_that_a_new_leader_never_heard_is_unreachable_after_an_ele
         await down.stop()
         await world.ask(pb.TransferLeadershipRequest(node_id=other))
         (member,) = [
-            each
-            for each in (await world.ask(pb.DescribeQuorumRequest())).members
-            if each.node_id == down.node_id
+            each for each in (await world.ask(pb.DescribeQuorumRequest())).members if each.node_id == down.node_id
         ]
         assert not member.HasField("match_index")
         assert not member.is_unreachable
         began = asyncio.get_running_loop().time()
-        while not (await silence_of(world, down.node_id))[0]:
-            await asyncio.sleep(0.05)
+        status = node_of(world.cluster, other).status
+        await world.cluster.until(lambda: down.member in status().unreachable)
+        assert (await silence_of(world, down.node_id))[0]
         assert asyncio.get_running_loop().time() - began < 2
         assert (await world.leader()).node_id == other
 
