@@ -14,6 +14,7 @@ from lograft.clients.cluster_view import ClusterView, TopicView
 from lograft.clients.connections import LEAST_TOPIC, Connections
 from lograft.clients.errors import (
     ConnectionLost,
+    InvalidRequest,
     LograftError,
     NoBrokerAvailable,
     TimedOut,
@@ -196,8 +197,12 @@ class ClusterClient:
         """Know which cluster this is, before anything is asked of it that another could carry out, too."""
         if not self.identity.cluster_id:
             request = pb.DescribeRequest(topics=[LEAST_TOPIC], cluster_only=True)
-            described = await self.call_any(DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True)
-            self.identity.learn(described.cluster_id)
+            attempt_ms = self._times.describe_ms
+            with contextlib.suppress(InvalidRequest):  # of a server that does not tell of clusters
+                described = await self.call_any(
+                    DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True, attempt_ms=attempt_ms
+                )
+                self.identity.learn(described.cluster_id)
 
     async def connect(self, broker_id: int) -> Connection:
         """`ConnectFailed` if it cannot be reached, or is not known."""

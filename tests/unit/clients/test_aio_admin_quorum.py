@@ -88,7 +88,7 @@ async def test_each_attempt_is_told_how_much_time_is_left() -> None:
     with pytest.raises(errors.QuorumChangeNotNow):
         await story.replace(18_000)
     assert story.asked.timeouts_ms == sorted(story.asked.timeouts_ms, reverse=True)
-    assert story.asked.timeouts_ms[0] == 18_000
+    assert 17_900 < story.asked.timeouts_ms[0] <= 18_000
     assert story.asked.timeouts_ms[-1] < 3000
 
 
