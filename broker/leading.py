@@ -74,11 +74,13 @@ class Subscription:
 
 @dataclass(slots=True, eq=False)
 class _Follower:
-    """`caught_up_ms`: when it last had all there was, as far as is known; it stands still while it is not matched."""
+    """`caught_up_ms`: when it last had all there was, as far as is known; it stands still while it is not matched.
+    `has_room` False: its disk is full, and it has not subscribed since."""
 
     broker_id: BrokerId
     caught_up_ms: int
     subscription: Subscription | None = None
+    has_room: bool = True
 
     def end_offset_in(self, directory_id: UUID | None) -> int:
         """What it has in that directory."""
@@ -211,6 +213,7 @@ class LeaderCore:
             self._check_is_later(subscriber, follower.subscription.subscriber)
             self.unsubscribed(follower.subscription, now_ms)
         follower.subscription = Subscription(subscriber, end_offset, partition_epoch, answers_barriers=answers_barriers)
+        follower.has_room = True
         return follower.subscription
 
     def matched(self, subscription: Subscription, now_ms: int) -> bool:
@@ -252,6 +255,21 @@ class LeaderCore:
         self._note_caught_up(self._followers[subscription.subscriber.broker_id], now_ms)
         subscription.is_over = True
         subscription.end_offset = _UNMATCHED
+
+    def without_room(self, broker_id: BrokerId, leader_epoch: int) -> bool:
+        """Take note that a follower cannot take anything before its disk has room; return whether writes wait for it.
+        What is said of another epoch, or while the follower is subscribed, is passed over."""
+        follower = self._followers.get(broker_id)
+        if follower is None or leader_epoch != self.leader_epoch:
+            return False
+        if follower.subscription is None or follower.subscription.is_over:
+            follower.has_room = False
+        return self.holds_up_writes
+
+    @property
+    def holds_up_writes(self) -> bool:
+        """Return whether anything waits for a member of the ISR that has no room, and can be done without it."""
+        return bool(self._without_room())
 
     # -- barriers
 
@@ -405,12 +423,23 @@ class LeaderCore:
         )
 
     def _lagging(self, now_ms: int) -> tuple[BrokerId, ...]:
-        lagging = []
+        """Those that are behind for too long; at once, those that cannot take what waits for them."""
+        lagging = [*self._without_room()]
         for follower in self._counted:
             self._note_caught_up(follower, now_ms)
-            if now_ms - follower.caught_up_ms > self.lag_time_max_ms:
+            if follower.broker_id not in lagging and now_ms - follower.caught_up_ms > self.lag_time_max_ms:
                 lagging.append(follower.broker_id)
         return tuple(lagging)
+
+    def _without_room(self) -> tuple[BrokerId, ...]:
+        """Members of the ISR whose disk is full, if writes wait for them and the others are enough. If the others are
+        too few, a member that gets room in time is better than none."""
+        full = tuple(one.broker_id for one in self._counted if not one.has_room)
+        if not full or self.high_watermark >= self.end_offset:
+            return ()
+        committed = self._alterations.state.committed
+        staying = [one for one in committed if one not in full]
+        return full if len(staying) >= self.min_isr else ()
 
     def _proposal(self, isr: tuple[BrokerId, ...], brokers: Mapping[BrokerId, Broker]) -> ProposeIsr:
         members = tuple(self._member(broker_id, brokers) for broker_id in isr)

@@ -22,7 +22,7 @@ from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
 from lograft.broker.replication_ports import FeedListener, ResetTo
 from lograft.metadata.broker_session import ReplicaEnd
-from lograft.metadata.partition import LeaderEpoch, Partition
+from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.logging import get_logger
@@ -233,6 +233,11 @@ class Replica:
         )
         self._events.info("follows", leader=role.leader_id, epoch=role.leader_epoch, end=self.log.end_offset)
         self._world.sink.follow(role)
+
+    def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
+        """The follower's disk is full: see `replication_ports.LedReplica`."""
+        if isinstance(self.role, Leading):
+            self.role.has_no_room(follower, leader_epoch)
 
     def propose(self) -> None:
         """See whether the ISR should be another; to be called when brokers come or go."""

@@ -67,6 +67,10 @@ class Following:
         return self._identity.directory_id
 
     @property
+    def lacks_room(self) -> bool:
+        return not self._log.disk.space.takes_records(is_internal=self._identity.is_internal)
+
+    @property
     def high_watermark(self) -> int:
         return self.core.high_watermark
 

@@ -27,6 +27,9 @@ from lograft.storage.log import PartitionLog
 
 T = TypeVar("T")
 
+HAND_OVER_MS = 3000
+"""How long the leader on a full disk has producers retry: the controller needs less to hand its leadership over."""
+
 
 class Leading:
     """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
@@ -53,6 +56,7 @@ class Leading:
         self._alarm_ms: int | None = None  # when it rings for who waits the least
         self._lag_alarm_ms: int | None = None  # when followers are looked at next
         self._feeds: dict[BrokerId, ReplicaFeed] = {}
+        self._full_since_ms: int | None = None  # when it first refused a batch for want of room, and took none since
         self._for_barrier: list[tuple[int, asyncio.Future[bool | ReplicaError]]] = []  # by the number waited for
         partition = assignment.partition
         # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
@@ -91,6 +95,8 @@ class Leading:
         now_ms = self._world.clock.monotonic_ms()
         if not stored.is_duplicate:
             core.appended(log.end_offset, now_ms)
+            if core.holds_up_writes:
+                self.propose()
             self.traffic.took_in(len(batch.batch), batch.header.record_count)
             if self._lag_alarm_ms is None:
                 self._watch_followers()
@@ -105,13 +111,27 @@ class Leading:
         return pending
 
     def _check_room(self, batch: Admitted) -> None:
-        """DISK_FULL if the disk takes no more. A batch that is stored already is answered all the same."""
+        """Raise if the disk takes no more: LEADER_NOT_AVAILABLE, which producers retry, while leadership may be handed
+        to a replica with room; else DISK_FULL. A batch that is stored already is answered all the same."""
         try:
             self.log.disk.space.check(is_internal=self._identity.is_internal)
         except DiskFull as error:
             if not self._is_stored(batch):
+                code = errors_pb2.LEADER_NOT_AVAILABLE if self._may_be_handed_over() else errors_pb2.DISK_FULL
                 broker = f"broker {self._identity.broker_id}, which leads {self._identity.name}"
-                raise self.refusal(errors_pb2.DISK_FULL, f"nothing was stored by {broker}: {error}") from None
+                raise self.refusal(code, f"nothing was stored by {broker}: {error}") from None
+        else:
+            self._full_since_ms = None
+
+    def _may_be_handed_over(self) -> bool:
+        """Return whether the controller may be about to have another replica lead; for a while only, since this broker
+        does not know whether the others have room. Group coordinators have an answer of their own for a full disk."""
+        core, now_ms = self.core, self._world.clock.monotonic_ms()
+        if self._full_since_ms is None:
+            self._full_since_ms = now_ms
+        others = len(core.isr.committed) - 1
+        is_possible = others >= core.min_isr and not self._identity.is_internal
+        return is_possible and now_ms - self._full_since_ms < HAND_OVER_MS
 
     def _is_stored(self, batch: Admitted) -> bool:
         try:
@@ -254,6 +274,11 @@ class Leading:
         if self.core.acknowledged(feed.subscription, leader_epoch, partition_epoch, end_offset):
             self._watermark_moved()
         self._propose_if_incomplete()
+
+    def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
+        """The follower's disk is full: it takes nothing before there is room."""
+        if self.error is None and self.core.without_room(follower, leader_epoch):
+            self.propose()
 
     # -- barriers
 

@@ -12,6 +12,7 @@ from lograft.broker.following import Acknowledge, Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_ports import Followed, ResetTo
+from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.wire import WireError, cut_out
@@ -104,6 +105,16 @@ def read_acknowledgement(message: pb.ReplicaAcknowledgement) -> Acknowledge:
         PartitionEpoch(message.partition_epoch),
         message.end_offset,
     )
+
+
+def without_room_message(followed: Followed) -> pb.ReplicaWithoutRoom:
+    return pb.ReplicaWithoutRoom(
+        topic_id=followed.topic_id.bytes, partition=followed.number, leader_epoch=followed.leader_epoch
+    )
+
+
+def read_without_room(message: pb.ReplicaWithoutRoom) -> PartitionKey:
+    return TopicId(_read_id(message.topic_id, "topic_id")), message.partition
 
 
 # -- what a leader says (frames are written by `replication_outbox`)

@@ -20,6 +20,7 @@ from lograft.broker.replication_codec import (
     read_response,
     read_truncate,
     subscribe_message,
+    without_room_message,
 )
 from lograft.broker.replication_ports import Followed, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS
@@ -86,6 +87,8 @@ class FollowingStream:
         self._taken_bytes: dict[Followed, int] = {}  # taken in, and the disk may not have kept up
         self._owed_bytes = 0  # to be granted again
         self._has_taken = asyncio.Event()
+        self._without_room: dict[_Subscription, None] = {}  # they wait for their disks
+        self._tell_without_room = False  # of all of them, with the next message
         self._news = asyncio.Event()
 
     # -- what is followed
@@ -124,11 +127,17 @@ class FollowingStream:
 
     async def _subscribe(self, subscription: _Subscription) -> None:
         followed = subscription.followed
+        if followed.lacks_room:
+            self._without_room[subscription] = None
+            self._tell_without_room = True
+            self._news.set()
         try:
             await followed.settle()
         except SERVICE_ERRORS as error:
             self._retry(subscription, type(error).__name__, str(error))
             return
+        finally:
+            self._without_room.pop(subscription, None)
         handle = self._next_handle()
         self._unsaid.subscribe.append(subscribe_message(followed, followed.subscribe(handle)))
         self._by_handle[handle] = subscription
@@ -180,6 +189,8 @@ class FollowingStream:
         next_ms = clock.monotonic_ms() + alive_every_ms
         while True:
             self._news.clear()
+            # Said again and again: a leader that has not heard of its election yet passes it over.
+            self._tell_without_room |= clock.monotonic_ms() >= next_ms
             message = self._compose()
             if message or clock.monotonic_ms() >= next_ms:
                 await self._stream.send(message)
@@ -203,6 +214,10 @@ class FollowingStream:
             if handle is not None and followed.answers_barriers(handle):
                 message.barriers.add(handle=handle, leader_epoch=followed.leader_epoch, number=number)
         self._to_answer.clear()
+        if self._tell_without_room:
+            self._tell_without_room = False
+            waiting = (one.followed for one in self._without_room if one.followed.lacks_room)
+            message.without_room.extend(map(without_room_message, waiting))
         # A grant goes with something else: mostly there is an acknowledgement. Alone, only if the leader may need it.
         if message.ByteSize() or self._owed_bytes >= self._limits.window_bytes // 4:
             message.window_bytes += self._owed_bytes

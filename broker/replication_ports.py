@@ -135,6 +135,11 @@ class LedReplica(Protocol):
         """
         ...
 
+    def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
+        """The follower does not subscribe, because its disk is full. Passed over if this broker does not lead in that
+        epoch."""
+        ...
+
 
 class LedReplicas(Protocol):
     """All partitions of this broker."""
@@ -170,6 +175,11 @@ class Followed(Protocol):
 
     @property
     def directory_id(self) -> UUID: ...
+
+    @property
+    def lacks_room(self) -> bool:
+        """Does its disk take no records of the partition?"""
+        ...
 
     async def settle(self) -> None:
         """Return when all that is in the log is durable, truncations included, and the disk has room for more:

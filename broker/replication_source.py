@@ -1,6 +1,7 @@
 """`lograft.internal.v1.Replication/Replicate`, the leader's side: one stream from each broker that follows this one."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from lograft.broker.replication_codec import (
     read_acknowledgement,
     read_request,
     read_subscribe,
+    read_without_room,
 )
 from lograft.broker.replication_feeding import Fed, Feeding, FeedingLimits
 from lograft.broker.replication_ports import LedReplicas, ResetTo
@@ -194,6 +196,8 @@ class _Conversation:
             self._note_acknowledgement(acknowledgement)
         for barrier in request.barriers:
             self._note_barrier(barrier)
+        for lacking in request.without_room:
+            self._note_without_room(lacking)
         feeding.grant(request.window_bytes)
 
     def _note_wish(self, message: pb.Subscribe, follower: Broker) -> None:
@@ -242,6 +246,14 @@ class _Conversation:
             fed.feed.barrier_answered(message.leader_epoch, message.number)
         except SERVICE_ERRORS as error:
             self._feeding.refuse(fed, error)
+
+    def _note_without_room(self, message: pb.ReplicaWithoutRoom) -> None:
+        try:
+            topic_id, partition = read_without_room(message)
+        except ReplicationCodecError as error:
+            raise invalid(str(error)) from None
+        with contextlib.suppress(*SERVICE_ERRORS):  # not led here, or not yet: it is said again
+            self._source.replicas.get(topic_id, partition).has_no_room(self._follower_id, message.leader_epoch)
 
     # -- matching
 

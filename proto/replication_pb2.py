@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from lograft.proto import errors_pb2 as lograft_dot_proto_dot_errors__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1flograft/proto/replication.proto\x12\x13lograft.internal.v1\x1a\x1alograft/proto/errors.proto\"\xa0\x02\n\x10ReplicateRequest\x12\x30\n\x05hello\x18\x01 \x01(\x0b\x32!.lograft.internal.v1.ReplicaHello\x12\x13\n\x0bunsubscribe\x18\x02 \x03(\x04\x12\x31\n\tsubscribe\x18\x03 \x03(\x0b\x32\x1e.lograft.internal.v1.Subscribe\x12\x45\n\x10\x61\x63knowledgements\x18\x04 \x03(\x0b\x32+.lograft.internal.v1.ReplicaAcknowledgement\x12\x14\n\x0cwindow_bytes\x18\x05 \x01(\x04\x12\x35\n\x08\x62\x61rriers\x18\x06 \x03(\x0b\x32#.lograft.internal.v1.ReplicaBarrier\"^\n\x0cReplicaHello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x11\n\tbroker_id\x18\x02 \x01(\r\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x04\x12\x11\n\tleader_id\x18\x04 \x01(\r\"\xe9\x01\n\tSubscribe\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x12\n\nend_offset\x18\x05 \x01(\x03\x12\x12\n\nlast_epoch\x18\x06 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x07 \x01(\x0c\x12\x17\n\x0fpartition_epoch\x18\x08 \x01(\x05\x12 \n\x18tombstones_removed_below\x18\t \x01(\x03\x12\x18\n\x10\x61nswers_barriers\x18\n \x01(\x08\"k\n\x16ReplicaAcknowledgement\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\"F\n\x0eReplicaBarrier\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x05\x12\x0e\n\x06number\x18\x03 \x01(\x04\"\xd7\x02\n\x11ReplicateResponse\x12\x34\n\x07matched\x18\x01 \x03(\x0b\x32#.lograft.internal.v1.ReplicaMatched\x12\x36\n\x08truncate\x18\x02 \x03(\x0b\x32$.lograft.internal.v1.ReplicaTruncate\x12\x30\n\x05reset\x18\x03 \x03(\x0b\x32!.lograft.internal.v1.ReplicaReset\x12\x34\n\x07refused\x18\x04 \x03(\x0b\x32#.lograft.internal.v1.ReplicaRefused\x12\x31\n\x06\x66rames\x18\x05 \x03(\x0b\x32!.lograft.internal.v1.ReplicaFrame\x12\x39\n\nwatermarks\x18\x06 \x03(\x0b\x32%.lograft.internal.v1.ReplicaWatermark\"\x84\x01\n\x0eReplicaMatched\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x16\n\x0ehigh_watermark\x18\x02 \x01(\x03\x12\x11\n\tlog_start\x18\x03 \x01(\x03\x12 \n\x18tombstones_removed_below\x18\x04 \x01(\x03\x12\x15\n\rcleaned_below\x18\x05 \x01(\x03\"D\n\x0fReplicaTruncate\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x03\"w\n\x0cReplicaReset\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x11\n\tlog_start\x18\x02 \x01(\x03\x12\x31\n\x06\x65pochs\x18\x03 \x03(\x0b\x32!.lograft.internal.v1.ReplicaEpoch\x12\x11\n\tproducers\x18\x04 \x01(\x0c\"3\n\x0cReplicaEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\"H\n\x0eReplicaRefused\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12&\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x17.lograft.v1.ErrorDetail\"\xa9\x01\n\x0cReplicaFrame\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\r\n\x05start\x18\x02 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x03\x12\x0f\n\x07\x62\x61tches\x18\x04 \x01(\x0c\x12\x31\n\x06\x65pochs\x18\x05 \x03(\x0b\x32!.lograft.internal.v1.ReplicaEpoch\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x11\n\tlog_start\x18\x07 \x01(\x03\"^\n\x10ReplicaWatermark\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x16\n\x0ehigh_watermark\x18\x02 \x01(\x03\x12\x11\n\tlog_start\x18\x03 \x01(\x03\x12\x0f\n\x07\x62\x61rrier\x18\x04 \x01(\x04\x32m\n\x0bReplication\x12^\n\tReplicate\x12%.lograft.internal.v1.ReplicateRequest\x1a&.lograft.internal.v1.ReplicateResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1flograft/proto/replication.proto\x12\x13lograft.internal.v1\x1a\x1alograft/proto/errors.proto\"\xdf\x02\n\x10ReplicateRequest\x12\x30\n\x05hello\x18\x01 \x01(\x0b\x32!.lograft.internal.v1.ReplicaHello\x12\x13\n\x0bunsubscribe\x18\x02 \x03(\x04\x12\x31\n\tsubscribe\x18\x03 \x03(\x0b\x32\x1e.lograft.internal.v1.Subscribe\x12\x45\n\x10\x61\x63knowledgements\x18\x04 \x03(\x0b\x32+.lograft.internal.v1.ReplicaAcknowledgement\x12\x14\n\x0cwindow_bytes\x18\x05 \x01(\x04\x12\x35\n\x08\x62\x61rriers\x18\x06 \x03(\x0b\x32#.lograft.internal.v1.ReplicaBarrier\x12=\n\x0cwithout_room\x18\x07 \x03(\x0b\x32\'.lograft.internal.v1.ReplicaWithoutRoom\"O\n\x12ReplicaWithoutRoom\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\r\"^\n\x0cReplicaHello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x11\n\tbroker_id\x18\x02 \x01(\r\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x04\x12\x11\n\tleader_id\x18\x04 \x01(\r\"\xe9\x01\n\tSubscribe\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x12\n\nend_offset\x18\x05 \x01(\x03\x12\x12\n\nlast_epoch\x18\x06 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x07 \x01(\x0c\x12\x17\n\x0fpartition_epoch\x18\x08 \x01(\x05\x12 \n\x18tombstones_removed_below\x18\t \x01(\x03\x12\x18\n\x10\x61nswers_barriers\x18\n \x01(\x08\"k\n\x16ReplicaAcknowledgement\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\"F\n\x0eReplicaBarrier\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x05\x12\x0e\n\x06number\x18\x03 \x01(\x04\"\xd7\x02\n\x11ReplicateResponse\x12\x34\n\x07matched\x18\x01 \x03(\x0b\x32#.lograft.internal.v1.ReplicaMatched\x12\x36\n\x08truncate\x18\x02 \x03(\x0b\x32$.lograft.internal.v1.ReplicaTruncate\x12\x30\n\x05reset\x18\x03 \x03(\x0b\x32!.lograft.internal.v1.ReplicaReset\x12\x34\n\x07refused\x18\x04 \x03(\x0b\x32#.lograft.internal.v1.ReplicaRefused\x12\x31\n\x06\x66rames\x18\x05 \x03(\x0b\x32!.lograft.internal.v1.ReplicaFrame\x12\x39\n\nwatermarks\x18\x06 \x03(\x0b\x32%.lograft.internal.v1.ReplicaWatermark\"\x84\x01\n\x0eReplicaMatched\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x16\n\x0ehigh_watermark\x18\x02 \x01(\x03\x12\x11\n\tlog_start\x18\x03 \x01(\x03\x12 \n\x18tombstones_removed_below\x18\x04 \x01(\x03\x12\x15\n\rcleaned_below\x18\x05 \x01(\x03\"D\n\x0fReplicaTruncate\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x12\n\nend_offset\x18\x03 \x01(\x03\"w\n\x0cReplicaReset\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x11\n\tlog_start\x18\x02 \x01(\x03\x12\x31\n\x06\x65pochs\x18\x03 \x03(\x0b\x32!.lograft.internal.v1.ReplicaEpoch\x12\x11\n\tproducers\x18\x04 \x01(\x0c\"3\n\x0cReplicaEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\"H\n\x0eReplicaRefused\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12&\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x17.lograft.v1.ErrorDetail\"\xa9\x01\n\x0cReplicaFrame\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\r\n\x05start\x18\x02 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x03\x12\x0f\n\x07\x62\x61tches\x18\x04 \x01(\x0c\x12\x31\n\x06\x65pochs\x18\x05 \x03(\x0b\x32!.lograft.internal.v1.ReplicaEpoch\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x11\n\tlog_start\x18\x07 \x01(\x03\"^\n\x10ReplicaWatermark\x12\x0e\n\x06handle\x18\x01 \x01(\x04\x12\x16\n\x0ehigh_watermark\x18\x02 \x01(\x03\x12\x11\n\tlog_start\x18\x03 \x01(\x03\x12\x0f\n\x07\x62\x61rrier\x18\x04 \x01(\x04\x32m\n\x0bReplication\x12^\n\tReplicate\x12%.lograft.internal.v1.ReplicateRequest\x1a&.lograft.internal.v1.ReplicateResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,31 +33,33 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lograft.proto.replication_p
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REPLICATEREQUEST']._serialized_start=85
-  _globals['_REPLICATEREQUEST']._serialized_end=373
-  _globals['_REPLICAHELLO']._serialized_start=375
-  _globals['_REPLICAHELLO']._serialized_end=469
-  _globals['_SUBSCRIBE']._serialized_start=472
-  _globals['_SUBSCRIBE']._serialized_end=705
-  _globals['_REPLICAACKNOWLEDGEMENT']._serialized_start=707
-  _globals['_REPLICAACKNOWLEDGEMENT']._serialized_end=814
-  _globals['_REPLICABARRIER']._serialized_start=816
-  _globals['_REPLICABARRIER']._serialized_end=886
-  _globals['_REPLICATERESPONSE']._serialized_start=889
-  _globals['_REPLICATERESPONSE']._serialized_end=1232
-  _globals['_REPLICAMATCHED']._serialized_start=1235
-  _globals['_REPLICAMATCHED']._serialized_end=1367
-  _globals['_REPLICATRUNCATE']._serialized_start=1369
-  _globals['_REPLICATRUNCATE']._serialized_end=1437
-  _globals['_REPLICARESET']._serialized_start=1439
-  _globals['_REPLICARESET']._serialized_end=1558
-  _globals['_REPLICAEPOCH']._serialized_start=1560
-  _globals['_REPLICAEPOCH']._serialized_end=1611
-  _globals['_REPLICAREFUSED']._serialized_start=1613
-  _globals['_REPLICAREFUSED']._serialized_end=1685
-  _globals['_REPLICAFRAME']._serialized_start=1688
-  _globals['_REPLICAFRAME']._serialized_end=1857
-  _globals['_REPLICAWATERMARK']._serialized_start=1859
-  _globals['_REPLICAWATERMARK']._serialized_end=1953
-  _globals['_REPLICATION']._serialized_start=1955
-  _globals['_REPLICATION']._serialized_end=2064
+  _globals['_REPLICATEREQUEST']._serialized_end=436
+  _globals['_REPLICAWITHOUTROOM']._serialized_start=438
+  _globals['_REPLICAWITHOUTROOM']._serialized_end=517
+  _globals['_REPLICAHELLO']._serialized_start=519
+  _globals['_REPLICAHELLO']._serialized_end=613
+  _globals['_SUBSCRIBE']._serialized_start=616
+  _globals['_SUBSCRIBE']._serialized_end=849
+  _globals['_REPLICAACKNOWLEDGEMENT']._serialized_start=851
+  _globals['_REPLICAACKNOWLEDGEMENT']._serialized_end=958
+  _globals['_REPLICABARRIER']._serialized_start=960
+  _globals['_REPLICABARRIER']._serialized_end=1030
+  _globals['_REPLICATERESPONSE']._serialized_start=1033
+  _globals['_REPLICATERESPONSE']._serialized_end=1376
+  _globals['_REPLICAMATCHED']._serialized_start=1379
+  _globals['_REPLICAMATCHED']._serialized_end=1511
+  _globals['_REPLICATRUNCATE']._serialized_start=1513
+  _globals['_REPLICATRUNCATE']._serialized_end=1581
+  _globals['_REPLICARESET']._serialized_start=1583
+  _globals['_REPLICARESET']._serialized_end=1702
+  _globals['_REPLICAEPOCH']._serialized_start=1704
+  _globals['_REPLICAEPOCH']._serialized_end=1755
+  _globals['_REPLICAREFUSED']._serialized_start=1757
+  _globals['_REPLICAREFUSED']._serialized_end=1829
+  _globals['_REPLICAFRAME']._serialized_start=1832
+  _globals['_REPLICAFRAME']._serialized_end=2001
+  _globals['_REPLICAWATERMARK']._serialized_start=2003
+  _globals['_REPLICAWATERMARK']._serialized_end=2097
+  _globals['_REPLICATION']._serialized_start=2099
+  _globals['_REPLICATION']._serialized_end=2208
 # @@protoc_insertion_point(module_scope)

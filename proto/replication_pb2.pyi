@@ -8,20 +8,32 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ReplicateRequest(_message.Message):
-    __slots__ = ("hello", "unsubscribe", "subscribe", "acknowledgements", "window_bytes", "barriers")
+    __slots__ = ("hello", "unsubscribe", "subscribe", "acknowledgements", "window_bytes", "barriers", "without_room")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     UNSUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
     WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
     BARRIERS_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_ROOM_FIELD_NUMBER: _ClassVar[int]
     hello: ReplicaHello
     unsubscribe: _containers.RepeatedScalarFieldContainer[int]
     subscribe: _containers.RepeatedCompositeFieldContainer[Subscribe]
     acknowledgements: _containers.RepeatedCompositeFieldContainer[ReplicaAcknowledgement]
     window_bytes: int
     barriers: _containers.RepeatedCompositeFieldContainer[ReplicaBarrier]
-    def __init__(self, hello: _Optional[_Union[ReplicaHello, _Mapping]] = ..., unsubscribe: _Optional[_Iterable[int]] = ..., subscribe: _Optional[_Iterable[_Union[Subscribe, _Mapping]]] = ..., acknowledgements: _Optional[_Iterable[_Union[ReplicaAcknowledgement, _Mapping]]] = ..., window_bytes: _Optional[int] = ..., barriers: _Optional[_Iterable[_Union[ReplicaBarrier, _Mapping]]] = ...) -> None: ...
+    without_room: _containers.RepeatedCompositeFieldContainer[ReplicaWithoutRoom]
+    def __init__(self, hello: _Optional[_Union[ReplicaHello, _Mapping]] = ..., unsubscribe: _Optional[_Iterable[int]] = ..., subscribe: _Optional[_Iterable[_Union[Subscribe, _Mapping]]] = ..., acknowledgements: _Optional[_Iterable[_Union[ReplicaAcknowledgement, _Mapping]]] = ..., window_bytes: _Optional[int] = ..., barriers: _Optional[_Iterable[_Union[ReplicaBarrier, _Mapping]]] = ..., without_room: _Optional[_Iterable[_Union[ReplicaWithoutRoom, _Mapping]]] = ...) -> None: ...
+
+class ReplicaWithoutRoom(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class ReplicaHello(_message.Message):
     __slots__ = ("cluster_id", "broker_id", "broker_epoch", "leader_id")

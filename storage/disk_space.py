@@ -5,6 +5,7 @@ the metadata, for groups that commit, and for what it takes to delete. Below a q
 """
 
 import asyncio
+from collections.abc import Callable
 
 from lograft.runtime.logging import get_logger
 from lograft.storage.errors import DiskFull
@@ -32,6 +33,7 @@ class DiskSpace:
         self.free_bytes = _UNKNOWN_BYTES
         self.is_full = False  # for users
         self.is_critical = False  # for groups, too
+        self.on_change: Callable[[], None] = lambda: None  # called when `is_full` or `is_critical` changes
         self._is_stalled = False
         self._has_room = asyncio.Event()
 
@@ -52,9 +54,13 @@ class DiskSpace:
         self._is_stalled = True
         self._settle()
 
+    def takes_records(self, *, is_internal: bool) -> bool:
+        """Return whether records of a user's topic, or of an internal one, can be stored."""
+        return not (self.is_critical if is_internal else self.is_full)
+
     def check(self, *, is_internal: bool) -> None:
         """`DiskFull` if nothing more is taken for a topic of users, or for one of the cluster's own."""
-        if self.is_critical if is_internal else self.is_full:
+        if not self.takes_records(is_internal=is_internal):
             left = "no space left" if self._is_stalled else f"only {_megabytes(self.free_bytes)} left"
             raise DiskFull(
                 f"the disk of {self.path} has {left} (its reserve is {_megabytes(self.reserve_bytes)}): make room "
@@ -63,7 +69,7 @@ class DiskSpace:
 
     async def until_room(self, *, is_internal: bool) -> None:
         """Return when `check` would."""
-        while self.is_critical if is_internal else self.is_full:
+        while not self.takes_records(is_internal=is_internal):
             self._has_room.clear()
             await self._has_room.wait()
 
@@ -84,6 +90,7 @@ class DiskSpace:
             path=self.path, free_bytes=self.free_bytes, reserve_bytes=self.reserve_bytes,
             groups_write=not self.is_critical,
         )  # fmt: skip
+        self.on_change()
 
     def _is_below(self, limit_bytes: int, *, was_below: bool) -> bool:
         slack_bytes = self.reserve_bytes // _SLACK_PART if was_below else 0

@@ -276,6 +276,10 @@ class Pump:
 
     async def _pump(self, followed: Followed) -> None:
         while True:
+            if followed.lacks_room:
+                with suppress(ReplicaError, KeyError):
+                    leader = self._own.peers[followed.leader_id].manager.get(followed.topic_id, followed.number)
+                    leader.has_no_room(self._own.broker_id, followed.leader_epoch)
             await followed.settle()
             number = next(self._numbers)
             request = followed.subscribe(number)

@@ -72,6 +72,7 @@ class LeadersPartition:
         self.reads: list[tuple[int, int]] = []
         self.barrier = 0
         self.barriers_answered: list[tuple[int, int]] = []  # (leader epoch, number)
+        self.without_room: list[tuple[BrokerId, int]] = []  # (follower, leader epoch)
 
     @property
     def end_offset(self) -> int:
@@ -119,6 +120,9 @@ class LeadersPartition:
         if isinstance(answer, TruncateTo):
             return answer
         return ResetTo(answer.start_offset, answer.epochs, self.producers)
+
+    def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
+        self.without_room.append((follower, leader_epoch))
 
     async def read_from(self, start: int, max_bytes: int) -> OutgoingFrame | None:
         self.reads.append((start, max_bytes))
@@ -220,6 +224,7 @@ class FollowersPartition:
         self.has_settled.set()
         self.has_room = asyncio.Event()
         self.has_room.set()
+        self.lacks_room = False
         self.is_cut = asyncio.Event()  # orders are carried out
         self.is_cut.set()
         self.orders: list[TruncateTo | ResetTo] = []

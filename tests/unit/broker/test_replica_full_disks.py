@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from support.led_replicas import ONE, THREE, TWO, led
+from support.led_replicas import ONE, THREE, TWO, led, next_leader
 from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import offsets, virtual
@@ -13,6 +13,7 @@ from support.virtual_log import offsets, virtual
 from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
+from lograft.broker.replica_leading import HAND_OVER_MS
 from lograft.broker.replica_ports import Acks
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.proto import errors_pb2
@@ -27,12 +28,23 @@ def space_of(broker: TestBroker) -> DiskSpace:
     return space
 
 
-def check_refused(leader: Replica, **fields: Any) -> None:
+def refusal_of(leader: Replica, **fields: Any) -> ReplicaError:
     with pytest.raises(ReplicaError) as refused:
         append(leader, **fields)
-    assert refused.value.code == errors_pb2.DISK_FULL
+    return refused.value
+
+
+async def until_nobody_takes_over(leader: Replica) -> None:
+    """Return when the leader no longer expects that another replica takes over."""
+    assert refusal_of(leader).code == errors_pb2.LEADER_NOT_AVAILABLE
+    await asyncio.sleep(HAND_OVER_MS / 1000)
+
+
+def check_refused(leader: Replica, **fields: Any) -> None:
+    refused = refusal_of(leader, **fields)
+    assert refused.code == errors_pb2.DISK_FULL
     for said in ("broker 1", "orders", "left", "make room"):
-        assert said in refused.value.message
+        assert said in refused.message
 
 
 @virtual
@@ -41,6 +53,7 @@ async def test_a_leader_on_a_full_disk_refuses_writes_and_is_read_as_before() ->
     brokers, topic, leader = await led(metadata)
     await append(leader).outcome()
     space_of(brokers[ONE]).measured(999)
+    await until_nobody_takes_over(leader)
     for acks in Acks:
         check_refused(leader, acks=acks)
     assert (leader.log_end, leader.high_watermark) == (1, 1)
@@ -55,6 +68,7 @@ async def test_a_batch_that_is_stored_is_acknowledged_again_though_the_disk_is_f
     brokers, _, leader = await led(Metadata())
     first = await append(leader, producer_id=8, producer_epoch=0, base_sequence=0).outcome()
     space_of(brokers[ONE]).measured(0)
+    await until_nobody_takes_over(leader)
     again = await append(leader, producer_id=8, producer_epoch=0, base_sequence=0).outcome()
     assert again.base_offset == first.base_offset
     for sequence in (1, 2):
@@ -114,6 +128,7 @@ async def test_a_disk_that_refuses_what_it_was_to_take_has_not_failed() -> None:
     pending = append(leader, timeout_ms=60_000)
     await asyncio.sleep(1)
     assert not pending.done()
+    await until_nobody_takes_over(leader)
     check_refused(leader)
     assert (await leader.read(0, 1000)).next_offset == 1
     assert brokers[ONE].view.reports == []
@@ -156,3 +171,86 @@ async def test_what_may_be_made_anywhere_is_made_where_there_is_room() -> None:
     roomy.space.reserve_bytes = 1000
     roomy.space.measured(999)
     assert chosen() is full, "neither has room: where there are the fewest"
+
+
+# -- while another replica may take over
+
+
+@virtual
+async def test_a_leader_on_a_full_disk_has_producers_retry_while_another_may_take_over() -> None:
+    brokers, _, leader = await led(Metadata())
+    space = space_of(brokers[ONE])
+    for _ in range(2):
+        space.measured(999)
+        await asyncio.sleep(60)
+        refused = refusal_of(leader)
+        assert (refused.code, refused.retriable, refused.outcome_unknown) == (
+            errors_pb2.LEADER_NOT_AVAILABLE, True, False,
+        )  # fmt: skip
+        await asyncio.sleep((HAND_OVER_MS - 1) / 1000)
+        assert refusal_of(leader).code == errors_pb2.LEADER_NOT_AVAILABLE
+        await asyncio.sleep(0.001)
+        check_refused(leader)
+        await asyncio.sleep(60)
+        check_refused(leader)
+        space.measured(10**6)
+        await append(leader).outcome()
+
+
+@virtual
+async def test_a_leader_on_a_full_disk_refuses_at_once_if_too_few_others_are_in_sync() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    brokers[TWO].sink.stop()
+    pending = append(leader, timeout_ms=60_000)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 3))
+    await pending.outcome()
+    space_of(brokers[ONE]).measured(999)
+    check_refused(leader)
+
+
+# -- a follower that can take nothing
+
+
+@virtual
+async def test_writes_do_not_wait_for_a_follower_on_a_full_disk() -> None:
+    """It leaves the ISR as soon as something waits for it, long before `replica.lag.time.max.ms`."""
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata)
+    space_of(brokers[THREE]).measured(999)
+    pending = append(leader, timeout_ms=60_000)
+    await asyncio.sleep(0.5)
+    assert pending.done()
+    assert metadata.partition(topic).isr == ids(1, 2)
+
+
+@virtual
+async def test_a_follower_on_a_full_disk_is_waited_for_if_the_others_are_too_few() -> None:
+    metadata = Metadata()
+    brokers, topic, leader = await led(metadata, count=2)
+    space = space_of(brokers[TWO])
+    space.measured(999)
+    pending = append(leader, timeout_ms=60_000)
+    await asyncio.sleep(5)
+    assert metadata.partition(topic).isr == ids(1, 2)
+    space.measured(10**6)
+    await pending.outcome()
+
+
+@virtual
+async def test_a_former_leader_on_a_full_disk_does_not_hold_up_its_successor() -> None:
+    """It follows without ever subscribing."""
+    metadata = Metadata()
+    brokers, topic, _ = await led(metadata)
+    space = space_of(brokers[ONE])
+    space.measured(999)
+    metadata.put(topic, next_leader(metadata.partition(topic), TWO))
+    leader = await brokers[TWO].leads(topic)
+    await asyncio.sleep(1)
+    assert metadata.partition(topic).isr == ids(1, 2, 3), "nothing waits for it"
+    pending = append(leader, timeout_ms=60_000)
+    await asyncio.sleep(0.5)
+    assert pending.done()
+    assert metadata.partition(topic).isr == ids(2, 3)
+    space.measured(10**6)
+    await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))

@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 
 from support.fake_controllers import until
-from support.leaders_by_hand import WINDOW, frame, stays, world
+from support.leaders_by_hand import WINDOW, Leader, frame, stays, world
 from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, DIRECTORY, FOLLOWER, TOPIC, FollowersPartition, led_by
 from support.virtual_log import make_batch
@@ -63,6 +63,30 @@ async def test_nothing_is_subscribed_before_it_is_durable_and_the_others_do_not_
         await stays(lambda: one.leader.subscribes(0) == [])
         slow.has_settled.set()
         await one.handle_of(0)
+
+
+@virtual
+async def test_a_leader_is_told_again_and_again_that_a_replica_has_no_room() -> None:
+    """It may not have heard of its election yet."""
+    async with world() as one:
+        full = one.partition(3)
+        full.lacks_room = True
+        full.has_settled.clear()
+        one.sink.follow(full)
+        one.follow(1)
+        await until(lambda: len(without_room(one.leader)) == 3, within_s=3)
+        (said,) = {(each.topic_id, each.partition, each.leader_epoch) for each in without_room(one.leader)}
+        assert said == (TOPIC.bytes, 3, full.leader_epoch)
+        assert one.leader.subscribes(3) == []
+        full.lacks_room = False
+        full.has_settled.set()
+        await one.handle_of(3)
+        told = len(without_room(one.leader))
+        await stays(lambda: len(without_room(one.leader)) == told)
+
+
+def without_room(leader: Leader) -> list[pb.ReplicaWithoutRoom]:
+    return [each for message in leader.heard for each in message.without_room]
 
 
 @virtual

@@ -8,7 +8,7 @@ from support.fake_controllers import until
 from support.followers_by_hand import PLENTY, acknowledgement, code_of, hello, keep_alive, refusal, subscribe, world
 from support.metadata_images import broker, image_with
 from support.raft_nodes import virtual
-from support.replication_fakes import DIRECTORY
+from support.replication_fakes import DIRECTORY, FOLLOWER, TOPIC
 
 from lograft.broker.following import Acknowledge
 from lograft.metadata.partition import LeaderEpoch, PartitionEpoch
@@ -51,6 +51,7 @@ async def test_who_does_not_belong_here_is_refused(changes: dict[str, object], c
         [pb.ReplicateRequest(hello=hello(), subscribe=[subscribe(1, topic_id=b"short")]).SerializeToString()],
         [pb.ReplicateRequest(hello=hello(), subscribe=[subscribe(1, directory_id=b"")]).SerializeToString()],
         [pb.ReplicateRequest(hello=hello(), subscribe=[subscribe(1, end_offset=-1)]).SerializeToString()],
+        [pb.ReplicateRequest(hello=hello(), without_room=[pb.ReplicaWithoutRoom()]).SerializeToString()],
         [
             pb.ReplicateRequest(
                 hello=hello(), subscribe=[subscribe(1)], acknowledgements=[acknowledgement(1, 0)]
@@ -59,7 +60,7 @@ async def test_who_does_not_belong_here_is_refused(changes: dict[str, object], c
     ],
     ids=[
         "no hello", "garbage", "garbage later", "two hellos", "a handle twice", "no topic id", "no directory",
-        "a negative end", "acknowledged before it was matched",
+        "a negative end", "no topic id of one without room", "acknowledged before it was matched",
     ],
 )  # fmt: skip
 @virtual
@@ -288,6 +289,18 @@ async def test_a_barrier_that_waits_is_sent_on_a_later_subscription_too() -> Non
             lambda: any(each.handle == 2 and each.barrier for one in follower.responses for each in one.watermarks)
         )
         assert one.partitions[0].barriers_answered == [], "that subscription was over when it was said"
+
+
+@virtual
+async def test_a_follower_without_room_is_made_known_to_the_replica() -> None:
+    async with world(partitions=2) as one:
+        follower = await one.follow(subscribe(7))
+        for partition in (1, 5):  # there is no partition 5 here
+            lacking = pb.ReplicaWithoutRoom(topic_id=TOPIC.bytes, partition=partition, leader_epoch=4)
+            await follower.say(without_room=[lacking])
+        await until(lambda: one.partitions[1].without_room == [(FOLLOWER, 4)])
+        assert one.partitions[0].without_room == []
+        await until(lambda: len(one.partitions[0].subscribers) == 1)
 
 
 @virtual
