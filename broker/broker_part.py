@@ -23,7 +23,7 @@ from lograft.broker.standard_services import with_standard_services
 from lograft.broker.traffic import Traffic
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import Wanted
+from lograft.metadata.broker_session import FullDirectory, Wanted
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
 from lograft.metadata.membership import ClusterMembership
@@ -69,8 +69,15 @@ class BrokerPart:
         self._broker_id = own_id = registration.broker_id
         cluster_id = config.cluster_id
         self.membership = membership = ClusterMembership(
-            links, config.controllers, cluster_id, registration, lambda: self.replicas.log_ends()
+            links,
+            config.controllers,
+            cluster_id,
+            registration,
+            lambda: self.replicas.log_ends(),
+            self._full_directories,
         )
+        for directory in directories:
+            directory.space.on_change = membership.session.hurry
         follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
         self._sink = LeaderStreams(links, follower)
         traffic = Traffic(config.metrics_topics)
@@ -181,6 +188,13 @@ class BrokerPart:
                 await self._follow_state()
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+    def _full_directories(self) -> list[FullDirectory]:
+        return [
+            FullDirectory(directory.identity, directory.space.is_critical)
+            for directory in self._directories
+            if directory.space.is_full
+        ]
 
     def _address_of(self, broker_id: BrokerId) -> str | None:
         broker = self.membership.image.brokers.get(broker_id)

@@ -20,6 +20,7 @@ from lograft.metadata.create_topic import CreateTopic, create_topic
 from lograft.metadata.decision import Decision
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.describe_configs import describe
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, TopicId
 from lograft.proto import admin_pb2 as pb
@@ -29,7 +30,7 @@ from lograft.runtime.rng import Rng
 
 
 def decide_create(
-    image: ClusterImage, item: pb.NewTopic, new_id: TopicId, rng: Rng
+    image: ClusterImage, item: pb.NewTopic, new_id: TopicId, rng: Rng, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[pb.CreateTopicsResponse.Result]:
     """`new_id`: the topic's if the item has none."""
     request = CreateTopic(
@@ -40,7 +41,7 @@ def decide_create(
         assignments=_assignments(item.assignments),
         configs=dict(item.configs),
     )
-    decision = create_topic(image, request, rng)
+    decision = create_topic(image, request, rng, room)
     created = decision.answer
     result = pb.CreateTopicsResponse.Result(
         name=created.name,
@@ -60,10 +61,11 @@ def decide_delete(image: ClusterImage, item: pb.TopicReference) -> Decision[pb.D
 
 
 def decide_add_partitions(
-    image: ClusterImage, item: pb.CreatePartitionsRequest.Item, rng: Rng
+    image: ClusterImage, item: pb.CreatePartitionsRequest.Item, rng: Rng, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[pb.CreatePartitionsResponse.Result]:
     topic_id = find_topic_id(image, item.topic)
-    decision = add_partitions(image, AddPartitions(topic_id, item.total, _assignments(item.assignments)), rng)
+    request = AddPartitions(topic_id, item.total, _assignments(item.assignments))
+    decision = add_partitions(image, request, rng, room)
     added = decision.answer
     result = pb.CreatePartitionsResponse.Result(name=added.name, topic_id=topic_id.bytes, partitions=added.total)
     return Decision(decision.records, result)

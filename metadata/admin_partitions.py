@@ -15,6 +15,7 @@ from lograft.metadata.admin_codec import (
     refused,
 )
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.each_partition import PartitionKey, PartitionResult, known_partition
 from lograft.metadata.elect_leaders import elect_preferred, elect_unclean_leaders
 from lograft.metadata.errors import ControllerError
@@ -46,10 +47,10 @@ def _read_each(items: Iterable[Item], read: Callable[[Item], Read]) -> list[Read
 
 
 def decide_reassign(
-    image: ClusterImage, items: Sequence[pb.AlterReassignmentsRequest.Item]
+    image: ClusterImage, items: Sequence[pb.AlterReassignmentsRequest.Item], room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[pb.AlterReassignmentsResponse]:
     asked = _read_each(items, lambda item: _read_reassignment(image, item))
-    decision = reassign(image, [request for request in asked if isinstance(request, Reassignment)])
+    decision = reassign(image, [request for request in asked if isinstance(request, Reassignment)], room)
     errors = {(result.topic_id, result.number): result.error for result in decision.answer}
     answer = pb.AlterReassignmentsResponse()
     for item, request in zip(items, asked, strict=True):
@@ -106,11 +107,11 @@ def check_election(request: pb.ElectLeadersRequest) -> None:
 
 
 def decide_elect_listed(
-    image: ClusterImage, request: pb.ElectLeadersRequest, log_ends: LogEnds
+    image: ClusterImage, request: pb.ElectLeadersRequest, log_ends: LogEnds, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[pb.ElectLeadersResponse]:
     asked = _read_each(request.partitions, lambda reference: _find_partition(image, reference))
     keys = [key for key in asked if not isinstance(key, ControllerError)]
-    decision = _elect(image, request, keys, log_ends)
+    decision = _elect(image, request, keys, log_ends, room)
     results = {(result.topic_id, result.number): result for result in decision.answer}
     after = _partitions_in(decision.records)
     answer = pb.ElectLeadersResponse()
@@ -122,19 +123,25 @@ def decide_elect_listed(
     return Decision(decision.records, answer)
 
 
-def decide_elect_all(image: ClusterImage, request: pb.ElectLeadersRequest, log_ends: LogEnds) -> Decision[ElectedAll]:
-    decision = _elect(image, request, None, log_ends)
+def decide_elect_all(
+    image: ClusterImage, request: pb.ElectLeadersRequest, log_ends: LogEnds, room: DiskRoom = ROOM_EVERYWHERE
+) -> Decision[ElectedAll]:
+    decision = _elect(image, request, None, log_ends, room)
     after = _partitions_in(decision.records)
     results = {(result.topic_id, result.number): _election_result(image, after, result) for result in decision.answer}
     return Decision(decision.records, ElectedAll(results, is_complete=not decision.records))
 
 
 def _elect(
-    image: ClusterImage, request: pb.ElectLeadersRequest, keys: list[PartitionKey] | None, log_ends: LogEnds
+    image: ClusterImage,
+    request: pb.ElectLeadersRequest,
+    keys: list[PartitionKey] | None,
+    log_ends: LogEnds,
+    room: DiskRoom,
 ) -> Decision[tuple[PartitionResult, ...]]:
     check_election(request)
     if request.kind == pb.ElectLeadersRequest.PREFERRED:
-        return elect_preferred(image, keys)
+        return elect_preferred(image, keys, room)
     return elect_unclean_leaders(image, keys, log_ends)
 
 

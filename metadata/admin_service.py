@@ -23,6 +23,7 @@ from lograft.metadata.admin_partitions import (
     decide_reassign,
 )
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import FindRoom, nothing_reported
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
@@ -49,15 +50,21 @@ R = TypeVar(
 
 class AdminService:
     """`controllers`: their addresses by id, to say where the active one is. `log_ends`: what brokers said of the
-    partitions that have no leader."""
+    partitions that have no leader. `room`: which directories they said are full."""
 
     def __init__(
-        self, runtime: Runtime, active: Submitter, controllers: Mapping[int, str], log_ends: Callable[[], LogEnds]
+        self,
+        runtime: Runtime,
+        active: Submitter,
+        controllers: Mapping[int, str],
+        log_ends: Callable[[], LogEnds],
+        room: FindRoom = nothing_reported,
     ) -> None:
         self._rng = runtime.rng
         self._items = Items(active)
         self._controllers = controllers
         self._log_ends = log_ends
+        self._room = room
 
     def handlers(self) -> Mapping[str, Handler]:
         """What the controller's server is to serve, by method."""
@@ -78,7 +85,7 @@ class AdminService:
 
     async def _create_topics(self, request: pb.CreateTopicsRequest) -> pb.CreateTopicsResponse:
         def decide(image: ClusterImage, item: pb.NewTopic) -> Decision[pb.CreateTopicsResponse.Result]:
-            return decide_create(image, item, TopicId(self._rng.uuid()), self._rng)
+            return decide_create(image, item, TopicId(self._rng.uuid()), self._rng, self._room(image))
 
         blank = [pb.CreateTopicsResponse.Result(name=item.name, topic_id=item.topic_id) for item in request.topics]
         results = await self._results(request.topics, decide, blank, validate_only=request.validate_only)
@@ -93,7 +100,7 @@ class AdminService:
         def decide(
             image: ClusterImage, item: pb.CreatePartitionsRequest.Item
         ) -> Decision[pb.CreatePartitionsResponse.Result]:
-            return decide_add_partitions(image, item, self._rng)
+            return decide_add_partitions(image, item, self._rng, self._room(image))
 
         topics = [item.topic for item in request.items]
         blank = [pb.CreatePartitionsResponse.Result(name=topic.name, topic_id=topic.topic_id) for topic in topics]
@@ -134,7 +141,7 @@ class AdminService:
         check_item_count(len(request.items), "partitions")
 
         def decide(image: ClusterImage) -> Decision[pb.AlterReassignmentsResponse]:
-            return decide_reassign(image, request.items)
+            return decide_reassign(image, request.items, self._room(image))
 
         return await (self._items.rehearse_one(decide) if request.validate_only else self._items.one(decide))
 
@@ -147,13 +154,17 @@ class AdminService:
         check_item_count(len(request.partitions), "partitions")
         if request.all_partitions:
             return pb.ElectLeadersResponse(results=await self._elect_all(request))
-        return await self._items.one(lambda image: decide_elect_listed(image, request, self._log_ends()))
+        return await self._items.one(
+            lambda image: decide_elect_listed(image, request, self._log_ends(), self._room(image))
+        )
 
     async def _elect_all(self, request: pb.ElectLeadersRequest) -> Iterable[pb.ElectLeadersResponse.Result]:
         results: dict[PartitionKey, pb.ElectLeadersResponse.Result] = {}
         while True:
             try:
-                elected = await self._items.one(lambda image: decide_elect_all(image, request, self._log_ends()))
+                elected = await self._items.one(
+                    lambda image: decide_elect_all(image, request, self._log_ends(), self._room(image))
+                )
             except ControllerError as error:
                 if not results:
                     raise

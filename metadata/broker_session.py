@@ -73,6 +73,14 @@ class ReplicaEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class FullDirectory:
+    """A data directory that takes no records of users' topics; `is_critical`: nor of internal ones."""
+
+    directory_id: UUID
+    is_critical: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SessionPorts:
     """What a session asks of its broker, and tells it.
 
@@ -80,12 +88,14 @@ class SessionPorts:
     - `log_ends()`: of the partitions it has a replica of that have no leader.
     - `commit_index_heard(index)`: the metadata is committed up to there.
     - `controller_learned(controller_id, address)`: there is one more controller than was known.
+    - `full_directories()`: all that are full; None: not known.
     """
 
     metadata_index: Callable[[], int]
     log_ends: Callable[[], Iterable[ReplicaEnd]]
     commit_index_heard: Callable[[int], None]
     controller_learned: Callable[[int, str], None]
+    full_directories: Callable[[], Iterable[FullDirectory] | None] = lambda: None
 
 
 class BrokerSession:
@@ -169,7 +179,12 @@ class BrokerSession:
         """Say so to all controllers at once. READY is not said before the image has the registration."""
         if wanted is not self._wanted:
             self._wanted = wanted
-            self._hurry()
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Send the next heartbeat to each controller now: what it says has changed."""
+        for stream in self._streams.values():
+            stream.hurry()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return when `condition` holds; it is looked at whenever something here changes."""
@@ -260,6 +275,13 @@ class BrokerSession:
             metadata_index=index,
             wanted=wanted.value,
         )
+        full_directories = self._ports.full_directories()
+        if full_directories is not None:
+            request.full_directories.SetInParent()
+            for full in full_directories:
+                request.full_directories.directories.add(
+                    directory_id=full.directory_id.bytes, is_critical=full.is_critical
+                )
         if is_to_active:
             for end in self._ports.log_ends():
                 request.log_ends.add(
@@ -312,10 +334,6 @@ class BrokerSession:
             self._client.learn(controller_id, address)
             self._ports.controller_learned(controller_id, address)
             self._begin(controller_id, address)
-
-    def _hurry(self) -> None:
-        for stream in self._streams.values():
-            stream.hurry()
 
     def _ring(self) -> None:
         self._bell.set()

@@ -21,6 +21,7 @@ from lograft.metadata.machine import MetadataMachine
 from lograft.metadata.publishing import Publishing
 from lograft.metadata.quorum import Quorum, VoterList
 from lograft.metadata.quorum_service import QuorumService
+from lograft.metadata.reported_disks import ReportedDisks
 from lograft.metadata.reported_ends import ReportedEnds
 from lograft.metadata.sessions import Sessions, SessionTiming
 from lograft.raft.bootstrapping import Bootstrapping
@@ -74,15 +75,18 @@ class ControllerNode:
         self.sessions = Sessions(self._settings.sessions)
         self._reported_ends = ReportedEnds()
         self.machine.listen(self._reported_ends)
+        reported_disks, disks_changed = ReportedDisks(), asyncio.Event()
+        reported_disks.on_change = disks_changed.set
         self._publishing = Publishing(runtime, self.machine, identity.cluster_id)
         self._first_records = FirstRecords(clock, self.active, self._settings.cluster_settings)
         self._timers = ControllerTimers(
-            runtime, self.active, self.sessions, usual_chores(self._log_ends, self._settings.timing),
+            runtime, self.active, self.sessions,
+            usual_chores(self._log_ends, self._settings.timing, reported_disks.room, disks_changed),
             self._settings.timing,
         )  # fmt: skip
         heartbeats = HeartbeatService(
             clock, identity.cluster_id, self.active, self.machine, self.sessions, self._reported_ends,
-            self._controllers,
+            self._controllers, reported_disks,
         )  # fmt: skip
         self._services = (
             ControllerService(
@@ -94,8 +98,9 @@ class ControllerNode:
                 heartbeats,
                 self.quorum.latest_index,
                 self._controllers,
+                reported_disks.room,
             ),
-            AdminService(runtime, self.active, self._controllers, self._log_ends),
+            AdminService(runtime, self.active, self._controllers, self._log_ends, reported_disks.room),
             QuorumService(
                 runtime,
                 lambda: self.raft,

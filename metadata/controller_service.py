@@ -11,6 +11,7 @@ from lograft.metadata.active_controller import ActiveController
 from lograft.metadata.alter_partition import Alteration, Altered, IsrMember, alter_partitions
 from lograft.metadata.calling import unary
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import FindRoom, nothing_reported
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.failures import report_failures
 from lograft.metadata.heartbeat_service import HeartbeatService
@@ -69,7 +70,8 @@ Q = TypeVar("Q", bound=Message)
 class ControllerService:
     """Every controller has it; what only the active one can do, the others refuse with a hint where that is.
 
-    `addresses`: of the controllers, by id. One that was added later may be in the configuration of no broker.
+    `addresses`: of the controllers, by id. One that was added later may be in the configuration of no broker. `room`:
+    which directories brokers said are full.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ControllerService:
         heartbeats: HeartbeatService,
         read_index: Callable[[], Awaitable[int]],
         addresses: Mapping[int, str],
+        room: FindRoom = nothing_reported,
     ) -> None:
         self._clock = clock
         self._rng = rng
@@ -91,6 +94,7 @@ class ControllerService:
         self._heartbeats = heartbeats
         self._read_index = read_index
         self._addresses = addresses
+        self._room = room
 
     def handlers(self) -> Mapping[str, Handler]:
         """What the node's server is to serve, by method."""
@@ -196,7 +200,9 @@ class ControllerService:
         broker_id, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
         topic_id = TopicId(read_uuid(request.topic_id, "topic_id"))
         committed = await self._active.submit(
-            lambda image: create_internal_topic(image, broker_id, epoch, request.name, topic_id, self._rng)
+            lambda image: create_internal_topic(
+                image, broker_id, epoch, request.name, topic_id, self._rng, self._room(image)
+            )
         )
         return CreateInternalTopicResponse(index=committed.index)
 

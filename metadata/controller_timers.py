@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lograft.metadata.active_controller import ActiveController
 from lograft.metadata.broker_states import fence
 from lograft.metadata.decision import Decide
+from lograft.metadata.disk_room import FindRoom, nothing_reported
 from lograft.metadata.elect_leaders import elect_allowed_unclean, elect_possible
 from lograft.metadata.errors import ControllerError
+from lograft.metadata.full_disks import leave_full_disks
 from lograft.metadata.leader_balance import rebalance_leaders
 from lograft.metadata.log_ends import LogEnds
 from lograft.metadata.reassignment import complete_due
@@ -38,21 +40,41 @@ class ControllerTiming:
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something to do every `every_ms`; after it found something, the rest `next_ms` later."""
+    """Something to do every `every_ms`; after it found something, the rest `next_ms` later. `is_sooner`: set when it is
+    to be done at once."""
 
     name: str
     decide: Decide[Any]
     every_ms: int
     next_ms: int
+    is_sooner: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-def usual_chores(log_ends: Callable[[], LogEnds], timing: ControllerTiming) -> list[Chore]:
-    """`log_ends` gives what brokers last said of the partitions that have no leader."""
+def usual_chores(
+    log_ends: Callable[[], LogEnds],
+    timing: ControllerTiming,
+    room: FindRoom = nothing_reported,
+    disks_changed: asyncio.Event | None = None,
+) -> list[Chore]:
+    """`log_ends` gives what brokers last said of the partitions that have no leader, `room` of their disks;
+    `disks_changed` is set when a broker says something else of those."""
     return [
+        Chore(
+            "leave_full_disks",
+            lambda image: leave_full_disks(image, room(image)),
+            timing.elections_ms,
+            0,
+            disks_changed or asyncio.Event(),
+        ),
         Chore("elect_possible", elect_possible, timing.elections_ms, 0),
         Chore("elect_unclean", lambda image: elect_allowed_unclean(image, log_ends()), timing.elections_ms, 0),
         Chore("complete_reassignments", complete_due, timing.elections_ms, 0),
-        Chore("rebalance_leaders", rebalance_leaders, timing.rebalance_ms, timing.next_rebalance_ms),
+        Chore(
+            "rebalance_leaders",
+            lambda image: rebalance_leaders(image, room=room(image)),
+            timing.rebalance_ms,
+            timing.next_rebalance_ms,
+        ),
     ]
 
 
@@ -138,7 +160,8 @@ class ControllerTimers(NodeObserver):
         has_more = False
         while True:
             every_ms = until_beat_ms(self._clock.monotonic_ms(), chore.every_ms)
-            await self._clock.sleep_ms(chore.next_ms if has_more else every_ms)
+            await until_first(chore.is_sooner.wait(), self._clock.sleep_ms(chore.next_ms if has_more else every_ms))
+            chore.is_sooner.clear()
             try:
                 has_more = await self._do(chore)
             except ControllerError as error:

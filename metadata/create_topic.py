@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage, Topic
 from lograft.metadata.new_partitions import (
+    RoomNeeded,
     assigned_partitions,
     check_partition_count,
     check_replication_factor,
@@ -15,7 +17,7 @@ from lograft.metadata.new_partitions import (
 from lograft.metadata.partition import BrokerId, Partition, TopicId
 from lograft.metadata.placement import usable_brokers
 from lograft.metadata.records import ConfigChanged, ConfigResource, PartitionChanged, Record, ResourceKind, TopicCreated
-from lograft.metadata.settings import cluster_setting
+from lograft.metadata.settings import cluster_setting, new_topic_min_isr
 from lograft.metadata.topic_config import MIN_ISR, check_topic_config
 from lograft.metadata.topic_names import check_collision, check_topic_name
 from lograft.proto import errors_pb2
@@ -50,7 +52,9 @@ class CreatedTopic:
     is_new: bool
 
 
-def create_topic(image: ClusterImage, request: CreateTopic, rng: Rng) -> Decision[CreatedTopic]:
+def create_topic(
+    image: ClusterImage, request: CreateTopic, rng: Rng, room: DiskRoom = ROOM_EVERYWHERE
+) -> Decision[CreatedTopic]:
     """A topic of that name and id; nothing more is done if there is one."""
     existing = _created_before(image, request)
     if existing is not None:
@@ -58,7 +62,7 @@ def create_topic(image: ClusterImage, request: CreateTopic, rng: Rng) -> Decisio
     check_topic_name(request.name, internal=request.is_internal)
     _check_name_is_free(image, request.name)
     configs = check_topic_config(request.configs)
-    partitions = dict(enumerate(_new_partitions(image, request, rng)))
+    partitions = dict(enumerate(_new_partitions(image, request, configs, rng, room)))
     _check_min_isr(configs, partitions[0].replication_factor)
     resource = ConfigResource(ResourceKind.TOPIC, str(request.topic_id))
     records: tuple[Record, ...] = (
@@ -103,12 +107,19 @@ def _check_name_is_free(image: ClusterImage, name: str) -> None:
     check_collision(name, image.colliding_names)
 
 
-def _new_partitions(image: ClusterImage, request: CreateTopic, rng: Rng) -> list[Partition]:
+def _new_partitions(
+    image: ClusterImage, request: CreateTopic, configs: Mapping[str, str], rng: Rng, room: DiskRoom
+) -> list[Partition]:
+    def needed(replication_factor: int) -> RoomNeeded:
+        least = new_topic_min_isr(image, configs.get(MIN_ISR), replication_factor, is_internal=request.is_internal)
+        return RoomNeeded(room, least, request.is_internal)
+
     if request.assignments:
         _check_consistent("partitions", request.partitions, len(request.assignments))
         _check_consistent("replicas", request.replication_factor, len(request.assignments[0]))
         check_partition_count(len(request.assignments))
-        return assigned_partitions(image, 0, request.assignments, len(request.assignments[0]))
+        assigned = len(request.assignments[0])
+        return assigned_partitions(image, 0, request.assignments, assigned, needed(assigned))
     count = request.partitions
     if count is None:
         count = int(cluster_setting(image, "num.partitions"))
@@ -119,7 +130,7 @@ def _new_partitions(image: ClusterImage, request: CreateTopic, rng: Rng) -> list
         replication_factor = min(int(cluster_setting(image, "default.replication.factor")), live)
     check_partition_count(count)
     check_replication_factor(replication_factor)
-    return placed_partitions(image, rng, count, replication_factor)
+    return placed_partitions(image, rng, count, replication_factor, needed=needed(replication_factor))
 
 
 def _check_consistent(what: str, asked: int | None, assigned: int) -> None:

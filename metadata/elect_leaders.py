@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.each_partition import Change, PartitionKey, PartitionResult, change_each, name_of
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
@@ -15,12 +16,12 @@ from lograft.metadata.log_ends import NO_LOG_ENDS, LogEnds
 from lograft.metadata.partition import BrokerId, Partition, Replica, TopicId
 from lograft.metadata.partition_change import elect_unclean, settle
 from lograft.metadata.reassignment import complete_if_due
-from lograft.metadata.settings import allows_unclean_election, conditions_for
+from lograft.metadata.settings import allows_unclean_election, conditions_for, is_internal
 from lograft.proto import errors_pb2
 
 
 def elect_preferred(
-    image: ClusterImage, partitions: Iterable[PartitionKey] | None
+    image: ClusterImage, partitions: Iterable[PartitionKey] | None, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[tuple[PartitionResult, ...]]:
     """Have the first replica lead, of each of these partitions.
 
@@ -28,7 +29,7 @@ def elect_preferred(
     """
 
     def elect(topic_id: TopicId, number: int, before: Partition) -> Partition:
-        _check_preferred(image, topic_id, number, before)
+        _check_preferred(image, room, topic_id, number, before)
         return move_leader(image, topic_id, before, before.preferred_leader)
 
     if partitions is None:
@@ -84,6 +85,13 @@ def can_lead(image: ClusterImage, partition: Partition, broker_id: BrokerId) -> 
     return broker_id in partition.isr and image.brokers[broker_id].state is BrokerState.ACTIVE
 
 
+def has_room(image: ClusterImage, room: DiskRoom, topic_id: TopicId, partition: Partition, broker_id: BrokerId) -> bool:
+    """Return whether the directory of the partition's replica on that broker can take its records."""
+    directory_id = partition.directory_of(broker_id)
+    assert directory_id is not None
+    return room.takes_records(Replica(broker_id, directory_id), is_internal=is_internal(image, topic_id))
+
+
 def _not_led_by_preferred(image: ClusterImage) -> Iterator[PartitionKey]:
     for topic_id, topic in image.topics.items():
         for number, partition in topic.partitions.items():
@@ -118,16 +126,19 @@ def _has_live_copy(image: ClusterImage, replica: Replica) -> bool:
     return broker is not None and broker.is_live and replica.directory_id in broker.directories
 
 
-def _check_preferred(image: ClusterImage, topic_id: TopicId, number: int, partition: Partition) -> None:
+def _check_preferred(image: ClusterImage, room: DiskRoom, topic_id: TopicId, number: int, partition: Partition) -> None:
     preferred = partition.preferred_leader
     if partition.leader == preferred:
         raise ControllerError(
             errors_pb2.ELECTION_NOT_NEEDED,
             f"{name_of(image, topic_id, number)} is led by its preferred leader, broker {preferred}, already",
         )
-    if can_lead(image, partition, preferred):
+    is_able = can_lead(image, partition, preferred)
+    if is_able and has_room(image, room, topic_id, partition, preferred):
         return
-    if preferred in partition.isr:
+    if is_able:
+        why = "has no room on its disk: make room there first"
+    elif preferred in partition.isr:
         why = "is shutting down: start it again first"
     elif preferred in image.brokers and image.brokers[preferred].is_live:
         why = "is not in sync: wait until it has caught up"

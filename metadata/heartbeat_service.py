@@ -14,6 +14,7 @@ from lograft.metadata.calling import invalid
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.machine import MetadataMachine
 from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.reported_disks import ReportedDisks
 from lograft.metadata.reported_ends import ReportedEnds
 from lograft.metadata.sessions import Process, Sessions
 from lograft.metadata.stream_errors import detail_of, to_stream_error
@@ -45,6 +46,7 @@ class HeartbeatService:
         sessions: Sessions,
         reported_ends: ReportedEnds,
         addresses: Mapping[int, str],
+        reported_disks: ReportedDisks | None = None,
     ) -> None:
         self._clock = clock
         self._cluster_id = cluster_id
@@ -53,6 +55,7 @@ class HeartbeatService:
         self._sessions = sessions
         self._reported_ends = reported_ends
         self._addresses = addresses
+        self._reported_disks = reported_disks or ReportedDisks()
 
     async def serve(self, stream: Stream) -> None:
         first = await self._receive(stream)
@@ -95,9 +98,11 @@ class HeartbeatService:
 
     # -- what conversations need
 
-    def note_log_ends(self, process: Process, heartbeat: BrokerHeartbeatRequest) -> None:
+    def note_report(self, process: Process, heartbeat: BrokerHeartbeatRequest) -> None:
+        """Take note of what the broker says of its logs and disks."""
         try:
             self._reported_ends.note(process, heartbeat, self._machine.image)
+            self._reported_disks.note(process, heartbeat, self._machine.image)
         except ControllerError as error:
             raise to_stream_error(error) from None
 
@@ -154,7 +159,7 @@ class _Conversation:
         self._sending = asyncio.Lock()
 
     async def answer(self, heartbeat: BrokerHeartbeatRequest, group: asyncio.TaskGroup) -> None:
-        self._service.note_log_ends(self._process, heartbeat)
+        self._service.note_report(self._process, heartbeat)
         if heartbeat.wanted != BrokerHeartbeatRequest.SHUT_DOWN:
             self._may_stop = False  # it has changed its mind
         if not self._is_busy and not self._may_stop and self._service.has_work(self._process, heartbeat.wanted):

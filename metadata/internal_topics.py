@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from lograft.metadata.broker_checks import check_broker_epoch
 from lograft.metadata.create_topic import CreateTopic, create_topic
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topic_config import LARGEST_BATCH_BYTES
@@ -18,7 +19,13 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 
 
 def create_internal_topic(
-    image: ClusterImage, broker_id: BrokerId, broker_epoch: BrokerEpoch, name: str, topic_id: TopicId, rng: Rng
+    image: ClusterImage,
+    broker_id: BrokerId,
+    broker_epoch: BrokerEpoch,
+    name: str,
+    topic_id: TopicId,
+    rng: Rng,
+    room: DiskRoom = ROOM_EVERYWHERE,
 ) -> Decision[None]:
     """The topic `name`, unless it is there. NOT_ENOUGH_BROKERS as long as there are fewer than it has replicas."""
     check_broker_epoch(image, broker_id, broker_epoch)
@@ -27,7 +34,7 @@ def create_internal_topic(
         raise ControllerError(errors_pb2.INVALID_TOPIC, f"{name!a} is none of the cluster's own topics")
     if image.topic(name) is not None:
         return Decision((), None)
-    return Decision(create_topic(image, make(image, topic_id), rng).records, None)
+    return Decision(create_topic(image, make(image, topic_id), rng, room).records, None)
 
 
 def _consumer_offsets(image: ClusterImage, topic_id: TopicId) -> CreateTopic:

@@ -3,8 +3,9 @@
 from itertools import chain, islice, zip_longest
 
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.elect_leaders import can_lead, move_leader
+from lograft.metadata.elect_leaders import can_lead, has_room, move_leader
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.records import PartitionChanged
@@ -14,15 +15,17 @@ from lograft.metadata.settings import cluster_setting
 MOVES_AT_ONCE = 100
 
 
-def rebalance_leaders(image: ClusterImage, limit: int = MOVES_AT_ONCE) -> Decision[int]:
-    """Give leadership back to up to `limit` preferred leaders that are in sync and stay, the brokers taking turns; how
-    many got it. A partition that is being reassigned is left alone.
+def rebalance_leaders(
+    image: ClusterImage, limit: int = MOVES_AT_ONCE, room: DiskRoom = ROOM_EVERYWHERE
+) -> Decision[int]:
+    """Give leadership back to up to `limit` preferred leaders that are in sync, stay and can take records, the brokers
+    taking turns; how many got it. A partition that is being reassigned is left alone.
 
     Looks at every partition: some milliseconds for 10,000, so not for each change but every half minute or so.
     """
     if cluster_setting(image, "leader.rebalance.enable") == "false":
         return Decision((), 0)
-    turns = zip_longest(*_waiting(image).values())
+    turns = zip_longest(*_waiting(image, room).values())
     moved = islice((key for key in chain.from_iterable(turns) if key is not None), limit)
     records: list[PartitionChanged] = []
     for topic_id, number in moved:
@@ -32,12 +35,14 @@ def rebalance_leaders(image: ClusterImage, limit: int = MOVES_AT_ONCE) -> Decisi
     return Decision(tuple(records), len(records))
 
 
-def _waiting(image: ClusterImage) -> dict[BrokerId, list[PartitionKey]]:
+def _waiting(image: ClusterImage, room: DiskRoom) -> dict[BrokerId, list[PartitionKey]]:
     """For each broker, what it could lead and should, but does not."""
     waiting: dict[BrokerId, list[PartitionKey]] = {}
     for topic_id, topic in image.topics.items():
         for number, partition in topic.partitions.items():
             preferred = partition.preferred_leader
-            if partition.leader != preferred and not partition.is_reassigning and can_lead(image, partition, preferred):
+            if partition.leader == preferred or partition.is_reassigning:
+                continue
+            if can_lead(image, partition, preferred) and has_room(image, room, topic_id, partition, preferred):
                 waiting.setdefault(preferred, []).append((topic_id, number))
     return waiting

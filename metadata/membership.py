@@ -13,7 +13,7 @@ from functools import partial
 from uuid import UUID
 
 from lograft.metadata.alter_partition import Alteration
-from lograft.metadata.broker_session import BrokerSession, ReplicaEnd, SessionPorts
+from lograft.metadata.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionPorts
 from lograft.metadata.cluster_service import ClusterService
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.first_use import create_topics
@@ -57,13 +57,18 @@ class ClusterMembership:
         cluster_id: str,
         registration: Registration,
         log_ends: Callable[[], Iterable[ReplicaEnd]],
+        full_directories: Callable[[], Iterable[FullDirectory] | None] = lambda: None,
     ) -> None:
         self._registration = registration
         self._rng = runtime.rng
         self.follower = MetadataFollower(runtime, controllers, cluster_id, registration.broker_id)
         self.client = ControllerClient(runtime, controllers)
         ports = SessionPorts(
-            lambda: self.follower.index, log_ends, self.follower.commit_index_heard, self.follower.learn
+            lambda: self.follower.index,
+            log_ends,
+            self.follower.commit_index_heard,
+            self.follower.learn,
+            full_directories,
         )
         self.session = BrokerSession(runtime, self.client, controllers, cluster_id, registration, ports)
         self._forwarding = Forwarding(runtime, self.client)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lograft.metadata.broker import Broker, BrokerState
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.leader_spread import choose_leaders
@@ -23,6 +24,7 @@ def place(
     partitions: int,
     replication_factor: int,
     existing: Sequence[Partition] = (),
+    room: DiskRoom = ROOM_EVERYWHERE,
 ) -> list[tuple[Replica, ...]]:
     """The replicas of each of so many new partitions of one topic, the preferred leader first. `existing`: the
     partitions that the topic has.
@@ -30,25 +32,49 @@ def place(
     Only active brokers are given replicas. Those of a partition are on distinct brokers and on as many racks as can be;
     replicas and leaders are spread evenly within the topic, and what that leaves open, in the cluster. The followers of
     a partition are in random order: so who leads instead of a broker that died differs from partition to partition.
+
+    Brokers whose disks are full come last: they get replicas only if the others are too few, and lead only if there are
+    no others.
     """
     brokers = _brokers_for(image, replication_factor)
-    spread = Spread(image, brokers, rng, existing)
-    chosen = [spread.choose(replication_factor) for _ in range(partitions)]
+    with_room = [broker for broker in brokers if room.has_place_on(broker)]
+    able = with_room or brokers
+    chosen = _choose(image, rng, partitions, replication_factor, existing, able, brokers)
     check_replica_limit(image, (broker_id for replicas in chosen for broker_id in replicas))
     preferred = Counter(partition.preferred_leader for partition in existing)
+    led_in_topic = {broker.broker_id: preferred[broker.broker_id] for broker in able}
     leaders = choose_leaders(
-        chosen,
-        {broker.broker_id: preferred[broker.broker_id] for broker in brokers},
-        {broker.broker_id: image.leader_count(broker.broker_id) for broker in brokers},
+        [[broker_id for broker_id in replicas if broker_id in led_in_topic] for replicas in chosen],
+        led_in_topic,
+        {broker.broker_id: image.leader_count(broker.broker_id) for broker in able},
         rng,
     )
-    directories = DirectoryChoice(image)
+    directories = DirectoryChoice(image, room)
     placed = []
     for replicas, leader in zip(chosen, leaders, strict=True):
         followers = [broker_id for broker_id in replicas if broker_id != leader]
         rng.shuffle(followers)
         placed.append(tuple(directories.replica_on(broker_id) for broker_id in (leader, *followers)))
     return placed
+
+
+def _choose(
+    image: ClusterImage,
+    rng: Rng,
+    partitions: int,
+    replication_factor: int,
+    existing: Sequence[Partition],
+    able: Sequence[Broker],
+    brokers: Sequence[Broker],
+) -> list[list[BrokerId]]:
+    """Choose the brokers of each new partition: of `able` alone if they are enough; else all of them, and further ones
+    of `brokers`."""
+    if len(able) >= replication_factor:
+        spread = Spread(image, able, rng, existing)
+        return [spread.choose(replication_factor) for _ in range(partitions)]
+    kept = [broker.broker_id for broker in able]
+    spread = Spread(image, [broker for broker in brokers if broker.broker_id not in kept], rng, existing)
+    return [[*kept, *spread.choose(replication_factor - len(kept), kept)] for _ in range(partitions)]
 
 
 def usable_brokers(image: ClusterImage) -> list[Broker]:
@@ -74,26 +100,26 @@ def check_replica_limit(image: ClusterImage, added: Iterable[BrokerId]) -> None:
 
 
 class DirectoryChoice:
-    """The directory for each new replica: of the broker's directories the one with the fewest replicas, those chosen
-    here before included."""
+    """The directory for each new replica: of the broker's directories that have room, or of all if none has, the one
+    with the fewest replicas, those chosen here before included."""
 
-    def __init__(self, image: ClusterImage) -> None:
+    def __init__(self, image: ClusterImage, room: DiskRoom = ROOM_EVERYWHERE) -> None:
         self._image = image
+        self._room = room
         self._choices: dict[BrokerId, tuple[list[Replica], list[int]]] = {}
 
     def replica_on(self, broker_id: BrokerId) -> Replica:
         """A replica on this broker, which has directories."""
         if broker_id not in self._choices:
-            directories = self._image.brokers[broker_id].directories
-            assert directories, f"broker {broker_id} has no directory"
-            self._choices[broker_id] = (
-                [Replica(broker_id, directory_id) for directory_id in directories],
-                [self._image.replicas_in(broker_id, directory_id) for directory_id in directories],
-            )
-        replicas, counts = self._choices[broker_id]
+            places = [Replica(broker_id, each) for each in self._image.brokers[broker_id].directories]
+            assert places, f"broker {broker_id} has no directory"
+            places = [one for one in places if self._room.takes_records(one, is_internal=False)] or places
+            counts = [self._image.replicas_in(broker_id, place.directory_id) for place in places]
+            self._choices[broker_id] = (places, counts)
+        places, counts = self._choices[broker_id]
         fewest = counts.index(min(counts))
         counts[fewest] += 1
-        return replicas[fewest]
+        return places[fewest]
 
 
 def _brokers_for(image: ClusterImage, replication_factor: int) -> list[Broker]:

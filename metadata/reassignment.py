@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.broker_checks import check_registered
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.each_partition import PartitionResult, change_each, name_of
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, Partition, Replica, TopicId
 from lograft.metadata.partition_change import Conditions, settle
 from lograft.metadata.placement import MAX_REPLICAS_PER_BROKER, DirectoryChoice
-from lograft.metadata.settings import conditions_for, effective_min_isr
+from lograft.metadata.settings import cluster_setting, conditions_for, effective_min_isr, is_cordoned, is_internal
 from lograft.proto import errors_pb2
 
 _WHY_NOT = {
@@ -49,14 +50,16 @@ class ReassignmentProgress:
     added_in_sync: tuple[BrokerId, ...]
 
 
-def reassign(image: ClusterImage, requests: Sequence[Reassignment]) -> Decision[tuple[PartitionResult, ...]]:
+def reassign(
+    image: ClusterImage, requests: Sequence[Reassignment], disk_room: DiskRoom = ROOM_EVERYWHERE
+) -> Decision[tuple[PartitionResult, ...]]:
     """Begin, redirect or cancel each of them; all that can be, in one operation."""
     wanted = {(request.topic_id, request.number): request.target for request in requests}
     if len(wanted) < len(requests):
         raise ControllerError(
             errors_pb2.INVALID_REQUEST, "a partition is in the request twice: which target is meant is not clear"
         )
-    room = _Room(image)
+    room = _Room(image, disk_room)
 
     def change(topic_id: TopicId, number: int, before: Partition) -> Partition:
         target = wanted[topic_id, number]
@@ -128,7 +131,9 @@ def _progress(topic_id: TopicId, number: int, partition: Partition) -> Reassignm
 def _begin(
     image: ClusterImage, room: "_Room", topic_id: TopicId, name: str, before: Partition, target: tuple[BrokerId, ...]
 ) -> Partition:
-    _check_target(image, room, name, before, target)
+    _check_target(image, room, name, before, target, is_internal=is_internal(image, topic_id))
+    if is_internal(image, topic_id):
+        _check_internal_factor(image, image.topics[topic_id].name, before, target)
     replica_of = {replica.broker_id: replica for replica in before.replicas}
     for broker in target:
         if broker not in replica_of:
@@ -155,7 +160,7 @@ def _cancel(image: ClusterImage, topic_id: TopicId, name: str, before: Partition
 
 
 def _check_target(
-    image: ClusterImage, room: "_Room", name: str, before: Partition, target: tuple[BrokerId, ...]
+    image: ClusterImage, room: "_Room", name: str, before: Partition, target: tuple[BrokerId, ...], *, is_internal: bool
 ) -> None:
     if not target:
         raise ControllerError(errors_pb2.INVALID_REPLICAS, f"{name} cannot be left without replicas: name at least one")
@@ -173,12 +178,33 @@ def _check_target(
                 f"broker {broker_id} {_WHY_NOT[broker.state]}, and cannot get a replica of {name}: "
                 "start it again first, or name another",
             )
+        if not room.on_disks.has_place_on(broker, is_internal=is_internal):
+            raise ControllerError(
+                errors_pb2.INVALID_REASSIGNMENT,
+                f"broker {broker_id} has no data directory with room, and a replica of {name} would never catch up "
+                "there: make room on its disks first, or name another",
+            )
         if room.is_full(broker_id):
             raise ControllerError(
                 errors_pb2.INVALID_REPLICAS,
                 f"broker {broker_id} would have more than {MAX_REPLICAS_PER_BROKER} replicas with that of {name}: "
                 "name another",
             )
+
+
+def _check_internal_factor(image: ClusterImage, topic: str, before: Partition, target: tuple[BrokerId, ...]) -> None:
+    """Raise INVALID_REPLICAS if an internal topic would lose replicas that the cluster has brokers for."""
+    configured = int(cluster_setting(image, "offsets.topic.replication.factor"))
+    usable = sum(not is_cordoned(image, broker_id) for broker_id in image.brokers)
+    least = min(configured, usable)
+    if len(target) < min(before.replication_factor, least):
+        raise ControllerError(
+            errors_pb2.INVALID_REPLICAS,
+            f"topic {topic} is the cluster's own and needs {least} replicas of each partition, not {len(target)}, or "
+            f"what consumer groups committed could be lost: offsets.topic.replication.factor is {configured}, and "
+            f"brokers that take replicas: {usable}. To take a broker out of service, run `lograft drain broker ID`; if "
+            "the others are too few, `lograft config set broker/ID placement.enable=false` first",
+        )
 
 
 def _check_keeps_a_copy(name: str, before: Partition, wanted: Partition) -> None:
@@ -209,9 +235,10 @@ def _named(brokers: Iterable[BrokerId]) -> str:
 class _Room:
     """Where replicas that are added go, counting those that the same operation adds."""
 
-    def __init__(self, image: ClusterImage) -> None:
+    def __init__(self, image: ClusterImage, on_disks: DiskRoom) -> None:
+        self.on_disks = on_disks
         self._image = image
-        self._directories = DirectoryChoice(image)
+        self._directories = DirectoryChoice(image, on_disks)
         self._added: Counter[BrokerId] = Counter()
 
     def is_full(self, broker_id: BrokerId) -> bool:

@@ -63,6 +63,12 @@ def min_isr_under(setting: str | None, partition: Partition) -> int:
     return min(min_isr_of(setting, factor) for factor in factors)
 
 
+def new_topic_min_isr(image: ClusterImage, own: str | None, replication_factor: int, *, is_internal: bool) -> int:
+    """Return the effective minimum of a topic that is about to be created with `own` as its `min.insync.replicas`."""
+    setting = own if own is not None or is_internal else image.config_of(CLUSTER).get(MIN_ISR)
+    return min_isr_of(setting, replication_factor)
+
+
 def min_isr_of(setting: str | None, replication_factor: int) -> int:
     """What `min.insync.replicas` comes to with so many replicas; None is the default."""
     return min(int(setting), replication_factor) if setting is not None else replication_factor // 2 + 1

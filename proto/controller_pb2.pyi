@@ -75,7 +75,7 @@ class RegisterResponse(_message.Message):
     def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., stale_directories: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class BrokerHeartbeatRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "broker_epoch", "metadata_index", "wanted", "log_ends")
+    __slots__ = ("cluster_id", "broker_id", "broker_epoch", "metadata_index", "wanted", "log_ends", "full_directories")
     class Wanted(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[BrokerHeartbeatRequest.Wanted]
@@ -99,19 +99,33 @@ class BrokerHeartbeatRequest(_message.Message):
         end_offset: int
         is_damaged: bool
         def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., is_damaged: _Optional[bool] = ...) -> None: ...
+    class FullDirectory(_message.Message):
+        __slots__ = ("directory_id", "is_critical")
+        DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+        IS_CRITICAL_FIELD_NUMBER: _ClassVar[int]
+        directory_id: bytes
+        is_critical: bool
+        def __init__(self, directory_id: _Optional[bytes] = ..., is_critical: _Optional[bool] = ...) -> None: ...
+    class FullDirectories(_message.Message):
+        __slots__ = ("directories",)
+        DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+        directories: _containers.RepeatedCompositeFieldContainer[BrokerHeartbeatRequest.FullDirectory]
+        def __init__(self, directories: _Optional[_Iterable[_Union[BrokerHeartbeatRequest.FullDirectory, _Mapping]]] = ...) -> None: ...
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
     LOG_ENDS_FIELD_NUMBER: _ClassVar[int]
+    FULL_DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     broker_epoch: int
     metadata_index: int
     wanted: BrokerHeartbeatRequest.Wanted
     log_ends: _containers.RepeatedCompositeFieldContainer[BrokerHeartbeatRequest.LogEnd]
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_index: _Optional[int] = ..., wanted: _Optional[_Union[BrokerHeartbeatRequest.Wanted, str]] = ..., log_ends: _Optional[_Iterable[_Union[BrokerHeartbeatRequest.LogEnd, _Mapping]]] = ...) -> None: ...
+    full_directories: BrokerHeartbeatRequest.FullDirectories
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_index: _Optional[int] = ..., wanted: _Optional[_Union[BrokerHeartbeatRequest.Wanted, str]] = ..., log_ends: _Optional[_Iterable[_Union[BrokerHeartbeatRequest.LogEnd, _Mapping]]] = ..., full_directories: _Optional[_Union[BrokerHeartbeatRequest.FullDirectories, _Mapping]] = ...) -> None: ...
 
 class BrokerHeartbeatResponse(_message.Message):
     __slots__ = ("is_active", "active_id", "active_address", "commit_index", "state", "may_stop", "error")

@@ -13,6 +13,7 @@ from lograft.metadata.admin_items import Submitter
 from lograft.metadata.admin_service import AdminService
 from lograft.metadata.calling import call
 from lograft.metadata.decision import Decide
+from lograft.metadata.disk_room import DiskRoom
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.log_ends import LogEnds
@@ -76,9 +77,12 @@ class World:
         self.before = self.image.copy()
         self.controller = Controller(self.image)
         self.log_ends: LogEnds = {}
+        self.room = DiskRoom()
         self.network = VirtualNetwork(Rng(5))
         self.runtime = make_runtime(7, self.network, "controller")
-        self.service = AdminService(self.runtime, controller or self.controller, CONTROLLERS, lambda: self.log_ends)
+        self.service = AdminService(
+            self.runtime, controller or self.controller, CONTROLLERS, lambda: self.log_ends, lambda _: self.room
+        )
         self._connection: Connection | None = None
 
     async def ask(self, request: Any) -> Any:

@@ -3,10 +3,11 @@
 from uuid import UUID
 
 import pytest
-from support.metadata_images import ids, topic_id
+from support.metadata_images import ids, replica, topic_id
 from support.raft_nodes import virtual
 from support.served_admin import World, error_name, errors, new, orders, reference
 
+from lograft.metadata.disk_room import DiskRoom
 from lograft.metadata.records import ConfigResource, ResourceKind
 from lograft.proto import admin_pb2 as pb
 
@@ -36,6 +37,17 @@ async def test_topics_are_created() -> None:
     assert UUID(bytes=c.topic_id).version == 4
     assert (c.partitions, c.replication_factor) == (1, 3)
     assert len(world.controller.operations) == 3
+
+
+@virtual
+async def test_all_that_is_asked_is_decided_by_which_disks_are_full() -> None:
+    world = World(orders())
+    world.room = DiskRoom({replica(1): False, replica(2): False})
+    [created] = (await world.ask(pb.CreateTopicsRequest(topics=[new("a", 11, replication_factor=3)]))).results
+    item = pb.CreatePartitionsRequest.Item(topic=reference("orders"), total=9)
+    [added] = (await world.ask(pb.CreatePartitionsRequest(items=[item]))).results
+    assert errors([created, added]) == ["DISK_FULL"] * 2
+    assert world.image == world.before
 
 
 @virtual

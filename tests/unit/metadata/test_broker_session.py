@@ -10,7 +10,7 @@ from support.fake_controllers import FakeControllers, until
 from support.raft_nodes import virtual
 
 from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import BrokerSession, ReplicaEnd, SessionPorts, Wanted
+from lograft.metadata.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionPorts, Wanted
 from lograft.metadata.calling import unary
 from lograft.metadata.controller_client import ControllerClient
 from lograft.metadata.errors import ControllerError
@@ -116,6 +116,7 @@ class Broker:
 
     metadata_index: int = 1000
     log_ends: list[ReplicaEnd] = field(default_factory=list)
+    full: list[FullDirectory] | None = None
     heard: list[int] = field(default_factory=list)
     learned: list[tuple[int, str]] = field(default_factory=list)
 
@@ -125,6 +126,7 @@ class Broker:
             log_ends=lambda: self.log_ends,
             commit_index_heard=self.heard.append,
             controller_learned=lambda *learned: self.learned.append(learned),
+            full_directories=lambda: self.full,
         )
 
 
@@ -334,6 +336,23 @@ async def test_a_broker_is_not_ready_before_its_image_has_its_registration() -> 
         here.broker.metadata_index = REGISTERED_AT
         await asyncio.sleep(0.6)
         assert {controller.last.wanted for controller in here.controllers.values()} == {READY}
+
+
+@virtual
+async def test_every_controller_hears_at_once_which_directories_are_full() -> None:
+    one, full = await setting(), FullDirectory(UUID(int=2), is_critical=True)
+    cases: list[tuple[list[FullDirectory] | None, Any]] = [(None, None), ([], []), ([full], [[UUID(int=2), True]])]
+    async with one.session_running() as session:
+        for said, expected in cases:
+            one.broker.full = said
+            before = {each: len(controller.beats) for each, controller in one.controllers.items()}
+            session.hurry()
+            await asyncio.sleep(0.1)
+            for each, controller in one.controllers.items():
+                assert len(controller.beats) > before[each]
+                beat = controller.beats[-1][1]
+                told = [[UUID(bytes=one.directory_id), one.is_critical] for one in beat.full_directories.directories]
+                assert (told if beat.HasField("full_directories") else None) == expected
 
 
 @virtual

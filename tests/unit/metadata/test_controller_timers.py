@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.metadata_images import FENCED, broker, epoch_of, ids, image_with, partition, topic_id
+from support.metadata_images import FENCED, broker, epoch_of, ids, image_with, partition, replica, topic_id
 from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
@@ -15,6 +15,7 @@ from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.controller_timers import Chore, ControllerTimers, ControllerTiming, usual_chores
 from lograft.metadata.decision import Decision
+from lograft.metadata.disk_room import DiskRoom
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import records_of
@@ -291,6 +292,33 @@ async def test_no_chores_are_done_out_of_office() -> None:
         world.office.node.lose(to=2)
         await asyncio.sleep(5)
         assert asked == []
+
+
+@virtual
+async def test_leaders_leave_full_disks_at_once_and_go_back_when_there_is_room() -> None:
+    image = image_with(broker(1), broker(2), broker(3), topics={"orders": [partition(1, 2, 3)]})
+    room, changed = DiskRoom(), asyncio.Event()
+    chores = usual_chores(dict, ControllerTiming(), lambda _: room, changed)
+    async with timed(image, alive=(ONE, TWO, THREE), chores=chores) as world:
+
+        def leader() -> int | None:
+            return world.image.topics[topic_id(1)].partitions[0].leader
+
+        await asyncio.sleep(10.3)
+        assert leader() == 1
+        room = DiskRoom({replica(1): False})
+        changed.set()
+        await asyncio.sleep(0.05)
+        assert leader() == 2
+        await asyncio.sleep(60)
+        assert leader() == 2
+        room = DiskRoom()
+        changed.set()
+        await asyncio.sleep(31)
+        assert leader() == 1
+        room = DiskRoom({replica(1): False})  # whoever came to know of it, and how
+        await asyncio.sleep(1.1)
+        assert leader() == 2
 
 
 @virtual
