@@ -44,10 +44,23 @@ class Sights:
             self._cluster.note("unclean_election", named(key), after.unclean_epoch)
         elif after.leader is not None and before.is_eligible(after.leader):
             self.counts["eligible elected"] += 1
+        self._count_full_disks(key, before, after)
         self.counts["joined the isr"] += len([one for one in after.isr if one not in before.isr])
         self.counts["left the isr"] += len([one for one in before.isr if one not in after.isr])
         self.counts["replicas moved"] += len([one for one in after.replica_ids if one not in before.replica_ids])
         self._count_reassignment(before, after)
+
+    def _count_full_disks(self, key: PartitionKey, before: Partition, after: Partition) -> None:
+        """What happened because a disk is full: a leader there is replaced though it is in sync, and a follower there
+        leaves the ISR."""
+        gone = [one for one in before.isr if one not in after.isr]
+        is_handed_over = before.leader is not None and after.leader != before.leader and before.leader in after.isr
+        for host in self._cluster.hosts:
+            if host.number == before.leader and is_handed_over and _is_without_room(host, key):
+                self.counts["leaders left full disks"] += 1
+                self._cluster.note("left_full_disk", host.process, named(key), after.leader)
+            elif host.number in gone and after.leader is not None and _is_without_room(host, key):
+                self.counts["replicas without room left the isr"] += 1
 
     def _count_reassignment(self, before: Partition, after: Partition) -> None:
         if before.is_reassigning and not after.is_reassigning:
@@ -78,6 +91,10 @@ def _replicas(host: SimulatedHost) -> list[tuple[PartitionKey, Replica]]:
     if host.node is None or host.node.broker is None:
         return []
     return list(host.node.broker.replicas._logs.replicas.items())
+
+
+def _is_without_room(host: SimulatedHost, key: PartitionKey) -> bool:
+    return any(one == key and replica.log.disk.space.is_full for one, replica in _replicas(host))
 
 
 def _broken(host: SimulatedHost) -> Iterator[tuple[PartitionKey, str]]:

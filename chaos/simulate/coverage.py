@@ -25,7 +25,7 @@ CATALOGUE: Mapping[str, tuple[str, ...]] = {
         "logs cut or reset", "logs trimmed", "compactions", "replicas moved", "reassignments through",
         "reassignments cancelled", "reassignments redirected", "more replicas", "fewer replicas", "partitions taken",
         "partitions given up", "partitions lost", "delivered", "delivered again", "committed",
-        "strangers refused",
+        "strangers refused", "leaders left full disks", "replicas without room left the isr",
     ),
     "events": ("crashed", "found_corrupt", "directory_failed", "below_start", "read_failed", "member_failed"),
     "judged": (
