@@ -8,7 +8,7 @@ from lograft.metadata.config_resource import KEYS, OWNERS, check_resource, topic
 from lograft.metadata.decision import Decision
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage, Topic
-from lograft.metadata.internal_topic_config import RAISABLE, check_internal_change, internal_default_of
+from lograft.metadata.internal_topic_config import WITH_LEAST, check_internal_change, internal_default_of
 from lograft.metadata.partition_change import Conditions, settle
 from lograft.metadata.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
 from lograft.metadata.settings import CLUSTER, effective_min_isr, min_isr_under, topic_min_isr_under, topic_setting
@@ -49,15 +49,14 @@ def _check_internal(image: ClusterImage, topic: Topic, changed: Mapping[str, str
         present = topic_setting(image, topic.topic_id, key)
         if key == MIN_ISR:
             for partition in topic.partitions.values():
-                in_force = topic_min_isr_under(present, partition, is_internal=True)
                 # Not as it would come to: a majority holds anyway, but less was asked for.
-                wanted = min_isr_under(value, partition)
-                check_internal_change(topic.name, key, value, present, in_force=in_force, wanted=wanted)
-        elif key in RAISABLE:
-            asked = value if value is not None else internal_default_of(key)
-            assert asked is not None
-            assert present is not None
-            check_internal_change(topic.name, key, value, present, in_force=int(present), wanted=int(asked))
+                wanted, least = min_isr_under(value, partition), min_isr_under(None, partition)
+                check_internal_change(topic.name, key, value, present, wanted=wanted, least=least)
+        elif key in WITH_LEAST:
+            default = internal_default_of(key)
+            assert default is not None
+            wanted = int(value if value is not None else default)
+            check_internal_change(topic.name, key, value, present, wanted=wanted, least=int(default))
         else:
             check_internal_change(topic.name, key, value, present)
 

@@ -15,8 +15,8 @@ MAX_MESSAGE = "max.message.bytes"
 CHANGEABLE = ("delete.retention.ms", "min.cleanable.dirty.ratio", "segment.bytes")
 """How they are compacted, and in what pieces: no value of these loses a record that counts."""
 
-RAISABLE = (MAX_MESSAGE, MIN_ISR)
-"""Of these, a lower value than the one in force would refuse or endanger what the cluster itself writes."""
+WITH_LEAST = (MAX_MESSAGE, MIN_ISR)
+"""Of these, a value below the default would refuse or endanger what the cluster itself writes."""
 
 LARGEST_BATCH_BYTES = 16 * 1024 * 1024  # all of a group that changes at once
 
@@ -49,22 +49,22 @@ def check_internal_change(
     value: str | None,
     present: str | None,
     *,
-    in_force: int | None = None,
     wanted: int | None = None,
+    least: int | None = None,
 ) -> None:
     """INVALID_CONFIG unless the cluster can live with the change of a key of its topic `topic`.
 
-    `value`: None if it is to be unset. `present`: what is in force for it. `in_force`, `wanted`: of a key that may only
-    be raised, what it comes to before and after.
+    `value`: None if it is to be unset. `present`: what is in force for it. `wanted`, `least`: of a key of `WITH_LEAST`,
+    what it comes to after the change, and by default.
     """
     if key in CHANGEABLE:
         return
-    if key in RAISABLE:
-        assert in_force is not None
+    if key in WITH_LEAST:
         assert wanted is not None
-        if wanted >= in_force:
+        assert least is not None
+        if wanted >= least:
             return
-        how = f"be lowered from {in_force} to {wanted}"
+        how = f"be {wanted}, below its default of {least}"
     elif value is not None and value == present:
         return
     else:
@@ -72,5 +72,6 @@ def check_internal_change(
     raise ControllerError(
         errors_pb2.INVALID_CONFIG,
         f"{key} of {topic} cannot {how}: the topic is the cluster's own, and what consumer groups committed could be "
-        f"lost; of its settings {', '.join(CHANGEABLE)} can be changed, and {' and '.join(RAISABLE)} raised",
+        f"lost; of its settings {', '.join(CHANGEABLE)} can be changed, and {' and '.join(WITH_LEAST)} to anything "
+        "from the default up",
     )

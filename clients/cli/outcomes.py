@@ -126,8 +126,9 @@ async def _setting(admin: "Admin", name: str) -> Resource:
 
 
 def raise_first(failures: Sequence[LograftError]) -> None:
-    """If there is any; the others are told before it."""
-    for failure in failures[1:]:
-        click.echo(f"Error: {failure.message}", err=True)
+    """If there is any; the others are told before it, and what is the same for several only once."""
+    messages = dict.fromkeys(failure.message for failure in failures)
+    for message in list(messages)[1:]:
+        click.echo(f"Error: {message}", err=True)
     if failures:
         raise failures[0]

@@ -71,6 +71,9 @@ async def test_what_failed_is_told_after_what_was_done(capsys: pytest.CaptureFix
         await outcomes.finish(admin(), [InvalidArgument("the first"), NotEnoughBrokers("the second")])
     told = capsys.readouterr()
     assert (json.loads(told.out)["metadata"]["name"], told.err) == ("orders", "Error: the second\n")
+    with pytest.raises(InvalidArgument, match="the same"):
+        await Outcomes(JSON).finish(admin(), [InvalidArgument(each) for each in ("the same", "other", "the same")])
+    assert capsys.readouterr().err == "Error: other\n", "once is enough"
     with pytest.raises(InvalidArgument):
         await Outcomes(JSON).finish(admin(), [InvalidArgument("all of it")])
     assert capsys.readouterr().out == ""

@@ -9,6 +9,7 @@ from support.metadata_images import (
     broker,
     brokers,
     epoch_of,
+    ids,
     image_with,
     partition,
     topic_id,
@@ -24,6 +25,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS, create_internal_topic
 from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.reassignment import Reassignment, reassign
 from lograft.metadata.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
 from lograft.metadata.settings import CLUSTER, effective_min_isr, topic_setting, trusts_page_cache
 from lograft.metadata.topic_config import TOPIC_CONFIG
@@ -175,19 +177,32 @@ def test_what_loses_nothing_is_done(changes: Mapping[str, str | None]) -> None:
         ({}, {"cleanup.policy": None}),
         ({}, {"cleanup.policy": "compact,delete"}),
         ({}, {"max.message.bytes": None, "min.insync.replicas": "1"}),
-        ({"min.insync.replicas": "3"}, {"min.insync.replicas": "2"}),
-        ({"min.insync.replicas": "3"}, {"min.insync.replicas": None}),
-        ({"max.message.bytes": str(32 * 1024 * 1024)}, {"max.message.bytes": str(16 * 1024 * 1024)}),
-        ({"max.message.bytes": str(32 * 1024 * 1024)}, {"max.message.bytes": None}),
+        ({}, {"min.insync.replicas": "1"}),
+        ({"min.insync.replicas": "3"}, {"min.insync.replicas": "1"}),
+        ({}, {"max.message.bytes": str(16 * 1024 * 1024 - 1)}),
+        ({"max.message.bytes": str(32 * 1024 * 1024)}, {"max.message.bytes": "1048576"}),
         ({}, {"segment.bytes": "1048576", "retention.ms": "1"}),
     ],
 )
-def test_nothing_is_lowered_or_unset_that_protects_it(
+def test_nothing_goes_below_its_default_or_is_unset_that_protects_it(
     own: Mapping[str, str], changes: Mapping[str, str | None]
 ) -> None:
     with pytest.raises(ControllerError) as refused:
         alter_configs(offsets_image(own), OFFSETS, changes)
     assert "can be changed" in refused.value.message
+
+
+@pytest.mark.parametrize("key", ["min.insync.replicas", "max.message.bytes"])
+def test_what_was_raised_can_be_lowered_as_far_as_the_default(key: str) -> None:
+    most, middle, default = {
+        "min.insync.replicas": ("3", "3", "2"),
+        "max.message.bytes": (str(64 * 1024 * 1024), str(32 * 1024 * 1024), str(16 * 1024 * 1024)),
+    }[key]
+    for value in (middle, default, None):
+        image = offsets_image({key: most})
+        after = apply(image, alter_configs(image, OFFSETS, {key: value}))
+        assert topic_setting(after, topic_id(1), key) == (value if key == "min.insync.replicas" else value or default)
+    assert min_isr_of(apply(image, alter_configs(image, OFFSETS, {key: default}))) == 2
 
 
 def test_what_an_earlier_version_let_someone_set_can_be_put_right() -> None:
@@ -237,3 +252,59 @@ def test_it_is_never_elected_uncleanly_unless_someone_names_it() -> None:
     assert error.code == errors_pb2.INVALID_TOPIC, "not retriable: nobody waits for it"
     named = apply(image, elect_unclean_leaders(image, [(topic_id(1), 0)], SAID))
     assert named.topics[topic_id(1)].partitions[0].leader == BrokerId(2)
+
+
+# -- how many replicas it keeps
+
+
+def shrunk(image: ClusterImage, *target: int) -> ControllerError | None:
+    (result,) = reassign(image, [Reassignment(topic_id(1), 0, ids(*target))]).answer
+    return result.error
+
+
+@pytest.mark.parametrize(
+    ("members", "cordoned", "present", "target", "is_refused"),
+    [
+        (3, (), (1, 2, 3), (1,), True),
+        (3, (), (1, 2, 3), (1, 2), True),
+        (3, (), (1, 2, 3), (3, 2, 1), False),
+        (3, (3,), (1, 2, 3), (1, 2), False),
+        (3, (3,), (1, 2, 3), (1,), True),
+        (3, (2, 3), (1, 2, 3), (1,), False),
+        (5, (), (1, 2, 3, 4, 5), (1, 2, 3), False),
+        (5, (), (1, 2, 3, 4, 5), (1, 2), True),
+        (4, (1,), (1, 2, 3), (2, 3, 4), False),
+        (3, (), (1,), (2,), False),
+        (3, (), (1,), (1, 2), False),
+    ],
+)
+def test_it_does_not_lose_replicas_that_there_are_brokers_for(
+    members: int, cordoned: tuple[int, ...], present: tuple[int, ...], target: tuple[int, ...], is_refused: bool
+) -> None:
+    image = image_with(*brokers(members), topics={CONSUMER_OFFSETS: [partition(*present)]})
+    off = [ConfigResource(ResourceKind.BROKER, str(each)) for each in cordoned]
+    image = with_records(image, *(ConfigChanged(each, "placement.enable", "false") for each in off))
+    error = shrunk(image, *target)
+    assert (error is not None) == is_refused
+    if error is not None:
+        assert error.code == errors_pb2.INVALID_REPLICAS
+        for said in ("topic __consumer_offsets ", "offsets.topic.replication.factor is 3", "placement.enable=false"):
+            assert said in error.message
+
+
+def test_other_topics_may_lose_replicas() -> None:
+    image = image_with(*brokers(3), topics={"orders": [partition(1, 2, 3)]})
+    assert shrunk(image, 1) is None
+
+
+def test_the_configured_factor_decides() -> None:
+    topics = {CONSUMER_OFFSETS: [partition(1, 2, 3)]}
+    image = image_with(*brokers(3), topics=topics, cluster_config={"offsets.topic.replication.factor": "1"})
+    assert shrunk(image, 1) is None
+
+
+def test_more_replicas_can_be_cancelled() -> None:
+    moving = partition(1, 2, 3, isr=[1], target=[1, 2, 3], adding=[2, 3])
+    image = image_with(*brokers(3), topics={CONSUMER_OFFSETS: [moving]})
+    (result,) = reassign(image, [Reassignment(topic_id(1), 0, None)]).answer
+    assert result.error is None
