@@ -1,6 +1,7 @@
 """Where partitions should go when brokers come or go, or replicas become more or fewer: as few moves as can be. Pure.
 
-A partition that is being reassigned counts as being where it is going.
+A partition that is being reassigned counts as being where it is going. A broker whose disks are all full keeps what it
+has, and is given nothing: a new replica there could not catch up.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -51,12 +52,13 @@ def plan_balance(
     topics: Collection[str] | None = None,
     brokers: Collection[int] | None = None,
     replicas: int | None = None,
+    full: Collection[int] = (),
 ) -> list[Move]:
     """Spread the partitions of `topics` (all, by default) evenly, replicas and preferred leaders, over `brokers` and no
     others; by default over all that are live, and what is on those that are not stays there. `replicas`: how many each
-    partition is to have, if not as many as it has.
+    partition is to have, if not as many as it has. `full`: the brokers whose disks are.
     """
-    drawing = _Drawing(cluster, under_way, topics, _takers(cluster, brokers))
+    drawing = _Drawing(cluster, under_way, topics, _takers(cluster, brokers), full)
     stays = set(brokers) if brokers is not None else None
     for name in drawing.names:
         leaving = [broker for broker in drawing.layout.replicas[name] if stays is not None and broker not in stays]
@@ -68,11 +70,17 @@ def plan_balance(
     return drawing.moves()
 
 
-def plan_drain(cluster: ClusterDescription, under_way: Iterable[Reassignment], drained: Collection[int]) -> list[Move]:
+def plan_drain(
+    cluster: ClusterDescription,
+    under_way: Iterable[Reassignment],
+    drained: Collection[int],
+    *,
+    full: Collection[int] = (),
+) -> list[Move]:
     """Have nothing on the brokers that are `drained`; what is not there stays as it is."""
     _check_known(cluster, drained)
     takers = [broker for broker in _takers(cluster, None) if broker not in drained]
-    drawing = _Drawing(cluster, under_way, None, takers)
+    drawing = _Drawing(cluster, under_way, None, takers, full)
     for name in drawing.names:
         drawing.refit(name, [broker for broker in drawing.layout.replicas[name] if broker in drained], None)
     drawing.mend_leaders()
@@ -80,11 +88,16 @@ def plan_drain(cluster: ClusterDescription, under_way: Iterable[Reassignment], d
 
 
 def plan_replicas(
-    cluster: ClusterDescription, under_way: Iterable[Reassignment], topics: Collection[str], replicas: int
+    cluster: ClusterDescription,
+    under_way: Iterable[Reassignment],
+    topics: Collection[str],
+    replicas: int,
+    *,
+    full: Collection[int] = (),
 ) -> list[Move]:
     """Have so many replicas of each partition of these topics: more are added where there are the fewest; fewer keep
     the leader and those in sync, if that can be."""
-    drawing = _Drawing(cluster, under_way, topics, _takers(cluster, None))
+    drawing = _Drawing(cluster, under_way, topics, _takers(cluster, None), full)
     for name in drawing.names:
         drawing.refit(name, [], replicas)
     drawing.mend_leaders()
@@ -144,13 +157,17 @@ class _Drawing:
         under_way: Iterable[Reassignment],
         topics: Collection[str] | None,
         takers: Sequence[int],
+        full: Collection[int] = (),
     ) -> None:
+        self._full = [broker for broker in takers if broker in full]
+        takers = [broker for broker in takers if broker not in full]
         self._described: dict[TopicPartition, PartitionDescription] = {
             partition.name: partition for topic in cluster.topics for partition in topic.partitions
         }
         self._before = standing_replicas(cluster, under_way)
         self._takers = takers
         self._cordoned = [broker.id for broker in cluster.brokers if is_live(broker) and broker.is_cordoned]
+        self._internal = [topic.name for topic in cluster.topics if topic.is_internal]
         self.topics = sorted(topic.name for topic in cluster.topics if topics is None or topic.name in topics)
         self.names = sorted(name for name in self._described if topics is None or name.topic in topics)
         self.layout = ReplicaLayout(self._before, takers, {broker.id: broker.rack for broker in cluster.brokers})
@@ -198,14 +215,23 @@ class _Drawing:
         without = f" without {_listed(leaving)}" if leaving else ""
         unused = [broker for broker in self._cordoned if broker not in self._takers and broker not in leaving]
         cordoned = f"; {_listed(unused)} may be given nothing new" if unused else ""
+        full = f"; {_listed(self._full)} without room on disk" if self._full else ""
+        make_room = f"make room on the disks of {_listed(self._full)}, " if self._full else ""
         use = f"have it used again with `lograft config unset broker/{unused[0]} placement.enable`, " if unused else ""
         return CannotPlan(
             f"topic {name.topic!r} is to have {wanted} replicas of each partition, and{without} there "
             f"{'is' if count == 1 else 'are'} only {count} live broker{'' if count == 1 else 's'} for them "
-            f"({_listed(self._takers)}{cordoned})",
-            f"{use}start more brokers or name more of them, or have fewer replicas: "
-            f"`lograft scale topic {name.topic} --replicas {max(count, 1)}`",
+            f"({_listed(self._takers)}{cordoned}{full})",
+            f"{make_room}{use}start more brokers or name more of them, or have fewer replicas: "
+            f"{self._cordoning(name, leaving)}`lograft scale topic {name.topic} --replicas {max(count, 1)}`",
         )
+
+    def _cordoning(self, name: TopicPartition, leaving: Sequence[int]) -> str:
+        """The commands that come before fewer replicas: internal topics keep them while brokers take replicas."""
+        if name.topic not in self._internal:
+            return ""
+        taking = [broker for broker in leaving if broker not in self._cordoned]
+        return "".join(f"`lograft config set broker/{broker} placement.enable=false`, then " for broker in taking)
 
     def leaders(self) -> LeaderLayout:
         return LeaderLayout(self.layout.replicas, self._takers)

@@ -1,6 +1,6 @@
 """What is to be done so that the cluster has what files want: a change for each resource, or why it cannot be. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -139,10 +139,12 @@ def plan_changes(
     cluster: ClusterDescription,
     under_way: Sequence[Reassignment],
     configs: Mapping[Owner, Mapping[str, str]],
+    full: Collection[int] = (),
 ) -> tuple[list[Change], list[Refusal]]:
     """What is to be done about each, in order; and all that cannot be, without which the rest is not to be done either.
 
     `cluster` has all topics, internal ones included. `configs`: what is set on the owners of single settings.
+    `full`: the brokers whose disks are.
     """
     topics = {topic.name: topic for topic in cluster.topics}
     changes: list[Change] = []
@@ -155,7 +157,7 @@ def plan_changes(
                 changes.append(_topic_change(each, topics.get(each.name)))
         except CannotPlan as refused:
             refusals.append(Refusal(f"{each.place}: {refused.cause}", refused.remedy))
-    moves, unmovable = _plan_moves(changes, cluster, under_way)
+    moves, unmovable = _plan_moves(changes, cluster, under_way, full)
     return [_with_moves(change, moves) for change in changes], refusals + unmovable
 
 
@@ -189,14 +191,20 @@ def _check_shape(desired: DesiredTopic, live: TopicDescription, partitions: int,
     if live.is_internal and replicas != live.replication_factor:
         raise CannotPlan(
             f"{desired.label} is the cluster's own: its replicas are not changed by a file",
-            f"say replicas: {live.replication_factor}, or leave them out; on purpose it is done with "
-            f"`lograft scale topic {live.name} --replicas {replicas}`",
+            f"say replicas: {live.replication_factor}, or leave them out{_on_purpose(live, replicas)}",
         )
     if partitions < present:
         raise CannotPlan(
             f"{desired.label} has {present} partitions and cannot lose any: {partitions} would take records with them",
             f"say partitions: {present} or more, or have another topic with {partitions}, and copy what is to be kept",
         )
+
+
+def _on_purpose(live: TopicDescription, replicas: int) -> str:
+    """How an internal topic gets more replicas; fewer, only as brokers are taken out of service."""
+    if replicas < live.replication_factor:
+        return ""
+    return f"; on purpose it is done with `lograft scale topic {live.name} --replicas {replicas}`"
 
 
 def _check_min_isr(change: TopicChange) -> None:
@@ -228,7 +236,10 @@ def _setting_change(desired: DesiredSetting, config: Mapping[str, str]) -> Setti
 
 
 def _plan_moves(
-    changes: Sequence[Change], cluster: ClusterDescription, under_way: Sequence[Reassignment]
+    changes: Sequence[Change],
+    cluster: ClusterDescription,
+    under_way: Sequence[Reassignment],
+    full: Collection[int],
 ) -> tuple[dict[str, list[Move]], list[Refusal]]:
     """By topic. Those that are to have the same number are planned together, so that they are spread together."""
     wanted: dict[int, list[str]] = {}
@@ -239,7 +250,7 @@ def _plan_moves(
     refusals: list[Refusal] = []
     for replicas, names in wanted.items():
         try:
-            for move in plan_replicas(cluster, under_way, names, replicas):
+            for move in plan_replicas(cluster, under_way, names, replicas, full=full):
                 moves.setdefault(move.partition.topic, []).append(move)
         except CannotPlan as refused:
             refusals.append(Refusal(refused.cause, refused.remedy))

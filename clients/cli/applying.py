@@ -46,8 +46,8 @@ async def prepare(admin: Admin, settings: Settings, desired: Sequence[Desired]) 
     configs = await _configs(admin, settings, desired, refusals)
     declared = [each for each in desired if not isinstance(each, Mention)]
     wanted = [each for each in declared if not isinstance(each, DesiredSetting) or each.owner in configs]
-    cluster, under_way = await look(admin)
-    changes, unsafe = plan_changes(wanted, cluster, under_way, configs)
+    cluster, under_way, full = await look(admin)
+    changes, unsafe = plan_changes(wanted, cluster, under_way, configs, full)
     refusals += unsafe
     checked = await _checked(admin, settings, changes, refusals)
     seen, wrong = await sightings(admin, cluster, [each for each in desired if isinstance(each, Mention)])

@@ -36,7 +36,13 @@ def free_text(broker: Resource) -> str | None:
     disks = broker["status"].get("disks")
     if not disks:
         return None
-    return ",".join(f"{size_text(disk['freeBytes'])}{' (full)' if disk['full'] else ''}" for disk in disks)
+    return ",".join(room_text(disk["freeBytes"], is_full=disk["full"]) or "" for disk in disks)
+
+
+def room_text(free_bytes: int | None, *, is_full: bool) -> str | None:
+    """What is free on one disk, and whether that is too little to take records; None if that is not known."""
+    free = size_text(free_bytes)
+    return f"{free} (full)" if is_full and free is not None else free
 
 
 def is_any_full(broker: Resource) -> bool:

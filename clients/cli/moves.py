@@ -1,7 +1,7 @@
 """What commands that move partitions have in common: they plan, begin it, tell of it, and wait until it is through."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import click
 
@@ -24,27 +24,36 @@ _MOVES_AT_ONCE = 2000  # a controller takes no more than 100,000 partitions and 
 
 
 class Look(NamedTuple):
-    """The cluster as it was a moment ago, and what is under way there."""
+    """The cluster as it was a moment ago, what is under way there, and the brokers whose disks are all full."""
 
     cluster: ClusterDescription
     under_way: list[Reassignment]
+    full: tuple[int, ...] = ()
 
 
 async def look(admin: Admin) -> Look:
     under_way = await admin.list_reassignments()
-    return Look(await admin.describe_cluster(include_internal=True), under_way)
+    loads = await admin.describe_load(include_partitions=False)
+    full = tuple(load.id for load in loads if load.disks and all(disk.is_full for disk in load.disks))
+    return Look(await admin.describe_cluster(include_internal=True), under_way, full)
 
 
-def plan(
-    seen: Look, make: Callable[[ClusterDescription, list[Reassignment]], list[Move]], topics: Collection[str] = ()
-) -> list[Move]:
+class MakePlan(Protocol):
+    """Draws up moves; `full`: the brokers whose disks are all full."""
+
+    def __call__(
+        self, cluster: ClusterDescription, under_way: list[Reassignment], /, *, full: Collection[int]
+    ) -> list[Move]: ...
+
+
+def plan(seen: Look, make: MakePlan, topics: Collection[str] = ()) -> list[Move]:
     """What `make` draws up. `UnknownTopic` for one of `topics` that there is none of."""
     known = [topic.name for topic in seen.cluster.topics]
     for name in topics:
         if name not in known:
             raise UnknownTopic(f"there is no topic {name!r}")
     try:
-        return make(*seen)
+        return make(seen.cluster, seen.under_way, full=seen.full)
     except CannotPlan as refused:
         raise CommandError(refused.cause, refused.remedy) from None
 

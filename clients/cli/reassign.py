@@ -87,7 +87,8 @@ def plan_command(settings: Settings, topics: Sequence[str], brokers: str | None,
     Brokers are to have, and lead, equally many; racks are heeded.
 
     As few replicas move as can be. By default all topics are spread over all live brokers: what to do after one was
-    added. A broker that is away keeps what it has, unless --brokers leaves it out.
+    added. A broker that is away, or whose disks are all full, is given nothing, and keeps what it has unless --brokers
+    leaves it out.
 
     \b
     lograft reassign plan                               after a broker was added

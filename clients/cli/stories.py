@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lograft.clients.cli.amounts import count_text, size_text, span_text
+from lograft.clients.cli.disk_resources import room_text
 from lograft.clients.cli.group_verdict import Verdict
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.output import Column, Resource, cell_text, red, table_lines
@@ -146,7 +147,9 @@ _DIRECTORY_COLUMNS = (
     Column("ID", _field("id")),
     Column("REPLICAS", _field("replicas"), is_number=True),
     Column("SIZE", _size(), is_number=True),
-    Column("DISK FREE", lambda row: size_text(row["freeBytes"]), is_number=True, is_bad=_field("full")),
+    Column(
+        "DISK FREE", lambda row: room_text(row["freeBytes"], is_full=row["full"]), is_number=True, is_bad=_field("full")
+    ),
     Column("RESERVE", lambda row: size_text(row["reserveBytes"]), is_number=True),
     Column("PATH", _field("path")),
 )

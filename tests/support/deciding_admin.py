@@ -10,6 +10,7 @@ from typing import Any
 
 from support.metadata_images import apply
 
+from lograft.clients.admin_types import BrokerLoad
 from lograft.clients.aio_admin import Admin
 from lograft.metadata.admin_decisions import (
     decide_add_partitions,
@@ -29,12 +30,13 @@ from lograft.runtime.rng import Rng
 
 
 class DecidingAdmin(Admin):
-    """`changes`: how many requests changed something."""
+    """`changes`: how many requests changed something. `loads`: what brokers say of themselves."""
 
     def __init__(self, image: ClusterImage, seed: int = 1) -> None:
         super().__init__("nowhere:1")
         self.image = image
         self.changes = 0
+        self.loads: list[BrokerLoad] = []
         self._dice = Rng(seed)
 
     async def start(self) -> None:
@@ -46,6 +48,9 @@ class DecidingAdmin(Admin):
     @property
     def _rng(self) -> Rng:
         return self._dice
+
+    async def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
+        return self.loads
 
     async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
         choice = TopicChoice(dict.fromkeys(topics), include_internal)

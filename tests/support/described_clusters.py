@@ -42,7 +42,7 @@ def described_topic(name: str, partitions: Sequence[Sequence[int]], fenced: Coll
     return TopicDescription(
         UUID(int=sum(name.encode())),
         name,
-        False,
+        name.startswith("__"),
         tuple(described_partition(name, number, replicas, fenced) for number, replicas in enumerate(partitions)),
         {},
     )

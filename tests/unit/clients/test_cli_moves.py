@@ -1,6 +1,6 @@
 """Commands that move partitions: what they begin, tell and wait for, of a cluster that does as a test says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -143,7 +143,7 @@ def test_who_has_to_come_back_is_named() -> None:
 
 
 def test_a_plan_that_cannot_be_is_told_with_its_remedy() -> None:
-    def refuse(_: ClusterDescription, __: list[Reassignment]) -> list[Move]:
+    def refuse(_: ClusterDescription, __: list[Reassignment], *, full: Collection[int]) -> list[Move]:
         raise CannotPlan("no room", "make some")
 
     seen = Look(cluster(), [])

@@ -283,9 +283,9 @@ def test_a_brokers_story() -> None:
     broker["status"]["partitions"] = [hosted_status(PARTITION, 1, REPLICA)]
     room = {"path": "/d7", "freeBytes": 3_000_000, "totalBytes": 10**9, "reserveBytes": 50_000_000, "full": True}
     broker["status"]["disks"] = [{"directory": str(UUID(int=7)), **room}]
-    assert f"  {UUID(int=7)}          1   4.1 KB        3 MB     50 MB   /d7\n" in told(broker)
-    assert f"  {UUID(int=8)}          0      0 B           -         -   -\n" in told(broker)
-    assert "\x1b[31m3 MB\x1b[0m" in told(broker, is_coloured=True)
+    assert f"  {UUID(int=7)}          1   4.1 KB   3 MB (full)     50 MB   /d7\n" in told(broker)
+    assert f"  {UUID(int=8)}          0      0 B             -         -   -\n" in told(broker)
+    assert "\x1b[31m3 MB (full)\x1b[0m" in told(broker, is_coloured=True)
     assert "\x1b[31mfenced: no controller hears from it\x1b[0m" in told(broker, is_coloured=True)
 
 

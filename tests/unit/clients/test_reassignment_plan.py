@@ -59,6 +59,36 @@ def test_who_is_cordoned_keeps_what_it_has_and_gets_nothing() -> None:
         plan_drain(cluster, (), [3])
 
 
+# -- full disks
+
+
+def test_who_has_no_room_keeps_what_it_has_and_gets_nothing() -> None:
+    cluster = described({"t": [*RING, [1, 3, 2]]}, [1, 2, 3, 4, 5])
+    assert all(4 not in move.adding for move in plan_balance(cluster, full=[4]))
+    moves = plan_drain(cluster, (), [3], full=[4])
+    assert [move.adding for move in moves] == [(5,)] * 4
+    assert all(move.after[0] != 4 for move in plan_balance(described({"t": [[1, 4]] * 4}, [1, 4]), full=[4]))
+    assert [move.adding for move in plan_replicas(described({"t": [[1]]}), (), ["t"], 2, full=[2])] == [(3,)]
+
+
+def test_a_plan_that_full_disks_stand_in_the_way_of_is_refused_and_says_so() -> None:
+    cluster = described({"t": RING}, [1, 2, 3, 4])
+    with pytest.raises(CannotPlan, match=r"only 2 live brokers for them \(1, 2; 4 without room on disk\)") as caught:
+        plan_drain(cluster, (), [3], full=[4])
+    assert caught.value.remedy.startswith("make room on the disks of 4, ")
+    with pytest.raises(CannotPlan, match="without room on disk"):
+        plan_replicas(cluster, (), ["t"], 4, full=[4])
+
+
+def test_to_drain_a_broker_that_an_internal_topic_needs_it_is_cordoned_first() -> None:
+    with pytest.raises(CannotPlan) as caught:
+        plan_drain(described({"__consumer_offsets": RING}), (), [3])
+    assert (
+        "`lograft config set broker/3 placement.enable=false`, then `lograft scale topic __consumer_offsets "
+        "--replicas 2`" in caught.value.remedy
+    )
+
+
 def test_leaders_alone_are_evened_out_without_moving_a_replica() -> None:
     moves = plan_balance(described({"t": [[1, 2, 3]] * 3}))
     assert [set(move.after) for move in moves] == [{1, 2, 3}] * 2
