@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -195,6 +196,10 @@ class LostStream:
         return StreamError(Status.UNAVAILABLE, f"the connection to {self._peer} is broken")
 
 
+def _forget_frames(error: BaseException, _task: object) -> None:
+    error.__traceback__ = error.__context__ = None
+
+
 class HandlerStream:
     """The handler's end of a stream."""
 
@@ -271,7 +276,10 @@ class HandlerStream:
         message = error.message[:_MESSAGE_MAX_CHARACTERS]
         try:
             await self._context.abort(_CODE_OF_STATUS[error.status], message, trailing_metadata)
-        except aio.AbortError:
+        except aio.AbortError as abort:
+            # gRPC's state of the call keeps this error, whose frames keep that state: until the garbage is collected, a
+            # call that failed would hold all that it received.
+            self._task.add_done_callback(partial(_forget_frames, abort))
             raise
         except aio.BaseError:
             pass  # there is nobody to be told

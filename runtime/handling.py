@@ -17,17 +17,22 @@ async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHan
     try:
         await handler(stream)
     except StreamError as error:
-        return error
+        return _without_frames(error)
     except asyncio.CancelledError:
         return StreamError(Status.CANCELLED, stream.drop_reason or "the handler was cancelled")
     except Exception as error:
         if (expected := _stream_error_in(error)) is not None:
-            return expected
+            return _without_frames(expected)
         on_panic(error)
         return StreamError(Status.INTERNAL, f"the server failed: {type(error).__name__}")
     if stream.drop_reason:
         return StreamError(Status.CANCELLED, stream.drop_reason)
     return None
+
+
+def _without_frames(error: StreamError) -> StreamError:
+    """The same, without the frames that it passed: they hold what the handler received, for as long as it is told."""
+    return StreamError(error.status, error.message, error.detail)
 
 
 def _stream_error_in(error: Exception) -> StreamError | None:

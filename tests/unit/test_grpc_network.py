@@ -1,9 +1,11 @@
 """What only gRPC's adapter has: that others speak to it as to any gRPC server."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import grpc
 import pytest
@@ -46,6 +48,47 @@ def test_a_unary_client_is_served_by_a_stream_handler() -> None:
         await server.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_call_that_failed_holds_nothing(is_cancelled: bool) -> None:
+    """Also before the garbage is collected, which may take long: a stranger's messages are of tens of megabytes."""
+    held: list[weakref.ref[object]] = []
+
+    async def fail(stream: Stream) -> None:
+        received = set(await stream.receive() or b"")
+        held.append(weakref.ref(received))
+        if is_cancelled:
+            await stream.receive()
+        try:
+            raise ValueError(received)
+        except ValueError:
+            raise StreamError(Status.ABORTED, "refused") from None
+
+    async def main() -> None:
+        server = await serve(fail)
+        connection = await GrpcNetwork().connect(server.address)
+        stream = connection.open(METHOD)
+        await stream.send(b"x")
+        if is_cancelled:
+            while not held:  # noqa: ASYNC110 (the handler runs in this loop)
+                await asyncio.sleep(0.001)
+            await connection.close()
+        else:
+            with pytest.raises(StreamError):
+                await stream.receive()
+        async with asyncio.timeout(30):
+            while held[0]() is not None:  # noqa: ASYNC110 (nobody tells when it is freed)
+                await asyncio.sleep(0.001)
+        await connection.close()
+        await server.stop()
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()
 
 
 def test_a_message_too_long_for_a_header_is_cut_not_lost() -> None:
