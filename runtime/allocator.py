@@ -10,12 +10,14 @@ import ctypes
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
+_M_MMAP_MAX = -4
 
 _MEBIBYTE = 1024 * 1024
 _SETTINGS = (
     (_M_MMAP_THRESHOLD, 32 * _MEBIBYTE),  # the most that glibc takes
     (_M_TRIM_THRESHOLD, 256 * _MEBIBYTE),  # free memory kept at the top of the heap
     (_M_TOP_PAD, 16 * _MEBIBYTE),  # the heap grows by at least this much
+    (_M_MMAP_MAX, 0),  # blocks above the threshold come from the heap, too
 )
 _LARGEST_BLOCK_BYTES = 31 * _MEBIBYTE  # a little less than what glibc adapts to at the most
 
