@@ -6,28 +6,23 @@ come at once are there before any can be refused. So the process looks at its ow
 among them say whom they connect, and how much came.
 """
 
-import contextlib
-import os
-import socket
-import stat
-import struct
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
 from lograft.runtime.allocator import give_back_memory
+from lograft.runtime.kernel_sockets import Carried, Peer, carried_by, connections_of, end_connection, own_resident_bytes
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectionLimits
-from lograft.runtime.process_stats import resident_bytes
 
 log = get_logger(__name__)
 
-_DESCRIPTORS = "/dev/fd"
 _QUIET_SECONDS = 1.0
 _BUSY_SECONDS = 0.1
 _SAID_EVERY_SECONDS = 10.0
 _WEIGH_SECONDS = 0.05
+_ALERT_SECONDS = 0.01
 _RETURN_SECONDS = 10.0
 _BLUR_BYTES = 1024 * 1024
 # Measured: 40 bytes around a message of a stream, 55 around one that is a call; 8 a second of pings; 12 for each
@@ -35,8 +30,6 @@ _BLUR_BYTES = 1024 * 1024
 _AROUND_MESSAGE_BYTES = 128
 _PING_BYTES_PER_SECOND = 32
 _SENT_PER_BYTE_OF_NEWS = 256
-_BYTES_ACKNOWLEDGED_AND_RECEIVED = struct.Struct("=QQ")
-_BYTES_AT = 120  # in Linux's tcp_info
 _TOO_MUCH = "it sent more than there is memory for while others did, too: send it again"
 
 
@@ -57,26 +50,28 @@ class ConnectionCensus:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.open: dict[int, _Seen] = {}  # by the socket's inode
+        self.open: dict[int, _Seen] = {}  # by descriptor
         self.refused = 0
         self._next_number = 0
 
     def update(self, found: Iterable[tuple[int, tuple[str, int]]]) -> list[int]:
-        """All that are open now, by inode and peer; which of them are to be ended: the latest of each address that
+        """All that are open now, by descriptor and peer; which of them are to be ended: the latest of each address that
         has too many."""
         before, self.open = self.open, {}
-        for inode, peer in found:
-            seen = before.get(inode)
+        for descriptor, peer in found:
+            seen = before.get(descriptor)
             if seen is None or seen.peer != peer:
                 seen = _Seen(peer, self._next_number)
                 self._next_number += 1
-            self.open[inode] = seen
+            self.open[descriptor] = seen
         counts = self.counts()
         surplus: list[int] = []
         for host, count in counts.items():
             if count > self.limits.per_address:
-                latest = sorted((seen.number, inode) for inode, seen in self.open.items() if seen.host == host)
-                surplus += [inode for _, inode in latest[self.limits.per_address :]]
+                latest = sorted(
+                    (seen.number, descriptor) for descriptor, seen in self.open.items() if seen.host == host
+                )
+                surplus += [one for _, one in latest[self.limits.per_address :]]
         self.refused += len(surplus)
         return surplus
 
@@ -86,14 +81,6 @@ class ConnectionCensus:
     @property
     def is_full(self) -> bool:
         return len(self.open) >= self.limits.total
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """By a connection, both ways, as TCP counts it."""
-
-    received_bytes: int
-    sent_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -189,19 +176,27 @@ class ConnectionGuard:
     """Of one port: `start`, then `stop`. It looks from a thread of its own, because large messages keep the loop busy
     when there is the most to see; `unread` alone is shared with the loop."""
 
-    def __init__(self, address: str, limits: ConnectionLimits, now_seconds: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        address: str,
+        limits: ConnectionLimits,
+        now_seconds: Callable[[], float],
+        believed: Callable[[], Collection[tuple[str, int]]] | None = None,
+    ) -> None:
         self.unread = UnreadBytes()
+        self._believed = believed
         self._unread_limit = limits.unread_bytes
-        self._resident_then = resident_bytes() or 0
-        self._has_grown = False
+        self._resident_then = own_resident_bytes() or 0
+        self._has_grown = self._is_alert = False
+        self._highest = 0  # descriptor, at the latest look
         self._next_return_seconds = 0.0
         self._next_look_seconds = 0.0
         self._address = address
         self._port = int(address.rpartition(":")[2])
         self._now_seconds = now_seconds
         self._census = ConnectionCensus(limits)
-        self._strangers: dict[int, None] = {}  # inodes of sockets that are not of this port
         self.ended_unread = 0
+        self._returned_for = 0  # what `ended_unread` was when freed memory was last given back
         self._thread: Thread | None = None
         self._is_stopping = Event()
         self._said_seconds: float | None = None
@@ -228,7 +223,7 @@ class ConnectionGuard:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._is_stopping.wait(_WEIGH_SECONDS if self._unread_limit else _BUSY_SECONDS):
+        while not self._is_stopping.wait(self._pause_seconds()):
             if self._now_seconds() >= self._next_look_seconds:
                 surplus = self.look()
                 is_busy = surplus or self._census.is_full
@@ -237,92 +232,65 @@ class ConnectionGuard:
             if self._has_grown and self._now_seconds() >= self._next_return_seconds:
                 self._next_return_seconds = self._now_seconds() + _RETURN_SECONDS
                 give_back_memory()
-                self._resident_then, self._has_grown = resident_bytes() or 0, False
+                self._returned_for = self.ended_unread
+                self._resident_then, self._has_grown = own_resident_bytes() or 0, False
+
+    def _pause_seconds(self) -> float:
+        if self._unread_limit is None:
+            return _BUSY_SECONDS
+        return _ALERT_SECONDS if self._is_alert else _WEIGH_SECONDS
 
     def weigh(self) -> int:
         """If the process has grown: end those that sent too much that nobody has received; how many that were."""
         if self._unread_limit is None:
             return 0
-        resident = resident_bytes()
+        resident = own_resident_bytes()
         if resident is not None and resident < self._resident_then + self._unread_limit // 4:
             self._resident_then = min(self._resident_then, resident)
             return 0
         self.unread.begin_look()
-        found = self._what_came()
-        if found is None:
-            return 0
-        came, descriptors = found
+        came, descriptors = self._what_came()
         unread = self.unread.update(came, self._now_seconds())
+        for peer in () if self._believed is None else self._believed():
+            unread.pop(peer, None)
+        self._is_alert = sum(unread.values()) > self._unread_limit // 4
         surplus = surplus_of(unread, self._unread_limit)
-        for peer in surplus:
-            log.warning("connection_ended", peer=f"{peer[0]}:{peer[1]}", unread_bytes=unread[peer], reason=_TOO_MUCH)
-            _end(*descriptors[peer])
+        ended = [peer for peer in surplus if end_connection(descriptors[peer], peer)]
+        if ended:  # said afterwards: to write it takes longer than to end them
+            most = f"{ended[0][0]}:{ended[0][1]}"
+            unread_bytes = sum(unread[peer] for peer in ended)
+            log.warning(
+                "connections_ended", ended=len(ended), most_from=most, unread_bytes=unread_bytes, reason=_TOO_MUCH
+            )
         if not unread:
             # It has grown by something else, or by what is freed by now, and kept for the next burst.
-            self._resident_then, self._has_grown = resident or 0, True
-        self.ended_unread += len(surplus)
-        return len(surplus)
+            # Where most connections are believed, that is nearly always what those carry: memory that is used again.
+            self._resident_then = resident or 0
+            self._has_grown = self._has_grown or self._believed is None or self.ended_unread > self._returned_for
+        self.ended_unread += len(ended)
+        return len(ended)
 
-    def _what_came(self) -> tuple[dict[tuple[str, int], Carried], dict[tuple[str, int], tuple[int, int]]] | None:
-        """By each connection, and what its descriptor and inode are; None if it cannot be told now."""
-        came: dict[tuple[str, int], Carried] = {}
-        descriptors: dict[tuple[str, int], tuple[int, int]] = {}
-        try:
-            names = os.listdir(_DESCRIPTORS)
-        except OSError:  # there may be no descriptor for that
-            return None
-        for descriptor in map(int, names):
-            inode = _socket_inode(descriptor)
-            if inode is None or inode in self._strangers:
-                continue
-            found = _carried_by(descriptor, self._port)
-            if found is None:
-                self._strangers[inode] = None
-                continue
-            peer, carried = found
-            came[peer] = carried
-            descriptors[peer] = (descriptor, inode)
-        return came, descriptors
+    def _what_came(self) -> tuple[dict[Peer, Carried], dict[Peer, int]]:
+        """By each connection, and what its descriptor is."""
+        came: dict[Peer, Carried] = {}
+        connections, self._highest = connections_of(self._port, self._highest)
+        for descriptor, peer in connections:
+            carried = carried_by(descriptor, peer)
+            if carried is not None:
+                came[peer] = carried
+        return came, {peer: descriptor for descriptor, peer in connections}
 
     def look(self) -> int:
         """Count, and end what is too much: how many that were."""
-        connections = self._connections()
-        if connections is None:
-            return 0
-        found, descriptors = connections
+        found, self._highest = connections_of(self._port, self._highest)
         self.unread.keep({peer for _, peer in found}, self._now_seconds())
         surplus = self._census.update(found)
-        for inode in surplus:
-            _end(descriptors[inode], inode)
+        peers = dict(found)
+        for descriptor in surplus:
+            end_connection(descriptor, peers[descriptor])
         if surplus or self._census.is_full:
             self._say()
         return len(surplus)
-
-    def _connections(self) -> tuple[list[tuple[int, tuple[str, int]]], dict[int, int]] | None:
-        """By inode, and what their descriptors are; None if it cannot be told now."""
-        found: list[tuple[int, tuple[str, int]]] = []
-        descriptors: dict[int, int] = {}
-        strangers: dict[int, None] = {}
-        try:
-            names = os.listdir(_DESCRIPTORS)
-        except OSError:  # there may be no descriptor for that
-            return None
-        for descriptor in map(int, names):
-            inode = _socket_inode(descriptor)
-            if inode is None:
-                continue
-            if inode in self._strangers:
-                strangers[inode] = None
-                continue
-            seen = self._census.open.get(inode)
-            peer = seen.peer if seen is not None else _peer_of(descriptor, self._port)
-            if peer is None:
-                strangers[inode] = None
-                continue
-            found.append((inode, peer))
-            descriptors[inode] = descriptor
-        self._strangers = strangers
-        return found, descriptors
 
     def _say(self) -> None:
         """Once in a while: who refuses many would else fill the disk with it."""
@@ -342,76 +310,3 @@ class ConnectionGuard:
             ended=self.refused - self._refused_then,
         )
         self._refused_then = self.refused
-
-
-def _socket_inode(descriptor: int) -> int | None:
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None  # closed meanwhile
-    return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
-
-
-def _carried_by(descriptor: int, port: int) -> tuple[tuple[str, int], Carried] | None:
-    """Who is at the other end of a connection of `port`, and what it carried; None: it is something else."""
-    with _looking_at(descriptor) as one:
-        peer = _peer(one, port)
-        if one is None or peer is None:
-            return None
-        try:
-            information = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        except (OSError, AttributeError):  # not every system tells
-            return None
-    if len(information) < _BYTES_ACKNOWLEDGED_AND_RECEIVED.size + _BYTES_AT:
-        return None
-    acknowledged, received = _BYTES_ACKNOWLEDGED_AND_RECEIVED.unpack_from(information, _BYTES_AT)
-    return peer, Carried(received, acknowledged)
-
-
-@contextlib.contextmanager
-def _looking_at(descriptor: int) -> Iterator[socket.socket | None]:
-    """A socket of somebody else's, who may close it at any moment; it takes no descriptor, of which none may be left.
-    None: it is closed by now."""
-    try:
-        one = socket.socket(fileno=descriptor)
-    except OSError:
-        yield None
-        return
-    try:
-        yield one
-    finally:
-        one.detach()
-
-
-def _peer(one: socket.socket | None, port: int) -> tuple[str, int] | None:
-    """Where a connection of `port` comes from; None: the socket is something else, or is not there any more."""
-    if one is None or one.family not in (socket.AF_INET, socket.AF_INET6):
-        return None
-    try:
-        if one.getsockname()[1] != port:
-            return None
-        name = one.getpeername()
-    except OSError:
-        return None  # it listens, or is over
-    return plain_host(str(name[0])), int(name[1])
-
-
-def plain_host(host: str) -> str:
-    return host.removeprefix("::ffff:")
-
-
-def _peer_of(descriptor: int, port: int) -> tuple[str, int] | None:
-    with _looking_at(descriptor) as one:
-        return _peer(one, port)
-
-
-def _end(descriptor: int, inode: int) -> None:
-    """Shut the connection down, as if its other end had gone. Whoever owns the descriptor may close it at any moment,
-    and the number be another file's then: the duplicate is looked at again before."""
-    try:
-        duplicate = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
-        return
-    with contextlib.closing(duplicate), contextlib.suppress(OSError):
-        if os.fstat(duplicate.fileno()).st_ino == inode:
-            duplicate.shutdown(socket.SHUT_RDWR)

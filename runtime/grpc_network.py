@@ -8,7 +8,8 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 # gRPC writes a line to stderr for each connection that goes away in a normal shutdown. Before its import, or too late.
@@ -22,7 +23,7 @@ from grpc import ChannelConnectivity, aio
 
 from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.connection_guard import ConnectionGuard
-from lograft.runtime.grpc_streams import CallStream, HandlerStream, LostStream
+from lograft.runtime.grpc_streams import CallStream, HandlerStream, LostStream, address_of
 from lograft.runtime.handling import run_handler
 from lograft.runtime.network import (
     MAX_MESSAGE_BYTES,
@@ -184,7 +185,8 @@ class GrpcServer:
         self._address = f"{host}:{port}"
         await self._server.start()
         if self._limits is not None:
-            self._guard = ConnectionGuard(self._address, self._limits, asyncio.get_running_loop().time)
+            believed = None if self._limits.believed is None else partial(_addresses_of, self._limits.believed)
+            self._guard = ConnectionGuard(self._address, self._limits, asyncio.get_running_loop().time, believed)
             self._guard.start()
 
     @property
@@ -217,6 +219,10 @@ class GrpcServer:
                 del self._tasks[task]
 
         return serve
+
+
+def _addresses_of(peers: Callable[[], Collection[str]]) -> set[tuple[str, int]]:
+    return {address for peer in peers() if (address := address_of(peer)) is not None}
 
 
 class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]

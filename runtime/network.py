@@ -5,7 +5,7 @@ method path such as `/lograft.v1.Log/Produce`; a unary call is a stream with one
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -135,11 +135,13 @@ PanicHandler: TypeAlias = Callable[[BaseException], None]
 class ConnectionLimits:
     """How many connections a server takes: in all, and from one address (an address may be over it for a moment).
     `unread_bytes`: how much may have come that no handler has received, of all together; those that sent the most are
-    ended beyond that. None: any amount."""
+    ended beyond that. None: any amount. `believed`: the peers that this limit leaves out, as streams name them; called
+    from another thread."""
 
     total: int
     per_address: int
     unread_bytes: int | None = None
+    believed: Callable[[], Collection[str]] | None = None
 
 
 class Server(Protocol):

@@ -13,7 +13,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lograft.proto import errors_pb2
 from lograft.proto.errors import error_detail
@@ -51,10 +51,14 @@ _ROUND_TRIPS = 2
 @dataclass(frozen=True, slots=True)
 class ProofLimits:
     """`proof_ms`: how long a stranger may take. `unproven`: streams of those who have not proved anything yet, at a
-    time; another one ends the oldest of whoever has the most. `told_every_ms`: refusals in the log."""
+    time; another one ends the oldest of whoever has the most. `unread_bytes`: how much all strangers together may have
+    sent that no handler has received, before the connections that sent the most are ended. `message_bytes`: the
+    largest message of a stranger that is served, where that is for anybody. `told_every_ms`: refusals in the log."""
 
     proof_ms: int = 3000
     unproven: int = 256
+    unread_bytes: int = 16 * 1024 * 1024
+    message_bytes: int = 4 * 1024 * 1024
     told_every_ms: int = 10_000
 
 
@@ -121,9 +125,11 @@ class ProvenNetwork:
         self._refusals.append(refusals)
         guard = _Guard(self._identity, self._rng, self._limits, address, refusals)
         guarded = {
-            method: guard.guarding(method, handler) if is_between_nodes(method) else handler
+            method: guard.guarding(method, handler) if is_between_nodes(method) else guard.for_anybody(handler)
             for method, handler in handlers.items()
         }
+        if limits is not None:
+            limits = replace(limits, unread_bytes=self._limits.unread_bytes, believed=guard.believed)
         return await self._network.serve(address, {**guarded, PROVE: guard.serve_proof}, on_panic, limits)
 
 
@@ -214,6 +220,10 @@ class _Guard:
         self._unproven: dict[asyncio.Timeout, str] = {}  # with their peers; the earliest comes first
         self._refusals = refusals
 
+    def believed(self) -> list[str]:
+        """The peers whose connections are proven now. Other threads may ask."""
+        return [peer for _, peer in list(self._sessions.values())]
+
     async def serve_proof(self, stream: Stream) -> None:
         async with self._proving(stream):
             callee = Callee(self._identity, await stream.receive(), self._rng.secret_bytes(NONCE_BYTES))
@@ -239,11 +249,18 @@ class _Guard:
 
         return serve
 
+    def for_anybody(self, handler: Handler) -> Handler:
+        async def serve(stream: Stream) -> None:
+            is_stranger = stream.peer not in self.believed()
+            await handler(_StrangersStream(stream, self._limits.message_bytes) if is_stranger else stream)
+
+        return serve
+
     @asynccontextmanager
     async def _proving(self, stream: Stream) -> AsyncIterator[None]:
         """What a stranger can do: be short, or right."""
         # A connection that is proven is a node's: what it begins is ended for no stranger's sake.
-        is_stranger = all(peer != stream.peer for _, peer in self._sessions.values())
+        is_stranger = stream.peer not in self.believed()
         while is_stranger and len(self._unproven) >= self._limits.unproven:
             surplus = self._surplus()
             del self._unproven[surplus]
@@ -279,6 +296,32 @@ class _Guard:
         # Nothing was done, and another node may see it otherwise.
         detail = error_detail(errors_pb2.UNAVAILABLE, message)
         return StreamError(Status.UNAUTHENTICATED, message, detail.SerializeToString())
+
+
+class _StrangersStream:
+    """Takes no message that is larger than strangers may send."""
+
+    def __init__(self, stream: Stream, message_bytes: int) -> None:
+        self._stream = stream
+        self._message_bytes = message_bytes
+        self.send = stream.send
+        self.half_close = stream.half_close
+        self.reset = stream.reset
+
+    @property
+    def peer(self) -> str:
+        return self._stream.peer
+
+    async def receive(self) -> bytes | None:
+        message = await self._stream.receive()
+        if message is not None and len(message) > self._message_bytes:
+            reason = (
+                f"a message of {len(message)} bytes: this port is for nodes, and takes at most {self._message_bytes} "
+                "bytes from others; send it to a broker's `listen` address, or in parts"
+            )
+            detail = error_detail(errors_pb2.INVALID_REQUEST, reason)
+            raise StreamError(Status.RESOURCE_EXHAUSTED, reason, detail.SerializeToString())
+        return message
 
 
 class _Refusals:

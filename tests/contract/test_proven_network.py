@@ -1,6 +1,7 @@
 """Nodes are believed only with the cluster's secret, over gRPC and in simulation alike."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,18 @@ from lograft.proto.controller_pb2 import MetadataIndexRequest, MetadataIndexResp
 from lograft.proto.methods import PROVE
 from lograft.proto.node_proof_pb2 import NodeHello, NodeProofRequest
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.network import ConnectFailed, Connection, Network, Server, Status, Stream, StreamError
+from lograft.runtime.network import (
+    ConnectFailed,
+    Connection,
+    ConnectionLimits,
+    Handler,
+    Network,
+    PanicHandler,
+    Server,
+    Status,
+    Stream,
+    StreamError,
+)
 from lograft.runtime.node_proof import Caller, NodeIdentity, Session
 from lograft.runtime.proven_network import ProofLimits, ProvenNetwork
 from lograft.runtime.rng import Rng
@@ -134,6 +146,61 @@ async def test_what_is_for_clients_is_for_everybody(world: "World") -> None:
         stream = connection.open(PUBLIC)
         await stream.send(b"x")
         assert await stream.receive() == b"x"
+
+
+async def test_large_messages_of_strangers_are_not_served(world: "World") -> None:
+    served = await serving(world, ProofLimits(message_bytes=1000))
+    stranger = (await served.stranger()).open(PUBLIC)
+    await stranger.send(bytes(1000))
+    assert await stranger.receive() == bytes(1000)
+    await stranger.send(bytes(1001))
+    error = await world.expect_error(stranger.receive(), Status.RESOURCE_EXHAUSTED)
+    assert "1001 bytes: this port is for nodes, and takes at most 1000 bytes from others" in error.message
+    node = (await served.node()).open(PUBLIC)
+    await node.send(bytes(5000))
+    assert await node.receive() == bytes(5000)
+
+
+async def test_what_nodes_send_counts_against_no_limit_of_strangers(world: "World") -> None:
+    """The peers that are believed are those with a proof that lasts."""
+    limits: list[ConnectionLimits] = []
+
+    class Noting:
+        connect = world.server.connect
+
+        async def serve(
+            self,
+            address: str,
+            handlers: Mapping[str, Handler],
+            on_panic: PanicHandler,
+            given: ConnectionLimits | None = None,
+        ) -> Server:
+            assert given is not None
+            limits.append(given)
+            return await world.server.serve(address, handlers, on_panic)
+
+    peers: list[str] = []
+
+    async def note(stream: Stream) -> None:
+        peers.append(stream.peer)
+        await stream.send(b"noted")
+
+    links = proven(Noting(), 2, limits=ProofLimits(unread_bytes=77))
+    server = await links.serve(world.unused_address(), {PUBLIC: note}, world.panics.append, ConnectionLimits(9, 9))
+    world.cleaning.push_async_callback(server.stop)
+    assert (limits[0].total, limits[0].per_address, limits[0].unread_bytes) == (9, 9, 77)
+    believed = limits[0].believed
+    assert believed is not None
+    stranger = (await world.connect(server.address)).open(PUBLIC)
+    assert await stranger.receive() == b"noted"
+    assert list(believed()) == []
+    connection = await proven(world.client, 1).connect(server.address)
+    node = connection.open(PUBLIC)
+    assert await node.receive() == b"noted"
+    assert list(believed()) == peers[1:]
+    await connection.close()
+    while believed():  # noqa: ASYNC110 (of a set that nobody tells of)
+        await asyncio.sleep(0.001)
 
 
 async def test_a_stranger_is_not_heard(world: "World") -> None:

@@ -1,14 +1,22 @@
-"""A node with few descriptors, and more connections than that."""
+"""A node with few descriptors, and more connections than that; and strangers who send more than there is memory for."""
 
+import asyncio
 import contextlib
+import itertools
 import socket
+from collections import Counter
 from pathlib import Path
 
-from support.server_processes import lograft, servers, until
+from support.server_processes import lograft, servers, start_all, until
 
 from lograft import Consumer, Producer, TopicPartition
+from lograft.broker.replication_codec import REPLICATE
+from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER
+from lograft.runtime.grpc_network import GrpcNetwork
+from lograft.runtime.network import Status, StreamError
 
 LIMIT = 400
+MEBIBYTE = 1024 * 1024
 
 
 def test_connections_do_not_take_the_descriptors_of_data(tmp_path: Path) -> None:
@@ -34,3 +42,56 @@ def test_connections_do_not_take_the_descriptors_of_data(tmp_path: Path) -> None
             assert consumer.end_offsets([TopicPartition("orders", 0)]) == {TopicPartition("orders", 0): 51}
         assert node.is_running
         assert not {"disk_failed", "directory_failed", "loop_failed", "panic"} & set(node.events)
+
+
+STREAMS, AT_ONCE = 100, 20
+FIRST_MESSAGE = bytes(50 * MEBIBYTE)
+MOST_BYTES = 1024 * MEBIBYTE
+
+
+async def first_messages(addresses: list[str]) -> Counter[Status | None]:
+    """How streams end of which each begins with a large message, on a connection of its own."""
+    turns = asyncio.Semaphore(AT_ONCE)
+    ends: Counter[Status | None] = Counter()
+
+    async def one(address: str, method: str) -> None:
+        async with turns:
+            connection = await GrpcNetwork().connect(address, timeout_ms=30_000)
+            try:
+                stream = connection.open(method)
+                await stream.send(FIRST_MESSAGE)
+                while await stream.receive() is not None:
+                    pass
+                ends[None] += 1
+            except StreamError as error:
+                ends[error.status] += 1
+            finally:
+                await connection.close()
+
+    methods = [PROVE, REPLICATE, REGISTER, CREATE_TOPICS]
+    calls = zip(itertools.cycle(addresses), itertools.cycle([m for m in methods for _ in addresses]), strict=False)
+    await asyncio.gather(*(one(*each) for each in itertools.islice(calls, len(addresses) * STREAMS)))
+    return ends
+
+
+def test_large_first_messages_of_strangers_take_little_memory(tmp_path: Path) -> None:
+    """Before, a node took gigabytes for them, and kept what streams held that it had refused."""
+    with servers(tmp_path, 1) as nodes:
+        (node,) = nodes
+        start_all(nodes)
+        controllers = node.config["controllers"][0].partition("@")[2]
+        made = lograft("create", "topic", "orders", LOGRAFT_BOOTSTRAP=node.address)
+        assert made.returncode == 0, made.stderr
+        with Producer(node.address) as producer:
+            producer.send("orders", b"before").result(30)
+            ends = asyncio.run(first_messages([node.config["nodes_listen"], controllers]))
+            producer.send("orders", b"after").result(30)
+        assert ends.total() == 2 * STREAMS
+        refused = {Status.UNAUTHENTICATED, Status.UNAVAILABLE, Status.RESOURCE_EXHAUSTED, Status.UNIMPLEMENTED}
+        assert set(ends) <= refused, ends
+        status = Path(f"/proc/{node.process.pid}/status")
+        if status.exists():
+            peak_kib = int(status.read_text().partition("VmHWM:")[2].split()[0])
+            assert peak_kib * 1024 < MOST_BYTES, f"{peak_kib >> 10} MiB"
+        assert node.is_running
+        assert not {"loop_failed", "panic"} & set(node.events)

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.runtime.connection_guard import (
-    Carried,
     ConnectionCensus,
     ConnectionGuard,
     UnreadBytes,
-    _carried_by,
     surplus_of,
 )
+from lograft.runtime.kernel_sockets import Carried, carried_by, connections_of, end_connection
 from lograft.runtime.network import ConnectionLimits
 
 LIMITS = ConnectionLimits(total=100, per_address=3)
@@ -187,7 +186,7 @@ def test_no_descriptor_left_to_look_with_ends_nobody(listener: socket.socket, mo
     guard = ConnectionGuard(
         f"127.0.0.1:{listener.getsockname()[1]}", ConnectionLimits(100, 100, unread_bytes=MEBIBYTE), lambda: 0.0
     )
-    monkeypatch.setattr("lograft.runtime.connection_guard.resident_bytes", lambda: 2**50)
+    monkeypatch.setattr("lograft.runtime.connection_guard.own_resident_bytes", lambda: 2**50)
     (client,), (accepted,) = connect(listener, 1)
     client.setblocking(False)
     sent = received = 0
@@ -212,6 +211,29 @@ def test_no_descriptor_left_to_look_with_ends_nobody(listener: socket.socket, mo
     accepted.close()
 
 
+def test_the_limit_leaves_out_those_that_are_believed(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    port, now = listener.getsockname()[1], 0.0
+    (node, stranger), accepted = connect(listener, 2)
+    believed = [node.getsockname()]
+    guard = ConnectionGuard(f"127.0.0.1:{port}", ConnectionLimits(9, 9, 4 * MEBIBYTE), lambda: now, lambda: believed)
+    monkeypatch.setattr("lograft.runtime.connection_guard.own_resident_bytes", lambda: 2**50)
+    for client, other in zip((node, stranger), accepted, strict=True):
+        client.setblocking(False)
+        other.setblocking(False)
+        received = 0
+        while received < 8 * MEBIBYTE:
+            with contextlib.suppress(BlockingIOError):
+                client.send(bytes(65536))
+            with contextlib.suppress(BlockingIOError):
+                received += len(other.recv(1 << 20))
+    if carried_by(accepted[0].fileno(), node.getsockname()) is None:
+        pytest.skip("this kernel does not tell what connections carried")
+    assert guard.weigh() == 1
+    assert [is_ended(client) for client in (node, stranger)] == [False, True]
+    for each in (node, stranger, *accepted):
+        each.close()
+
+
 def test_those_with_the_most_are_ended_until_the_rest_fits() -> None:
     unread = {("a", 1): 50, ("b", 2): 30, ("c", 3): 25, ("d", 4): 5}
     assert surplus_of(unread, 200) == []
@@ -230,11 +252,19 @@ def test_the_kernel_tells_what_a_connection_has_received(listener: socket.socket
     sent = 0
     while sent < 5000:
         sent += len(client.recv(65536))
-    peer, carried = _carried_by(accepted.fileno(), listener.getsockname()[1]) or (None, Carried(0))
-    assert peer == client.getsockname()
+    port = listener.getsockname()[1]
+    connections, highest = connections_of(port, 0)
+    assert connections == [(accepted.fileno(), client.getsockname())]
+    assert highest >= accepted.fileno()
+    carried = carried_by(accepted.fileno(), client.getsockname())
+    assert carried is not None
     assert carried.received_bytes == 100_000
     assert 0 <= carried.sent_bytes <= 5001
-    assert _carried_by(listener.fileno(), listener.getsockname()[1]) is None
-    assert _carried_by(client.fileno(), listener.getsockname()[1]) is None
+    assert carried_by(accepted.fileno(), ("127.0.0.1", 1)) is None, "another's by now"
+    assert carried_by(listener.fileno(), client.getsockname()) is None
+    assert not end_connection(accepted.fileno(), ("127.0.0.1", 1))
+    assert not is_ended(client)
+    assert end_connection(accepted.fileno(), client.getsockname())
+    assert is_ended(client)
     client.close()
     accepted.close()
