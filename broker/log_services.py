@@ -37,7 +37,7 @@ class LogServices:
         self.fetch = FetchService(runtime, logs, stats=stats, budget=budget)
         self._range = RangeService(runtime.clock, logs, stats, budget)
         self._others = (
-            RecordsService(runtime, logs),
+            RecordsService(runtime, logs, budget),
             OffsetsService(logs),
             ReplicasService(logs),
             load,

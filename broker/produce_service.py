@@ -19,7 +19,7 @@ from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import PRODUCE
-from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget
+from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
 from lograft.runtime.byte_budget import Claim
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.logging import get_logger
@@ -30,7 +30,6 @@ from lograft.storage.admission import Admitted
 log = get_logger(__name__)
 
 _MEBIBYTE = 1024 * 1024
-LARGE_BYTES = 8 * _MEBIBYTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class ProduceService:
         self.logs = logs
         self.limits = limits or ProduceLimits()
         self.total = TotalInFlight(self.limits.total_bytes)
-        self.large_turns = asyncio.Semaphore(1)
         self.admission = AdmissionQueue(runtime.clock, runtime.blocking)
         self.seconds = Histogram()  # of batches, from their arrival to their outcome
 
@@ -133,7 +131,7 @@ class _Conversation:
         self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
         self._stream = stream
         self._own = service.budget.open(stream)
-        self._large_turns = service.large_turns
+        self._large_turns = service.budget.large_turns
         self._has_large_turn = self._waits = False
         self._client_id = ""
         self._lines: dict[tuple[bytes, int], _Line] = {}
@@ -172,8 +170,7 @@ class _Conversation:
         self._news.set()
 
     async def _large_turn(self) -> None:
-        """Large messages are stored one after the other, of all streams: together they would be all that disks and loop
-        are busy with, for many seconds, and what others sent comes after them."""
+        """Large messages are stored one after the other, of all streams."""
         with self._waiting():
             await self._large_turns.acquire()
         self._has_large_turn = True

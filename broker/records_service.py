@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
+
+from google.protobuf.message import DecodeError
 
 from lograft.broker.admitting import AdmissionQueue
 from lograft.broker.plain_records import batch_of, records_of
@@ -26,9 +29,11 @@ from lograft.metadata.request_checks import check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
+from lograft.proto.wire import WireError, fields_before
+from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
-from lograft.storage.errors import OffsetOutOfRange
+from lograft.storage.errors import BatchTooLarge, OffsetOutOfRange
 from lograft.storage.reader import Batches
 
 DEFAULT_RECORDS = 500
@@ -37,20 +42,60 @@ DEFAULT_BYTES = 1024 * 1024
 MAX_BYTES = 16 * 1024 * 1024
 MAX_WAIT_MS = 60_000
 _NO_OFFSET = -1
+_CHECKED_BYTES = 64 * 1024
+_RECORDS = pb.AppendRequest.RECORDS_FIELD_NUMBER
 
 
 class RecordsService:
     """Each call opens or makes batches, which takes a while: beside the loop."""
 
-    def __init__(self, runtime: Runtime, logs: ServedLogs) -> None:
+    def __init__(self, runtime: Runtime, logs: ServedLogs, budget: BufferBudget | None = None) -> None:
         self._runtime = runtime
+        self._large_turns = (budget or BufferBudget(DEFAULT_BUDGET_BYTES, runtime.clock)).large_turns
         self._logs = logs
         self._admission = AdmissionQueue(runtime.clock, runtime.blocking)
 
     def handlers(self) -> Mapping[str, Handler]:
-        return {APPEND: unary(self._serve_append, pb.AppendRequest), READ: unary(self._serve_read, pb.ReadRequest)}
+        return {
+            APPEND: unary(self._serve_append, pb.AppendRequest, self._admit_append),
+            READ: unary(self._serve_read, pb.ReadRequest),
+        }
 
     # -- append
+
+    @asynccontextmanager
+    async def _admit_append(self, data: bytes) -> AsyncIterator[None]:
+        """Refuse what no batch can hold before it is copied; have large requests take turns."""
+        size_bytes = len(data)
+        if size_bytes >= _CHECKED_BYTES:
+            try:
+                self._check_fits(data)
+            except SERVICE_ERRORS as error:
+                raise self._logs.stream_error(error) from None
+        del data
+        if size_bytes < LARGE_BYTES:
+            yield
+            return
+        with waiting(self._runtime.clock):
+            await self._large_turns.acquire()
+        try:
+            yield
+        finally:
+            self._large_turns.release()
+
+    def _check_fits(self, data: bytes) -> None:
+        try:
+            head = pb.AppendRequest.FromString(fields_before(memoryview(data), _RECORDS))
+        except (WireError, DecodeError):
+            return  # whoever reads all of it says what is wrong
+        if not head.topic and not head.topic_id:
+            return  # they may follow
+        most = self._logs.find_named(head.topic, head.topic_id, head.partition).log_config.max_message_bytes
+        if len(data) > _CHECKED_BYTES + 2 * most:  # a request is hardly larger than the batch that is made of it
+            raise BatchTooLarge(
+                f"a request of {len(data)} bytes is over the topic's max.message.bytes of {most}: "
+                "send less at a time, or let the topic take more"
+            )
 
     async def _serve_append(self, request: pb.AppendRequest) -> pb.AppendResponse:
         try:

@@ -5,7 +5,7 @@ The calling side is `call` (and `exchange`, for who has bytes); the serving side
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -74,7 +74,17 @@ def read_answer(response_type: type[R], answer: bytes) -> R:
 # -- the server's side
 
 
-def unary(handle: Callable[[Q], Awaitable[Message]], request_type: type[Q]) -> Handler:
+Admission: TypeAlias = Callable[[bytes], contextlib.AbstractAsyncContextManager[None]]
+"""Entered before a request is read, and left when it is answered. It may wait, or refuse by `StreamError`."""
+
+
+def _admit_at_once(_: bytes) -> contextlib.AbstractAsyncContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def unary(
+    handle: Callable[[Q], Awaitable[Message]], request_type: type[Q], admission: Admission = _admit_at_once
+) -> Handler:
     """A handler of streams that have one request each, answered by `handle`.
 
     A request that cannot be read is refused, and does nothing else. `ControllerError` from `handle` ends the stream
@@ -82,13 +92,16 @@ def unary(handle: Callable[[Q], Awaitable[Message]], request_type: type[Q]) -> H
     """
 
     async def serve(stream: Stream) -> None:
-        request = read_request(request_type, await receive_request(stream))
-        try:
-            answer = await handle(request)
-        except ControllerError as error:
-            raise to_stream_error(error) from None
-        except CodecError as error:
-            raise invalid(f"a {request_type.DESCRIPTOR.name} that cannot be read: {error}") from None
+        data = await receive_request(stream)
+        async with admission(data):
+            request = read_request(request_type, data)
+            del data  # it may be large, and `request` has all of it
+            try:
+                answer = await handle(request)
+            except ControllerError as error:
+                raise to_stream_error(error) from None
+            except CodecError as error:
+                raise invalid(f"a {request_type.DESCRIPTOR.name} that cannot be read: {error}") from None
         await stream.send(answer.SerializeToString())
 
     return serve

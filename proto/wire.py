@@ -89,6 +89,14 @@ def cut_out(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
     return b"".join(kept), contents
 
 
+def fields_before(message: memoryview, number: int) -> bytes:
+    """The message up to its first field of this number: a message of its own. `WireError` if it is malformed."""
+    for count, (field, _, begin, _, _) in enumerate(_fields_of(message)):
+        if field == number or count == MAX_FIELDS:
+            return bytes(message[:begin])
+    return bytes(message)
+
+
 def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     end = min(position + _MAX_VARINT_BYTES, len(message))

@@ -15,10 +15,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from lograft.proto import errors_pb2
+from lograft.proto.errors import error_detail
 from lograft.runtime.byte_budget import Account, ByteBudget, Claim
 from lograft.runtime.clock import Clock
 from lograft.runtime.logging import get_logger
-from lograft.runtime.network import Handler, Stream
+from lograft.runtime.network import Handler, Status, Stream, StreamError
 
 log = get_logger(__name__)
 
@@ -30,6 +32,9 @@ DEFAULT_BUDGET_BYTES = 256 * _MEBIBYTE
 
 FREE_BYTES = 64 * 1024
 """Smaller messages are not counted: answers and acknowledgements wait for nothing."""
+
+LARGE_BYTES = 8 * _MEBIBYTE
+"""Messages of this size and more take turns, and are refused where there is no room for them."""
 
 _LOOK_MS = 500
 _EXPECTED_FOR_MS = 200
@@ -43,10 +48,16 @@ def default_budget_bytes(memory_bytes: int) -> int:
 
 
 class BufferBudget:
-    """Of one node, for all its clients."""
+    """Of one node, for all its clients.
+
+    `large_turns`: large messages are read and stored one after the other. Together they would keep disks and loop busy
+    for many seconds, and all that others sent would come after them.
+    """
 
     def __init__(self, limit_bytes: int, clock: Clock) -> None:
         self.bytes = ByteBudget(limit_bytes)
+        self.large_turns = asyncio.Semaphore(1)
+        self.large: dict[Claim, None] = {}  # claims of large messages that came
         self.cut_off = 0
         self._clock = clock
         self._sending: dict[StreamBudget, int] = {}  # since when: the earliest comes first
@@ -127,12 +138,19 @@ class StreamBudget:
         self._budget.cut_off_stalled()
 
     def charge(self, size_bytes: int) -> Claim:
-        """What has come already."""
+        """What has come already. `StreamError` for a large message beyond the limit, unless it is the only one: nothing
+        was done with it, and its sender keeps it until there is room."""
         if self._expected is not None:
             self.release(self._expected)
             self._expected = None
-        claim = self._budget.bytes.charge(self._account, size_bytes)
+        budget = self._budget
+        is_large = size_bytes >= LARGE_BYTES
+        if is_large and budget.large and budget.bytes.held_bytes + size_bytes > budget.bytes.limit_bytes:
+            raise _no_room(size_bytes)
+        claim = budget.bytes.charge(self._account, size_bytes)
         self._claims[claim] = None
+        if is_large:
+            budget.large[claim] = None
         return claim
 
     def resize(self, claim: Claim, size_bytes: int) -> None:
@@ -141,6 +159,7 @@ class StreamBudget:
 
     def release(self, claim: Claim) -> None:
         self._claims.pop(claim, None)
+        self._budget.large.pop(claim, None)
         self._budget.bytes.release(claim)
 
     @contextlib.asynccontextmanager
@@ -197,6 +216,14 @@ class StreamBudget:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _no_room(size_bytes: int) -> StreamError:
+    message = (
+        f"there is no memory for a message of {size_bytes} bytes beside the large ones that others sent: send it again "
+        "later; smaller ones wait instead, and a larger network_buffer_bytes takes more at once"
+    )
+    return StreamError(Status.UNAVAILABLE, message, error_detail(errors_pb2.UNAVAILABLE, message).SerializeToString())
 
 
 def budgeted(handlers: Mapping[str, Handler], budget: BufferBudget) -> dict[str, Handler]:
