@@ -31,8 +31,11 @@ from lograft.metadata.config_key import LONG_MAX, ConfigKey, check_changes
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.registration import MAX_RACK_CHARACTERS
 from lograft.metadata.topic_config import TOPIC_CONFIG
+from lograft.runtime.network import MAX_MESSAGE_BYTES
 
 VARIABLE_PREFIX = "LOGRAFT_"
+MIN_REQUEST_BYTES = 8 * 1024 * 1024
+"""Clients put batches of up to 4 MiB into one message."""
 DEFAULT_LISTEN = "0.0.0.0:9092"
 
 _NODES_PORT_DISTANCE = 2  # from that of clients
@@ -108,6 +111,11 @@ KEYS: Mapping[str, Key] = {
             "How much may be held of what clients send and what is sent to them. By default an eighth of the memory, "
             "from 64 MiB to 1 GiB.",
         ),
+        Key(
+            "max_request_bytes",
+            WholeNumber(MIN_REQUEST_BYTES, MAX_MESSAGE_BYTES),
+            "The largest message taken from clients. A larger one is refused before it is received.",
+        ),
         Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
         Key("log_level", LogLevels(), "How grave an event must be to be logged."),
     )
@@ -144,6 +152,7 @@ class NodeConfig:
     max_connections: int | None = None
     max_connections_per_address: int | None = None
     network_buffer_bytes: int | None = None
+    max_request_bytes: int = MAX_MESSAGE_BYTES
     metrics_topics: int = 100
     log_level: str = "info"
     disk_reserve_bytes: int | None = None

@@ -69,7 +69,9 @@ _SERVER_OPTIONS = (
 def _server_options(limits: ConnectionLimits | None) -> tuple[tuple[str, int], ...]:
     if limits is None:
         return _SERVER_OPTIONS
-    return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", limits.total))
+    longest = "grpc.max_receive_message_length"
+    others = (option for option in _SERVER_OPTIONS if option[0] != longest)
+    return (*others, (longest, limits.message_bytes), ("grpc.max_allowed_incoming_connections", limits.total))
 
 
 def _channel_options(timeout_ms: int, ping_interval_ms: int) -> tuple[tuple[str, int], ...]:

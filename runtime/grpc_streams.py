@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.network import Status, StreamError, refuse_oversized
 
 ERROR_DETAIL_KEY = "lograft-error-bin"
+_TOO_LARGE = re.compile(r"eceived message larger than max \((\d+) vs\.? (\d+)\)")  # refused by gRPC itself
 _MESSAGE_MAX_CHARACTERS = 1024  # trailers travel as HTTP/2 headers, which are limited to a few KiB
 _END_OF_FILE_CONFIRMATION_SECONDS = 0.02
 
@@ -31,7 +33,14 @@ def _error_of(code: StatusCode, message: str | None, trailing_metadata: Any) -> 
     for key, value in trailing_metadata or ():
         if key == ERROR_DETAIL_KEY:
             detail = value
-    return StreamError(_STATUS_OF_CODE[code], message or "", detail)
+    status = _STATUS_OF_CODE[code]
+    if status is Status.RESOURCE_EXHAUSTED and (sizes := _TOO_LARGE.search(message or "")) is not None:
+        size, limit = sizes.groups()
+        message = (
+            f"a message of {size} bytes is over the {limit} that the node there takes: send less at a time, or raise "
+            "its max_request_bytes"
+        )
+    return StreamError(status, message or "", detail)
 
 
 def _is_being_cancelled() -> bool:

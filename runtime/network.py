@@ -134,14 +134,16 @@ PanicHandler: TypeAlias = Callable[[BaseException], None]
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     """How many connections a server takes: in all, and from one address (an address may be over it for a moment).
+
     `unread_bytes`: how much may have come that no handler has received, of all together; those that sent the most are
-    ended beyond that. None: any amount. `believed`: the peers that this limit leaves out, as streams name them; called
-    from another thread."""
+    ended beyond that. None: any amount. `believed`: the peers that this leaves out, as streams name them; called from
+    another thread. `message_bytes`: the largest message that is received."""
 
     total: int
     per_address: int
     unread_bytes: int | None = None
     believed: Callable[[], Collection[str]] | None = None
+    message_bytes: int = MAX_MESSAGE_BYTES
 
 
 class Server(Protocol):

@@ -8,6 +8,7 @@ from support.raft_nodes import virtual
 
 from lograft.runtime.buffer_budget import (
     FREE_BYTES,
+    LARGE_BYTES,
     STALLED_MS,
     BufferBudget,
     StreamBudget,
@@ -204,3 +205,23 @@ async def test_small_answers_wait_for_nothing() -> None:
 )
 def test_by_default_it_is_a_part_of_the_memory(memory: int, expected: int) -> None:
     assert default_budget_bytes(memory) == expected
+
+
+# -- large messages
+
+
+@virtual
+async def test_of_large_messages_only_one_is_taken_beyond_the_limit() -> None:
+    """What has come is in memory: forty of 60 MB, each of which waits for its turn, took more than a node had."""
+    one = budget()
+    with one.open(FakeStream("a")) as first, one.open(FakeStream("b")) as second:  # type: ignore[arg-type]
+        claim = first.charge(2 * LIMIT)
+        with pytest.raises(StreamError, match=f"no memory for a message of {LARGE_BYTES} bytes") as refused:
+            second.charge(LARGE_BYTES)
+        assert refused.value.status is Status.UNAVAILABLE
+        second.charge(LARGE_BYTES - 1)
+        assert second.held_bytes == LARGE_BYTES - 1, "smaller ones are bounded by what is received at all"
+        first.release(claim)
+        second.charge(2 * LIMIT)
+    assert one.bytes.held_bytes == 0
+    assert not one.large

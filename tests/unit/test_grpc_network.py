@@ -12,16 +12,16 @@ import pytest
 from grpc import aio
 
 from lograft.runtime.grpc_network import GrpcNetwork, GrpcServer, _plain_reason
-from lograft.runtime.network import AddressInUse, ConnectFailed, Handler, Status, Stream, StreamError
+from lograft.runtime.network import AddressInUse, ConnectFailed, ConnectionLimits, Handler, Status, Stream, StreamError
 
 METHOD = "/lograft.test.Unary/Method"
 
 
-async def serve(handler: Handler) -> GrpcServer:
+async def serve(handler: Handler, limits: ConnectionLimits | None = None) -> GrpcServer:
     for attempt in range(50):
         port = 10_000 + (os.getpid() * 31 + attempt) % 2000
         try:
-            return await GrpcNetwork().serve(f"127.0.0.1:{port}", {METHOD: handler}, print)
+            return await GrpcNetwork().serve(f"127.0.0.1:{port}", {METHOD: handler}, print, limits)
         except AddressInUse:
             continue
     raise AssertionError("no free port in 50 attempts")
@@ -45,6 +45,27 @@ def test_a_unary_client_is_served_by_a_stream_handler() -> None:
             assert caught.value.code() is grpc.StatusCode.NOT_FOUND
             assert caught.value.details() == "no such topic"
             assert dict(caught.value.trailing_metadata() or ()) == {"lograft-error-bin": b"\x00detail"}
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_a_message_that_is_too_large_for_a_server_is_refused_with_the_remedy() -> None:
+    async def answer(stream: Stream) -> None:
+        assert await stream.receive() == bytes(1000)
+        await stream.send(b"taken")
+
+    async def main() -> None:
+        server = await serve(answer, ConnectionLimits(100, 100, message_bytes=1000))
+        connection = await GrpcNetwork().connect(server.address)
+        stream = connection.open(METHOD)
+        await stream.send(bytes(1000))
+        assert await stream.receive() == b"taken"
+        refused = connection.open(METHOD)
+        await refused.send(bytes(1001))
+        with pytest.raises(StreamError, match=r"of 1001 bytes is over the 1000 .* raise its max_request_bytes"):
+            await refused.receive()
+        await connection.close()
         await server.stop()
 
     asyncio.run(main())

@@ -35,6 +35,7 @@ http = "0.0.0.0:9644"                   # /metrics, /healthz, /readyz
 max_connections = 2000
 max_connections_per_address = 500
 network_buffer_bytes = 268435456
+max_request_bytes = 16777216
 [log]                                   # topic defaults, Kafka's names
 "retention.ms" = 604800000
 """
@@ -57,6 +58,7 @@ CONFIG = NodeConfig(
     max_connections=2000,
     max_connections_per_address=500,
     network_buffer_bytes=256 * 1024 * 1024,
+    max_request_bytes=16 * 1024 * 1024,
     cluster_settings={"retention.ms": "604800000"},
 )
 
@@ -102,6 +104,7 @@ def test_every_key_can_be_given_as_text() -> None:
         "max_connections": "2000",
         "max_connections_per_address": "500",
         "network_buffer_bytes": "268435456",
+        "max_request_bytes": "16777216",
         "metrics_topics": "100",
         "log_level": "INFO",
     }

@@ -15,6 +15,7 @@ from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
+from lograft.proto.wire import varint
 from lograft.storage.batch import decode_records, encode_batch
 from lograft.storage.compression import Compression
 from lograft.storage.config import LogConfig
@@ -28,19 +29,19 @@ class Client:
         self._node = node
         self._connection: Any = None
 
-    async def _call(self, method: str, request: Any) -> bytes:
+    async def call(self, method: str, request: bytes) -> bytes:
         if self._connection is None:
             service = RecordsService(self._node.runtime, self._node.logs)
             self._connection = await self._node.serve(service.handlers())
-        return await exchange(self._connection, method, request.SerializeToString())
+        return await exchange(self._connection, method, request)
 
     async def append(self, *records: pb.NewRecord, **fields: Any) -> pb.AppendResponse:
         request = pb.AppendRequest(records=records, **{"topic": "orders", **fields})
-        return pb.AppendResponse.FromString(await self._call(APPEND, request))
+        return pb.AppendResponse.FromString(await self.call(APPEND, request.SerializeToString()))
 
     async def read(self, offset: int = 0, **fields: Any) -> pb.ReadResponse:
         request = pb.ReadRequest(offset=offset, **{"topic": "orders", **fields})
-        return pb.ReadResponse.FromString(await self._call(READ, request))
+        return pb.ReadResponse.FromString(await self.call(READ, request.SerializeToString()))
 
 
 def record(value: str | None = None, **fields: Any) -> pb.NewRecord:
@@ -52,6 +53,21 @@ def values(response: pb.ReadResponse) -> list[bytes]:
 
 
 # -- append
+
+
+@virtual
+async def test_a_request_that_no_batch_can_hold_is_refused_before_it_is_read() -> None:
+    node = Node()
+    node.lead(config=LogConfig(max_message_bytes=100_000))
+    client = Client(node)
+    fields = pb.AppendRequest(topic="orders").SerializeToString()
+    unreadable = b"\x2a" + varint(300_000) + b"\xff" * 300_000  # says that it is a record
+    error = await refused(client.call(APPEND, fields + unreadable))
+    assert error.code == "BATCH_TOO_LARGE"
+    assert "over the topic's max.message.bytes of 100000: send less" in error.message
+    error = await refused(client.call(APPEND, fields + b"\x2a" + varint(200_000) + b"\xff" * 200_000))
+    assert error.code == "INVALID_REQUEST", "it may fit, so it is read"
+    await client.append(record("x" * 90_000))
 
 
 @virtual
