@@ -10,14 +10,14 @@ from lograft.clients.accumulator import Accumulator
 from lograft.clients.batch_sealing import Contents, contents, seal_all
 from lograft.clients.calling import until_first
 from lograft.clients.cluster_client import ClusterClient
-from lograft.clients.errors import LograftError, TimedOut, error_of
+from lograft.clients.errors import BatchTooLarge, LograftError, TimedOut, error_of
 from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
 from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.proto.wire import Buffer, message_field
 from lograft.runtime.logging import get_logger
-from lograft.runtime.network import ConnectFailed, Stream, StreamError
+from lograft.runtime.network import ConnectFailed, MessageTooLarge, Stream, StreamError
 from lograft.runtime.retrying import Backoff
 from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
 from lograft.storage.batch import Compression
@@ -50,12 +50,14 @@ class ProduceSettings:
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A batch under way on this stream. `is_out`: it was handed to the stream, for the leader of that epoch."""
+    """A batch under way on this stream. `is_out`: it was handed to the stream, for the leader of that epoch, in a
+    message of `message_bytes`."""
 
     batch: PendingBatch
     sent_ms: int
     is_out: bool = False
     leader_epoch: int | None = None
+    message_bytes: int = 0
 
 
 class ProduceLine:
@@ -124,6 +126,9 @@ class ProduceLine:
                 # A broker that has too much to do would have more still if each gave up, and asked again, so soon.
                 self._patience = min(2 * self._patience, _MOST_PATIENCE)
                 reason = str(error)
+            except MessageTooLarge as error:
+                self._refuse_larger(error)
+                reason = str(error)
             except (ConnectFailed, StreamError, LograftError, DecodeError) as error:
                 reason = str(error)
             finally:
@@ -136,6 +141,13 @@ class ProduceLine:
             self._has_ready.clear()
             await self._runtime.clock.sleep_ms(self._backoff.next_ms())
             self._changed()
+
+    def _refuse_larger(self, error: MessageTooLarge) -> None:
+        """Sent again, they would be refused again: the broker took nothing of them."""
+        for number, sent in list(self._under_way.items()):
+            if sent.message_bytes > error.limit_bytes:
+                del self._under_way[number]
+                self._accumulator.refused(sent.batch, BatchTooLarge(error.message), self._runtime.clock.monotonic_ms())
 
     def _give_all_back(self) -> None:
         under_way, self._under_way = self._under_way, {}
@@ -245,7 +257,10 @@ class ProduceLine:
         common = pb.ProduceRequest(
             acks=settings.acks, timeout_ms=settings.request_timeout_ms, client_id=settings.client_id
         )
-        return b"".join([common.SerializeToString(), *parts])
+        message = b"".join([common.SerializeToString(), *parts])
+        for each in sent.values():
+            each.message_bytes = len(message)
+        return message
 
     def _count_as_stored(self, sent: dict[int, _Sent]) -> None:
         """Nobody will answer."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from grpc import StatusCode, aio
 
 from lograft.runtime.cancellation import keep_cancellation
-from lograft.runtime.network import Status, StreamError, refuse_oversized
+from lograft.runtime.network import MessageTooLarge, Status, StreamError, refuse_oversized
 
 ERROR_DETAIL_KEY = "lograft-error-bin"
 _TOO_LARGE = re.compile(r"eceived message larger than max \((\d+) vs\.? (\d+)\)")  # refused by gRPC itself
@@ -35,11 +35,7 @@ def _error_of(code: StatusCode, message: str | None, trailing_metadata: Any) -> 
             detail = value
     status = _STATUS_OF_CODE[code]
     if status is Status.RESOURCE_EXHAUSTED and (sizes := _TOO_LARGE.search(message or "")) is not None:
-        size, limit = sizes.groups()
-        message = (
-            f"a message of {size} bytes is over the {limit} that the node there takes: send less at a time, or raise "
-            "its max_request_bytes"
-        )
+        return MessageTooLarge(*map(int, sizes.groups()))
     return StreamError(status, message or "", detail)
 
 

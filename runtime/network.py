@@ -48,6 +48,18 @@ class StreamError(Exception):
         self.detail = detail
 
 
+class MessageTooLarge(StreamError):
+    """The other end took none of a message: it is over its limit, and so was never handed to a handler."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            Status.RESOURCE_EXHAUSTED,
+            f"a message of {size_bytes} bytes is over the {limit_bytes} that the node there takes: send less at a "
+            "time, or raise its max_request_bytes",
+        )
+        self.limit_bytes = limit_bytes
+
+
 def refuse_oversized(message: bytes) -> None:
     """Raise for a message that is over the limit. The stream it was meant for goes on."""
     if len(message) > MAX_MESSAGE_BYTES:

@@ -7,10 +7,12 @@ import socket
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from support.server_processes import lograft, servers, start_all, until
 
 from lograft import Consumer, Producer, TopicPartition
 from lograft.broker.replication_codec import REPLICATE
+from lograft.clients.errors import BatchTooLarge
 from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER
 from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import Status, StreamError
@@ -95,3 +97,30 @@ def test_large_first_messages_of_strangers_take_little_memory(tmp_path: Path) ->
             assert peak_kib * 1024 < MOST_BYTES, f"{peak_kib >> 10} MiB"
         assert node.is_running
         assert not {"loop_failed", "panic"} & set(node.events)
+
+
+def test_a_batch_over_the_largest_request_fails_at_once_and_smaller_ones_do_not(tmp_path: Path) -> None:
+    with servers(tmp_path, 1) as nodes:
+        (node,) = nodes
+        node.config["max_request_bytes"] = 8 * MEBIBYTE
+        start_all(nodes)
+        largest = f"max.message.bytes={60 * MEBIBYTE}"
+        made = lograft("create", "topic", "orders", "--config", largest, LOGRAFT_BOOTSTRAP=node.address)
+        assert made.returncode == 0, made.stderr
+        with Producer(node.address) as producer:
+            producer.send("orders", bytes(7 * MEBIBYTE)).result(60)
+            with pytest.raises(BatchTooLarge, match="raise its max_request_bytes"):
+                producer.send("orders", bytes(20 * MEBIBYTE)).result(60)
+            producer.send("orders", b"after").result(60)
+        node.stop()
+        del node.config["max_request_bytes"]
+        start_all(nodes)
+        with Producer(node.address) as producer:
+            assert producer.send("orders", bytes(59 * MEBIBYTE)).result(60).offset == 2
+        with Consumer(node.address) as consumer:
+            consumer.assign([TopicPartition("orders", 0)])
+            consumer.seek_to_beginning()
+            sizes: list[int] = []
+            while len(sizes) < 3:
+                sizes += [len(record.value or b"") for record in consumer.poll(30)]
+    assert sizes == [7 * MEBIBYTE, len(b"after"), 59 * MEBIBYTE]

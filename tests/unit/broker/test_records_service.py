@@ -63,10 +63,10 @@ async def test_a_request_that_no_batch_can_hold_is_refused_before_it_is_read() -
     fields = pb.AppendRequest(topic="orders").SerializeToString()
     unreadable = b"\x2a" + varint(300_000) + b"\xff" * 300_000  # says that it is a record
     error = await refused(client.call(APPEND, fields + unreadable))
-    assert error.code == "BATCH_TOO_LARGE"
+    assert error.code == errors_pb2.BATCH_TOO_LARGE
     assert "over the topic's max.message.bytes of 100000: send less" in error.message
     error = await refused(client.call(APPEND, fields + b"\x2a" + varint(200_000) + b"\xff" * 200_000))
-    assert error.code == "INVALID_REQUEST", "it may fit, so it is read"
+    assert error.code == errors_pb2.INVALID_REQUEST, "it may fit, so it is read"
     await client.append(record("x" * 90_000))
 
 
