@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lograft.broker import metric_families as families
 from lograft.broker.broker_metrics import BrokerMetrics
@@ -18,6 +19,7 @@ from lograft.broker.readiness import why_not_ready
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
 from lograft.broker.replication_source import ReplicationSource
+from lograft.broker.request_limit import RequestLimit
 from lograft.broker.slow_requests import SlowRequestSetting
 from lograft.broker.standard_services import with_standard_services
 from lograft.broker.traffic import Traffic
@@ -34,13 +36,14 @@ from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, bu
 from lograft.runtime.exposition import Exposition
 from lograft.runtime.logging import get_logger
 from lograft.runtime.loop_lag import LoopLag
-from lograft.runtime.network import PanicHandler, Server
+from lograft.runtime.network import AddressInUse, ConnectionLimits, PanicHandler, Server
 from lograft.runtime.world import Runtime
 from lograft.storage import directory_use
 from lograft.storage.directory import DataDirectory
 
 log = get_logger(__name__)
 
+_LISTEN_AGAIN_MS = 100
 _STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no end are cut
 
 
@@ -111,6 +114,11 @@ class BrokerPart:
         self._client_handlers = counted(handlers, stats, runtime.clock)
         self._node_handlers = counted(source.handlers(), stats, runtime.clock)
         self._servers: dict[str, Server] = {}
+        self._request_limit = RequestLimit(lambda: membership.image, config.max_request_bytes)
+        membership.follower.listen(self._request_limit)
+        self._on_panic: PanicHandler | None = None
+        self._for_clients: ConnectionLimits | None = None
+        self._is_released = False
 
     @property
     def broker_epoch(self) -> BrokerEpoch | None:
@@ -164,12 +172,43 @@ class BrokerPart:
     async def listen(self, on_panic: PanicHandler, descriptors: Descriptors | None = None) -> None:
         """Serve clients and other brokers, each at an address of its own: what brokers say to each other is believed,
         so no client may come near it."""
-        config, clients, nodes = self._config, self._runtime.network, self._links.network
-        assert config.listen is not None
-        assert config.nodes_listen is not None
-        for_clients, for_nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
-        self._servers["clients"] = await clients.serve(config.listen, self._client_handlers, on_panic, for_clients)
-        self._servers["nodes"] = await nodes.serve(config.nodes_listen, self._node_handlers, on_panic, for_nodes)
+        self._on_panic = on_panic
+        self._for_clients, for_nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
+        self._servers["clients"] = await self._serve_clients(on_panic)
+        nodes_listen, serve = self._config.nodes_listen, self._links.network.serve
+        assert nodes_listen is not None
+        self._servers["nodes"] = await serve(nodes_listen, self._node_handlers, on_panic, for_nodes)
+
+    async def _serve_clients(self, on_panic: PanicHandler) -> Server:
+        assert self._config.listen is not None
+        limits = self._for_clients
+        if limits is not None:
+            limits = replace(limits, message_bytes=self._request_limit.size_bytes)
+        return await self._runtime.network.serve(self._config.listen, self._client_handlers, on_panic, limits)
+
+    async def _follow_request_limit(self) -> None:
+        """Listen anew when a topic takes larger batches than messages may be: gRPC takes the limit of a listener from
+        its start. Clients lose their connections, and connect again."""
+        await self._request_limit.has_grown.wait()
+        server, on_panic = self._servers.get("clients"), self._on_panic
+        if server is None or on_panic is None or self._for_clients is None:
+            return
+        log.info(
+            "larger_requests_taken", size_bytes=self._request_limit.size_bytes, reason="a topic's max.message.bytes"
+        )
+        await server.stop()
+        while not self._is_released:
+            try:
+                again = await self._serve_clients(on_panic)
+            except AddressInUse as error:
+                log.warning("not_listening_yet", reason=str(error))
+                await self._runtime.clock.sleep_ms(_LISTEN_AGAIN_MS)
+                continue
+            if self._is_released:
+                await again.stop()
+                return
+            self._servers["clients"] = again
+            return
 
     async def run(self) -> None:
         """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
@@ -180,6 +219,7 @@ class BrokerPart:
                 group.create_task(self.replicas.run(), name="replicas")
                 group.create_task(self._sink.run(), name="replication")
                 group.create_task(self._elsewhere.run(), name="ends-elsewhere")
+                group.create_task(self._follow_request_limit(), name="request-limit")
                 await self.replicas.until_recovered()
                 for path, reason in self._stale():
                     log.warning("stale_directory", path=path, reason=reason)
@@ -226,6 +266,7 @@ class BrokerPart:
 
     async def release(self) -> None:
         """Give back the addresses: nothing is served from here on."""
+        self._is_released = True
         servers, self._servers = list(self._servers.values()), {}
         async with asyncio.TaskGroup() as group:
             for server in servers:

@@ -3,7 +3,7 @@ Pure."""
 
 from dataclasses import dataclass
 
-from lograft.runtime.network import MAX_MESSAGE_BYTES, ConnectionLimits
+from lograft.runtime.network import ConnectionLimits
 
 _MOST_CLIENTS = 10_000
 _MOST_NODES = 1000
@@ -33,10 +33,9 @@ def share_out(
     clients: int | None = None,
     per_address: int | None = None,
     unread_bytes: int | None = None,
-    message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> Descriptors:
     """Of `limit` descriptors. `clients`, `per_address`: as an operator wants it, as far as there are so many; by
-    default a half, and of these a half. `unread_bytes`, `message_bytes`: of clients."""
+    default a half, and of these a half. `unread_bytes`: of clients."""
     nodes = _between(limit // 16, _MOST_NODES)
     http = _between(limit // 32, _MOST_HTTP)
     most_clients = max(_FEWEST, limit - 2 * nodes - http - max(_FEWEST_FILES, limit // 8))
@@ -44,7 +43,7 @@ def share_out(
     per_address = max(1, clients // 2) if per_address is None else min(per_address, clients)
     files = max(_FEWEST_FILES, limit - clients - 2 * nodes - http)
     peers = ConnectionLimits(nodes, max(1, nodes // 2))
-    clients_limits = ConnectionLimits(clients, per_address, unread_bytes, message_bytes=message_bytes)
+    clients_limits = ConnectionLimits(clients, per_address, unread_bytes)
     segments = _between(files // (4 * max(1, directories)), _MOST_SEGMENTS)
     return Descriptors(clients_limits, peers, peers, http, segments, files)
 

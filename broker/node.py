@@ -268,7 +268,6 @@ def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
         config.max_connections,
         config.max_connections_per_address,
         None if config.network_buffer_bytes is None else config.network_buffer_bytes // 2,
-        config.max_request_bytes,
     )
     log.info("descriptors_shared", clients=shares.clients.total, files=shares.files, limit=machine.max_files)
     if config.max_connections is not None and shares.clients.total < config.max_connections:

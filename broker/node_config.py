@@ -114,7 +114,8 @@ KEYS: Mapping[str, Key] = {
         Key(
             "max_request_bytes",
             WholeNumber(MIN_REQUEST_BYTES, MAX_MESSAGE_BYTES),
-            "The largest message taken from clients. A larger one is refused before it is received.",
+            "The largest message taken from clients. A larger one is refused before it is received. By default 17 MiB, "
+            "and 64 MiB once a topic has max.message.bytes above 16 MiB.",
         ),
         Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
         Key("log_level", LogLevels(), "How grave an event must be to be logged."),
@@ -152,7 +153,7 @@ class NodeConfig:
     max_connections: int | None = None
     max_connections_per_address: int | None = None
     network_buffer_bytes: int | None = None
-    max_request_bytes: int = MAX_MESSAGE_BYTES
+    max_request_bytes: int | None = None
     metrics_topics: int = 100
     log_level: str = "info"
     disk_reserve_bytes: int | None = None

@@ -55,7 +55,7 @@ class MessageTooLarge(StreamError):
         super().__init__(
             Status.RESOURCE_EXHAUSTED,
             f"a message of {size_bytes} bytes is over the {limit_bytes} that the node there takes: send less at a "
-            "time, or raise its max_request_bytes",
+            "time, raise the topic's max.message.bytes, or the node's max_request_bytes if that is set",
         )
         self.limit_bytes = limit_bytes
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from support.server_processes import lograft, servers, start_all, until
 
-from lograft import Consumer, Producer, TopicPartition
+from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.broker.replication_codec import REPLICATE
+from lograft.clients.admin_types import ConfigKind
 from lograft.clients.errors import BatchTooLarge
 from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER
 from lograft.runtime.grpc_network import GrpcNetwork
@@ -99,28 +100,33 @@ def test_large_first_messages_of_strangers_take_little_memory(tmp_path: Path) ->
         assert not {"loop_failed", "panic"} & set(node.events)
 
 
-def test_a_batch_over_the_largest_request_fails_at_once_and_smaller_ones_do_not(tmp_path: Path) -> None:
+def test_the_largest_request_follows_the_topics_unless_it_is_set(tmp_path: Path) -> None:
     with servers(tmp_path, 1) as nodes:
         (node,) = nodes
+        start_all(nodes)
+        with Producer(node.address) as producer, Admin(node.address) as admin:
+            admin.create_topic("orders")
+            admin.wait_for_topic("orders")
+            with pytest.raises(BatchTooLarge, match=r"raise the topic's max\.message\.bytes"):
+                producer.send("orders", bytes(20 * MEBIBYTE)).result(60)
+            admin.alter_config(ConfigKind.TOPIC, "orders", {"max.message.bytes": str(60 * MEBIBYTE)})
+            until(lambda: "larger_requests_taken" in node.output, "taken")
+            assert producer.send("orders", bytes(59 * MEBIBYTE)).result(60).offset == 0
+        node.stop()
+        start_all(nodes)
+        with Producer(node.address) as producer:
+            assert producer.send("orders", bytes(58 * MEBIBYTE)).result(60).offset == 1
+        node.stop()
         node.config["max_request_bytes"] = 8 * MEBIBYTE
         start_all(nodes)
-        largest = f"max.message.bytes={60 * MEBIBYTE}"
-        made = lograft("create", "topic", "orders", "--config", largest, LOGRAFT_BOOTSTRAP=node.address)
-        assert made.returncode == 0, made.stderr
         with Producer(node.address) as producer:
-            producer.send("orders", bytes(7 * MEBIBYTE)).result(60)
-            with pytest.raises(BatchTooLarge, match="raise its max_request_bytes"):
+            with pytest.raises(BatchTooLarge, match="the node's max_request_bytes"):
                 producer.send("orders", bytes(20 * MEBIBYTE)).result(60)
-            producer.send("orders", b"after").result(60)
-        node.stop()
-        del node.config["max_request_bytes"]
-        start_all(nodes)
-        with Producer(node.address) as producer:
-            assert producer.send("orders", bytes(59 * MEBIBYTE)).result(60).offset == 2
+            producer.send("orders", bytes(7 * MEBIBYTE)).result(60)
         with Consumer(node.address) as consumer:
             consumer.assign([TopicPartition("orders", 0)])
             consumer.seek_to_beginning()
             sizes: list[int] = []
             while len(sizes) < 3:
                 sizes += [len(record.value or b"") for record in consumer.poll(30)]
-    assert sizes == [7 * MEBIBYTE, len(b"after"), 59 * MEBIBYTE]
+    assert sizes == [59 * MEBIBYTE, 58 * MEBIBYTE, 7 * MEBIBYTE]

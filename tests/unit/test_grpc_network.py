@@ -63,7 +63,7 @@ def test_a_message_that_is_too_large_for_a_server_is_refused_with_the_remedy() -
         assert await stream.receive() == b"taken"
         refused = connection.open(METHOD)
         await refused.send(bytes(1001))
-        with pytest.raises(StreamError, match=r"of 1001 bytes is over the 1000 .* raise its max_request_bytes"):
+        with pytest.raises(StreamError, match=r"of 1001 bytes is over the 1000 .* the node's max_request_bytes"):
             await refused.receive()
         await connection.close()
         await server.stop()

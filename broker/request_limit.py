@@ -1,0 +1,49 @@
+"""The largest message that a broker takes from clients: as small as its topics allow.
+
+gRPC refuses what is over the limit of a listener at its first bytes. Anything else is received whole before it can be
+refused for its topic's `max.message.bytes`: copied on the loop, while others wait.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from lograft.metadata.image import ClusterImage
+from lograft.metadata.machine import MachineListener
+from lograft.metadata.records import ConfigChanged, ConfigResource, Record, ResourceKind
+from lograft.runtime.network import MAX_MESSAGE_BYTES
+
+USUAL_BATCH_BYTES = 16 * 1024 * 1024
+"""No topic takes larger batches unless somebody configured that."""
+USUAL_REQUEST_BYTES = USUAL_BATCH_BYTES + 1024 * 1024
+
+_KEY = "max.message.bytes"
+
+
+class RequestLimit(MachineListener):
+    """`size_bytes` grows, once, when the first topic takes larger batches than usual; then `has_grown` is set.
+
+    It never shrinks: such a topic has clients, and may have siblings. `configured`: what the node's file says, which
+    stays.
+    """
+
+    def __init__(self, image: Callable[[], ClusterImage], configured: int | None) -> None:
+        self.size_bytes = configured or USUAL_REQUEST_BYTES
+        self.has_grown = asyncio.Event()
+        self._image = image
+        self._is_fixed = configured is not None
+
+    def applied(self, index: int, records: tuple[Record, ...]) -> None:
+        for record in records:
+            if isinstance(record, ConfigChanged) and record.key == _KEY:
+                self._consider(record.resource, record.value)
+
+    def restored(self, index: int) -> None:
+        for resource, values in self._image().configs.items():
+            self._consider(resource, values.get(_KEY))
+
+    def _consider(self, resource: ConfigResource, value: str | None) -> None:
+        if self._is_fixed or value is None or int(value) <= USUAL_BATCH_BYTES:
+            return
+        if resource.kind is ResourceKind.TOPIC or resource.kind is ResourceKind.CLUSTER:
+            self.size_bytes = MAX_MESSAGE_BYTES
+            self.has_grown.set()
