@@ -118,7 +118,7 @@ class BrokerPart:
         membership.follower.listen(self._request_limit)
         self._on_panic: PanicHandler | None = None
         self._for_clients: ConnectionLimits | None = None
-        self._is_released = False
+        self._released = asyncio.Event()
 
     @property
     def broker_epoch(self) -> BrokerEpoch | None:
@@ -197,14 +197,14 @@ class BrokerPart:
             "larger_requests_taken", size_bytes=self._request_limit.size_bytes, reason="a topic's max.message.bytes"
         )
         await server.stop()
-        while not self._is_released:
+        while not self._released.is_set():
             try:
                 again = await self._serve_clients(on_panic)
             except AddressInUse as error:
                 log.warning("not_listening_yet", reason=str(error))
                 await self._runtime.clock.sleep_ms(_LISTEN_AGAIN_MS)
                 continue
-            if self._is_released:
+            if self._released.is_set():
                 await again.stop()
                 return
             self._servers["clients"] = again
@@ -266,7 +266,7 @@ class BrokerPart:
 
     async def release(self) -> None:
         """Give back the addresses: nothing is served from here on."""
-        self._is_released = True
+        self._released.set()
         servers, self._servers = list(self._servers.values()), {}
         async with asyncio.TaskGroup() as group:
             for server in servers:

@@ -1,5 +1,6 @@
 """Stories of clients that take more than their share."""
 
+from lograft.chaos.live.large_messages import large_messages
 from lograft.chaos.live.live_cluster import NotInTime
 from lograft.chaos.live.stage import Stage
 from lograft.chaos.live.unread_ranges import unread_ranges
@@ -28,6 +29,17 @@ async def connection_flood(stage: Stage) -> None:
             "controllers": own.controller_address(number),
         }
         port = stage.rng.choice(list(addresses))
+        if stage.rng.random() < 1 / 3:
+            async with (
+                stage.nemesis.fault("large messages of strangers", f"to node {number}, {port}"),
+                large_messages(addresses[port], to_clients_port=port == "clients"),
+            ):
+                await stage.pass_ms(2000, 5000)
+            process_id = stage.nemesis.cluster.nodes[number].process_id
+            taken = None if process_id is None else resident_bytes(process_id)
+            if taken is not None and taken > _MOST_BYTES:
+                raise NotInTime(f"node {number} takes {taken >> 20} MiB for large messages of strangers")
+            continue
         greets = stage.rng.random() < 0.5
         name = "connections that stay" if greets else "connections that say nothing"
         async with (

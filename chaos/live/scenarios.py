@@ -148,8 +148,9 @@ _STORIES: tuple[Scenario, ...] = (
     ),
     Scenario(
         "connection-flood",
-        "more connections than a leader takes, to any of its ports, that say nothing or only greet",
-        "files keep their descriptors, other addresses their connections, and nobody else notices",
+        "more connections than a leader takes, to any of its ports, that say nothing or only greet; or a few whose "
+        "streams begin with 40 MiB",
+        "files keep their descriptors, other addresses their connections, memory is bounded, and nobody else notices",
         clients.connection_flood,
     ),
     Scenario(
