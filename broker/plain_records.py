@@ -1,4 +1,4 @@
-"""Records as `Append` and `Read` have them, to batches and back. Pure, but heavy."""
+"""Records as `Append` and `Read` have them, to batches and back. Heavy for large batches. Pure."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Readers that have read all there is and wait for more. No IO."""
+"""Readers that have read all there is and wait for more. Pure."""
 
 from collections.abc import Callable
 from itertools import count

@@ -1,4 +1,4 @@
-"""What the image wants of one broker, and what changed in it that concerns its replicas. No IO."""
+"""What the image wants of one broker, and what changed in it that concerns its replicas. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

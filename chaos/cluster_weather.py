@@ -1,4 +1,4 @@
-"""What a simulated run of a whole cluster is like: it follows from its seed."""
+"""What a simulated run of a whole cluster is like: it follows from its seed. Pure."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

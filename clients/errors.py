@@ -1,7 +1,7 @@
 """What can go wrong for who uses lograft: `LograftError`, and one class per cause.
 
 A class's name is that of its code: UNKNOWN_TOPIC is `UnknownTopic`. The first ones come from servers, and mean what
-`lograft.proto.errors` says; the last are the client's own.
+`lograft.proto.errors` says; the last are the client's own. Pure.
 """
 
 from typing import Any, ClassVar

@@ -1,7 +1,7 @@
 """Figures of a client's own: how much a second lately, and how long things took. Pure; whoever counts says what time it
 is.
 
-Made for the paths of batches, not of records: an addition each, and all else when somebody asks.
+Made for the paths of batches, not of records: an addition each, and all else when somebody asks. Pure.
 """
 
 from collections import deque

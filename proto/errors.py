@@ -1,4 +1,4 @@
-"""What each error code means to who receives it: the one table that servers, clients and documents follow."""
+"""What each error code means to who receives it: the one table that servers, clients and documents follow. Pure."""
 
 from dataclasses import dataclass
 

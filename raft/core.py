@@ -7,7 +7,7 @@
 
 The papers: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (§5, §6, §7), and Ongaro's
 dissertation (§3.10 transfer, §4 membership, §6.4 reads, §9.6 pre-vote). Elections are in `election.py`, a follower's
-answers in `following.py`, a leader's work in `leading.py`.
+answers in `following.py`, a leader's work in `leading.py`. Pure.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """What a node may answer instead of doing as it was asked, each cause a class of its own.
 
 `retriable`: the same request can succeed later, perhaps elsewhere. `outcome_unknown`: it may have been, or may yet be,
-carried out, so a retry must be recognisable. Where it is False, nothing was done and nothing will be.
+carried out, so a retry must be recognisable. Where it is False, nothing was done and nothing will be. Pure.
 """
 
 

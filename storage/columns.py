@@ -1,6 +1,6 @@
 """The columns payload (magic 3) from and to Python lists; `arrow` does the same for Arrow arrays.
 
-Decoding trusts nothing: every offset is checked before it is used, since a batch may come from anyone.
+Decoding trusts nothing: every offset is checked before it is used, since a batch may come from anyone. Pure.
 """
 
 import struct

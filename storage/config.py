@@ -1,4 +1,4 @@
-"""How one partition's log behaves: the topic configuration that storage acts on, under Kafka's names."""
+"""How one partition's log behaves: the topic configuration that storage acts on, under Kafka's names. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum

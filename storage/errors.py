@@ -1,4 +1,4 @@
-"""What can be wrong with a log, each cause a class of its own."""
+"""What can be wrong with a log, each cause a class of its own. Pure."""
 
 
 class StorageError(Exception):

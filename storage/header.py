@@ -1,6 +1,7 @@
 """The 61 bytes every batch begins with, byte for byte Kafka's v2 batch header, and the CRC-32C over what follows.
 
 Offsets and the leader epoch lie before the CRC and outside it, so that a leader can stamp a batch without reading it.
+Pure.
 """
 
 import struct

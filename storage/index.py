@@ -1,4 +1,5 @@
-"""Sparse indexes of a segment: offset to position, and time to offset. Only batches are truth; these are rebuilt."""
+"""Sparse indexes of a segment: offset to position, and time to offset. Only batches are truth; these are rebuilt.
+Pure."""
 
 import struct
 import sys

@@ -1,7 +1,7 @@
 """The rows payload (magic 2): Kafka's v2 records, which Kafka's own clients read and write.
 
 Each record is its length, attributes (unused), timestamp delta, offset delta, key, value and headers; integers are
-zigzag varints, and a length of -1 is a null.
+zigzag varints, and a length of -1 is a null. Pure.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,7 @@
 """Small files with a seal: a kind, a content and a CRC over both, so that a file that is wrong is known to be wrong.
 
 Text kinds are readable as they are; the last line is the seal. Layout: `<content>crc32c <8 hex digits> <kind>\\n`.
+Pure.
 """
 
 import google_crc32c

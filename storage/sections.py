@@ -1,6 +1,7 @@
 """The section table of a columns payload: which columns are there, where each lies, and whether that can be right.
 
 Everything here is decided from the table and the record count alone; what the sections hold is checked on decoding.
+Pure.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""The newest end of a log, kept in memory: followers and tailing consumers are served from here."""
+"""The newest end of a log, kept in memory: followers and tailing consumers are served from here. Pure."""
 
 from bisect import bisect_right
 from typing import NamedTuple
