@@ -9,7 +9,7 @@ from time import perf_counter
 from lograft.clients.admin_types import TopicDescription
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH, PRODUCE
-from lograft.proto.wire import cut_out
+from lograft.proto.wire_format import cut_out
 from lograft.runtime.network import Connection, Stream
 
 READ_RANGE = "/lograft.v1.Log/ReadRange"

@@ -6,7 +6,7 @@ from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import known_watermark
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.proto.wire import message_field
+from lograft.proto.wire_format import message_field
 from lograft.runtime.files import Buffer
 from lograft.storage.reader import Batches
 

@@ -14,7 +14,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.request_checks import check_item_count, check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
-from lograft.proto.wire import WireError, cut_out
+from lograft.proto.wire_format import WireError, cut_out
 from lograft.runtime.deadline import DEFAULT_TIMEOUT_MS
 from lograft.runtime.files import Buffer
 

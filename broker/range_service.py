@@ -13,7 +13,7 @@ from lograft.metadata.calling import read_request, receive_request
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
-from lograft.proto.wire import field_head
+from lograft.proto.wire_format import field_head
 from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, StreamBudget
 from lograft.runtime.byte_budget import Claim
 from lograft.runtime.clock import Clock

@@ -15,7 +15,7 @@ from lograft.broker.replication_ports import Followed, ResetTo
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import replication_pb2 as pb
-from lograft.proto.wire import WireError, cut_out
+from lograft.proto.wire_format import WireError, cut_out
 from lograft.storage.epochs import EpochEntry
 from lograft.storage.frames import Frame
 from lograft.storage.producer_state import ProducerState

@@ -9,7 +9,7 @@ from lograft.broker.replication_codec import epoch_messages, reset_message
 from lograft.broker.replication_ports import OutgoingFrame, ResetTo
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.proto.wire import field_head, message_field
+from lograft.proto.wire_format import field_head, message_field
 from lograft.runtime.files import Buffer
 
 # What is put together goes into one message up to this. One batch may be as large as it likes: it goes alone then.

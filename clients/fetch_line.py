@@ -16,7 +16,7 @@ from lograft.clients.fetched_chunk import Bytes
 from lograft.clients.fetched_partition import FetchedPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
-from lograft.proto.wire import WireError, cut_out
+from lograft.proto.wire_format import WireError, cut_out
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.retrying import Backoff

@@ -15,7 +15,7 @@ from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
 from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
-from lograft.proto.wire import Buffer, message_field
+from lograft.proto.wire_format import Buffer, message_field
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, MessageTooLarge, Stream, StreamError
 from lograft.runtime.retrying import Backoff

@@ -21,7 +21,7 @@ from lograft.clients.replica_choice import MOST_REFETCHES, intact_source, near_f
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
-from lograft.proto.wire import Buffer, WireError, cut_out
+from lograft.proto.wire_format import Buffer, WireError, cut_out
 from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.retrying import Backoff

@@ -15,7 +15,7 @@ from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
-from lograft.proto.wire import varint
+from lograft.proto.wire_format import varint
 from lograft.storage.batch import decode_records, encode_batch
 from lograft.storage.compression import Compression
 from lograft.storage.config import LogConfig
