@@ -11,9 +11,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from lograft.runtime.allocator import keep_freed_memory
-from lograft.runtime.grpc_network import GrpcConnection, GrpcNetwork
 from lograft.runtime.network import ConnectFailed, Stream
+from lograft.runtime.process.allocator import keep_freed_memory
+from lograft.runtime.production.grpc_network import GrpcConnection, GrpcNetwork
 
 _TAKE = "/bare/Take"
 _GIVE = "/bare/Give"

@@ -17,7 +17,7 @@ from measure import MEBIBYTE, Result, warm_memory
 from report import describe_machine, print_results, write_json
 
 from lograft import aio
-from lograft.runtime.allocator import keep_freed_memory
+from lograft.runtime.process.allocator import keep_freed_memory
 
 SECTIONS = ("idle", "producing", "latency", "reading", "failover")
 

@@ -14,7 +14,7 @@ from samples import make_batches
 
 from lograft import aio
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.grpc_network import GrpcNetwork
+from lograft.runtime.production.grpc_network import GrpcNetwork
 from lograft.storage.header import parse_header
 
 RECORD_BYTES = 1024

@@ -10,7 +10,7 @@ from typing import Any
 from bare_stream import BareStream
 from client_trials import Records, Trial
 
-from lograft.runtime.loop_thread import shared_loop
+from lograft.runtime.tasks.loop_thread import shared_loop
 
 NAME = "a bare gRPC stream of those bytes"
 _MESSAGE_BYTES = 512 * 1024  # as the producer's batches

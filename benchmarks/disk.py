@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from lograft.runtime.disk.disk_writer import DiskWriter
+from lograft.runtime.disk.os_files import raise_descriptor_limit
 from lograft.runtime.files import Buffer, File, Files, Lock
-from lograft.runtime.os_files import raise_descriptor_limit
-from lograft.runtime.production import close_production_runtime, production_runtime
-from lograft.runtime.writer import DiskWriter
+from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.storage.config import LogConfig
 from lograft.storage.log import PartitionLog, open_log
 from lograft.storage.names import LOG_SUFFIX

@@ -39,7 +39,7 @@ from lograft.proto.admin_pb2 import (
 )
 from lograft.proto.methods import ALTER_CONFIGS, CREATE_TOPICS
 from lograft.runtime.network import ConnectFailed
-from lograft.runtime.production import close_production_runtime, production_runtime
+from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime
 
 PARTITIONS_OF_A_TOPIC = 10

@@ -17,7 +17,7 @@ from opening import measure_opening, measure_recovery
 from reading import measure_reads
 from report import Neighbours, describe_machine, print_results, write_json
 
-from lograft.runtime.allocator import keep_freed_memory
+from lograft.runtime.process.allocator import keep_freed_memory
 
 RECORD_SIZES = ((100, "100 B"), (1024, "1 KiB"))
 

@@ -7,7 +7,7 @@ from lograft.proto import errors_pb2
 from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.storage.admission import Admitted, admit
 from lograft.storage.compression import MAX_PAYLOAD_BYTES
 from lograft.storage.config import LogConfig

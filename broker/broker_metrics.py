@@ -14,7 +14,7 @@ from lograft.broker.replicas import ReplicaManager
 from lograft.broker.traffic import PartitionTraffic
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.image import ClusterImage
-from lograft.runtime.exposition import Exposition
+from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.storage.directory import DataDirectory
 
 OTHERS = "(other)"

@@ -32,11 +32,11 @@ from lograft.metadata.membership import ClusterMembership
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.metadata.registration import DirectoryUse, Registration
 from lograft.metadata.sessions import SessionTiming
-from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, budgeted
-from lograft.runtime.exposition import Exposition
-from lograft.runtime.logging import get_logger
-from lograft.runtime.loop_lag import LoopLag
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, budgeted
 from lograft.runtime.network import AddressInUse, ConnectionLimits, PanicHandler, Server
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.observability.prometheus_text import Exposition
+from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.runtime.world import Runtime
 from lograft.storage import directory_use
 from lograft.storage.directory import DataDirectory

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from lograft.runtime.log_levels import ACCEPTS, normal_levels
+from lograft.runtime.observability.log_levels import ACCEPTS, normal_levels
 
 MAX_NODE_ID = 2**31 - 1
 MAX_PORT = 65535

@@ -5,7 +5,7 @@ from lograft.metadata.broker import BrokerState
 from lograft.metadata.controller_node import ControllerNode
 from lograft.metadata.image import ClusterImage
 from lograft.raft.node import RaftNode
-from lograft.runtime.exposition import Exposition
+from lograft.runtime.observability.prometheus_text import Exposition
 
 _NOBODY = -1
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.errors import ControllerError
-from lograft.runtime.logging import get_logger
-from lograft.runtime.retrying import Backoff, Complaints
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -20,11 +20,11 @@ from lograft.metadata.request_checks import check_item_count
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
-from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, FREE_BYTES, BufferBudget
-from lograft.runtime.byte_budget import Claim
 from lograft.runtime.histogram import Histogram
-from lograft.runtime.logging import get_logger
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, FREE_BYTES, BufferBudget
+from lograft.runtime.limits.byte_budget import Claim
 from lograft.runtime.network import Handler, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.reader import Batches

@@ -21,8 +21,8 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.records import PartitionChanged, Record, TopicCreated, TopicDeleted
 from lograft.proto import errors_pb2
 from lograft.runtime.clock import Clock
-from lograft.runtime.deadline import COORDINATOR_MS, answer_ms
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import COORDINATOR_MS, answer_ms
 
 log = get_logger(__name__)
 

@@ -53,9 +53,9 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.settings import cluster_setting
 from lograft.proto import errors_pb2
 from lograft.runtime.clock import Clock
-from lograft.runtime.deadline import ATTEMPT_MS, answer_ms
-from lograft.runtime.logging import get_logger
-from lograft.runtime.racing import until_first
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms
+from lograft.runtime.tasks.racing import until_first
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.header import check_crc

@@ -19,8 +19,8 @@ from lograft.broker.replica_world import ReplicaIdentity, ReplicaWorld
 from lograft.broker.wanted_partitions import WantedPartitions
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import Partition
-from lograft.runtime.logging import get_logger
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.observability.logging import get_logger
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import CorruptLog, Shortage
 from lograft.storage.names import PartitionName

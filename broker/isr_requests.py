@@ -13,7 +13,7 @@ from lograft.metadata.partition import PartitionEpoch
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

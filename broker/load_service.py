@@ -16,8 +16,8 @@ from lograft.metadata.request_checks import check_item_count
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD
 from lograft.runtime.clock import Clock
-from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import Handler
+from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.storage.directory import DataDirectory
 
 _AT_ONCE = 500

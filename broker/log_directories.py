@@ -10,10 +10,10 @@ from uuid import UUID
 
 from lograft.metadata.partition import BrokerEpoch
 from lograft.runtime.blocking import run_to_end
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import Files, is_shortage
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
-from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory
 from lograft.storage.names import PartitionName
 from lograft.storage.remains import Remains, keep, survey

@@ -6,8 +6,8 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.records import ConfigResource, ResourceKind
-from lograft.runtime.log_levels import ROOT, levels_text, parse_levels
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.log_levels import ROOT, levels_text, parse_levels
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

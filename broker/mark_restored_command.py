@@ -6,7 +6,7 @@ Exit codes: 0 all are marked; 1 one cannot be: those before it are, those after 
 import click
 
 from lograft.broker.controller_part import METADATA_FOLDER
-from lograft.runtime.os_files import OsFiles
+from lograft.runtime.disk.os_files import OsFiles
 from lograft.storage.directory import mark_restored as mark
 from lograft.storage.errors import DirectoryRefused
 

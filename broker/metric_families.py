@@ -1,6 +1,6 @@
 """Every metric that a node has. `docs/metrics.md` tells what to make of them. Pure."""
 
-from lograft.runtime.exposition import Family, MetricKind
+from lograft.runtime.observability.prometheus_text import Family, MetricKind
 
 
 def _counter(name: str, text: str, *labels: str) -> Family:

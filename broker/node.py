@@ -24,17 +24,17 @@ from lograft.broker.settings_check import SettingsCheck
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.metadata.partition import BrokerId
 from lograft.raft.store_errors import StoreRefused
-from lograft.runtime.exposition import CONTENT_TYPE, Exposition
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import is_without_room
-from lograft.runtime.http_server import HttpServer, Page
-from lograft.runtime.logging import get_logger
-from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import AddressInUse, PanicHandler
-from lograft.runtime.node_proof import NodeIdentity
-from lograft.runtime.process_stats import ProcessStats
-from lograft.runtime.proven_network import ProvenNetwork
+from lograft.runtime.observability.http_server import HttpServer, Page
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.observability.process_stats import ProcessStats
+from lograft.runtime.observability.prometheus_text import CONTENT_TYPE, Exposition
+from lograft.runtime.proof.node_proof import NodeIdentity
+from lograft.runtime.proof.proven_network import ProvenNetwork
+from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.runtime.world import Runtime
-from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
 from lograft.storage.errors import DirectoryFailed, DirectoryRefused
 

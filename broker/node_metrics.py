@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from lograft.broker import metric_families as families
 from lograft.broker.call_stats import ServerStats
-from lograft.runtime.buffer_budget import BufferBudget
-from lograft.runtime.exposition import Exposition
+from lograft.runtime.limits.buffer_budget import BufferBudget
 from lograft.runtime.network import Server
-from lograft.runtime.process_stats import ProcessStats
+from lograft.runtime.observability.process_stats import ProcessStats
+from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.storage.directory import DataDirectory
 
 

@@ -15,8 +15,8 @@ from lograft.metadata.request_checks import check_item_count, check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
-from lograft.runtime.deadline import DEFAULT_TIMEOUT_MS
 from lograft.runtime.files import Buffer
+from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS
 
 # From here on, taking a message apart by hand costs less than the copies that the generated code makes.
 _SPLIT_BYTES = 96 * 1024

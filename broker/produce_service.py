@@ -19,11 +19,11 @@ from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import PRODUCE
-from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
-from lograft.runtime.byte_budget import Claim
 from lograft.runtime.histogram import Histogram
-from lograft.runtime.logging import get_logger
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
+from lograft.runtime.limits.byte_budget import Claim
 from lograft.runtime.network import Handler, Stream
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.admission import Admitted
 

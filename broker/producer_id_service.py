@@ -9,8 +9,8 @@ from lograft.metadata.producer_ids import ProducerIdBlock
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
-from lograft.runtime.deadline import ATTEMPT_MS, answer_ms
 from lograft.runtime.network import Handler
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms
 
 _TIMEOUT_MS = answer_ms(ATTEMPT_MS)
 

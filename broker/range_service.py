@@ -14,10 +14,10 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire_format import field_head
-from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, StreamBudget
-from lograft.runtime.byte_budget import Claim
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, StreamBudget
+from lograft.runtime.limits.byte_budget import Claim
 from lograft.runtime.network import Handler, Stream
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.reader import Batches

@@ -30,7 +30,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
 from lograft.proto.wire_format import WireError, fields_before
-from lograft.runtime.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import BatchTooLarge, OffsetOutOfRange

@@ -25,8 +25,8 @@ from lograft.metadata.broker_session import ReplicaEnd
 from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.runtime.logging import get_logger
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.observability.logging import get_logger
 from lograft.storage.admission import Admitted
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import CorruptLog, LogClosed

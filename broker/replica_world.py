@@ -15,7 +15,7 @@ from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerId, Partition
 from lograft.metadata.topic_names import INTERNAL_PREFIX
 from lograft.runtime.clock import Clock
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.errors import CorruptLog
 
 

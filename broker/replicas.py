@@ -37,11 +37,11 @@ from lograft.metadata.records import Record
 from lograft.metadata.settings import cluster_setting
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
-from lograft.runtime.cancellation import keep_cancellation
-from lograft.runtime.logging import get_logger
-from lograft.runtime.racing import until_first
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import keep_cancellation
+from lograft.runtime.tasks.racing import until_first
 from lograft.runtime.world import Runtime
-from lograft.runtime.writer import DiskFailed
 from lograft.storage.directory import DataDirectory
 from lograft.storage.errors import CorruptLog
 

@@ -27,9 +27,9 @@ from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.clock import until_beat_ms
-from lograft.runtime.logging import Logger
 from lograft.runtime.network import Stream
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.observability.logging import Logger
+from lograft.runtime.tasks.retry import Backoff
 from lograft.runtime.world import Runtime
 
 _MEBIBYTE = 1024 * 1024

@@ -10,11 +10,11 @@ from lograft.broker.replication_following import FollowingLimits, FollowingStrea
 from lograft.broker.replication_ports import Followed
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
-from lograft.runtime.racing import until_first
-from lograft.runtime.retrying import Backoff, Complaints
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -29,9 +29,9 @@ from lograft.metadata.settings import cluster_setting
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Status, Stream, StreamError
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -72,7 +72,7 @@ def _read(config_path: str | None, flags: dict[str, Any]) -> NodeConfig:
 
 
 def _with_secrets(config: NodeConfig) -> NodeConfig:
-    from lograft.runtime.node_proof import MAX_SECRET_FILE_BYTES, SecretsRefused, read_secrets
+    from lograft.runtime.proof.node_proof import MAX_SECRET_FILE_BYTES, SecretsRefused, read_secrets
 
     path = config.cluster_secret_file
     if path is None:
@@ -95,9 +95,9 @@ def _text_of(path: str, max_characters: int = -1) -> str:
 
 def _run(config: NodeConfig) -> int:
     # A wrong configuration is told at once; only a right one is worth the wait for these.
-    from lograft.runtime.allocator import keep_freed_memory
-    from lograft.runtime.logging import bind_context, configure_logging, get_logger
-    from lograft.runtime.os_files import raise_descriptor_limit
+    from lograft.runtime.disk.os_files import raise_descriptor_limit
+    from lograft.runtime.observability.logging import bind_context, configure_logging, get_logger
+    from lograft.runtime.process.allocator import keep_freed_memory
 
     configure_logging(config.log_level)
     bind_context(node_id=config.node_id)
@@ -120,17 +120,17 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
 
     from lograft.broker.node import Machine, Node, NodeRefused
     from lograft.raft.lmdb_store import open_lmdb_store
-    from lograft.runtime.buffer_budget import default_budget_bytes
-    from lograft.runtime.logging import get_logger, set_own_levels
-    from lograft.runtime.loop_lag import LoopLag
-    from lograft.runtime.machine import memory_bytes
-    from lograft.runtime.process_stats import process_stats
-    from lograft.runtime.production import (
+    from lograft.runtime.limits.buffer_budget import default_budget_bytes
+    from lograft.runtime.observability.logging import get_logger, set_own_levels
+    from lograft.runtime.observability.process_stats import process_stats
+    from lograft.runtime.process.host import memory_bytes
+    from lograft.runtime.production.node_runtime import (
         FAULTS_VARIABLE,
         close_production_runtime,
         node_boot_id,
         production_runtime,
     )
+    from lograft.runtime.tasks.loop_lag import LoopLag
 
     log = get_logger(__name__)
 

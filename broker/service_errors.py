@@ -7,8 +7,8 @@ from lograft.metadata.partition import BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS, error_detail
 from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.network import Status, StreamError
-from lograft.runtime.writer import DiskFailed
 from lograft.storage import errors as storage
 
 

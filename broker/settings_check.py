@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import MachineListener
 from lograft.metadata.settings import CLUSTER
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

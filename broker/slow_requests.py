@@ -14,7 +14,7 @@ from lograft.metadata.machine import MachineListener
 from lograft.metadata.partition import BrokerId
 from lograft.metadata.records import ConfigResource, ResourceKind
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from lograft.broker.log_directories import LogDirectories
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, TopicId
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 
 
 async def settle_strays(directories: LogDirectories, image: ClusterImage, broker_id: BrokerId) -> None:

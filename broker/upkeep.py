@@ -11,10 +11,10 @@ from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
 from lograft.broker.throttle import Throttle
 from lograft.broker.topic_log_config import tail_bytes_among
-from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.clock import Clock, until_beat_ms
-from lograft.runtime.logging import get_logger
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import keep_cancellation
 from lograft.storage.compaction import CompactionFailed, compact
 from lograft.storage.errors import CorruptLog, LogClosed
 from lograft.storage.retention import apply_retention

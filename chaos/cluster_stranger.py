@@ -26,7 +26,7 @@ from lograft.proto.methods import (
 )
 from lograft.proto.node_proof_pb2 import NodeHello, NodeProofRequest
 from lograft.runtime.network import ConnectFailed, Status, StreamError
-from lograft.runtime.node_proof import NONCE_BYTES
+from lograft.runtime.proof.node_proof import NONCE_BYTES
 from lograft.runtime.rng import Rng
 
 HOST = "stranger"

@@ -19,9 +19,9 @@ from lograft.chaos.virtual_link import (
     ResetStream,
 )
 from lograft.chaos.virtual_stream import VirtualCallStream, VirtualHandlerStream, Wire
-from lograft.runtime.handling import run_handler
 from lograft.runtime.network import Handler, PanicHandler, Status, Stream, StreamError
 from lograft.runtime.rng import Rng
+from lograft.runtime.stream_handler import run_handler
 
 
 class End(Protocol):

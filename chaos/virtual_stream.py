@@ -1,4 +1,4 @@
-"""The two ends of a simulated stream, with the behaviour of `lograft.runtime.grpc_streams`."""
+"""The two ends of a simulated stream, with the behaviour of `lograft.runtime.production.grpc_streams`."""
 
 import asyncio
 from collections import deque

@@ -15,8 +15,8 @@ from lograft.clients.item_results import error_in, is_retriable
 from lograft.clients.option_checks import check_integer
 from lograft.clients.shared_cluster import join_cluster
 from lograft.proto import cluster_pb2, methods
-from lograft.runtime.deadline import ATTEMPT_MS, Deadline
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, Deadline
+from lograft.runtime.tasks.retry import Backoff
 from lograft.runtime.world import Runtime
 
 DEFAULT_TIMEOUT_MS = 30_000

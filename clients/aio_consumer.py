@@ -21,7 +21,7 @@ from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.shared_cluster import join_cluster
 from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.batch import Record
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from lograft.clients.errors import Internal, error_of_stream
-from lograft.runtime import racing
-from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.network import Connection, StreamError
+from lograft.runtime.tasks import racing
+from lograft.runtime.tasks.cancellation import keep_cancellation
 
 R = TypeVar("R", bound=Message)
 

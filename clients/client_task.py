@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from lograft.clients.errors import ClientClosed, Internal, LograftError, WrongCluster
-from lograft.runtime.client_runtime import ForkedTooLate, client_runtime
+from lograft.runtime.production.client_runtime import ForkedTooLate, client_runtime
 from lograft.runtime.world import Runtime
 
 

@@ -24,11 +24,11 @@ from lograft.clients.errors import (
 )
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
-from lograft.runtime.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
-from lograft.runtime.retrying import Backoff
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 R = TypeVar("R", bound=Message)

@@ -12,7 +12,7 @@ from lograft.clients.group_consumer import GroupConsumer
 from lograft.clients.record_queue import RecordQueue
 from lograft.clients.record_run import RecordRun
 from lograft.clients.topic_partition import TopicPartition
-from lograft.runtime.loop_thread import LoopLost
+from lograft.runtime.tasks.loop_thread import LoopLost
 from lograft.storage.batch import Record
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_layout import HOST, PORTS, Layout, UnknownLayout, layout_from_json
 from lograft.clients.dev_node import DevNode
-from lograft.runtime.ports import is_port_free
-from lograft.runtime.processes import reap_children, wait_until
+from lograft.runtime.process.child_processes import reap_children, wait_until
+from lograft.runtime.process.ports import is_port_free
 
 LAYOUT_FILE = "cluster.json"
 

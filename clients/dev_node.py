@@ -12,10 +12,10 @@ from pathlib import Path
 from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_layout import Layout, to_toml
 from lograft.clients.dev_secret import make_secret
+from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.files import FileLocked, is_without_room
-from lograft.runtime.http_get import get_page
-from lograft.runtime.os_files import OsFiles
-from lograft.runtime.processes import ProcessIdentity, ProcessState, start_process
+from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, start_process
+from lograft.runtime.process.http_probe import get_page
 
 _READY_TIMEOUT_SECONDS = 1.0
 _SHOWN_LINES = 3

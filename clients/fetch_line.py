@@ -17,10 +17,10 @@ from lograft.clients.fetched_partition import FetchedPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
 from lograft.proto.wire_format import WireError, cut_out
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
-from lograft.runtime.retrying import Backoff
-from lograft.runtime.silence import Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.silence import Silence
 
 log = get_logger(__name__)
 

@@ -13,8 +13,8 @@ from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.position_lookup import PositionLookup
 from lograft.clients.replica_choice import intact_source, near_follower
 from lograft.clients.topic_partition import TopicPartition
-from lograft.runtime.logging import get_logger
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import Backoff
 
 log = get_logger(__name__)
 

@@ -13,7 +13,7 @@ from lograft.clients.given_offsets import GivenOffsets
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.sync_client import SyncClient
 from lograft.clients.topic_partition import TopicPartition
-from lograft.runtime.loop_thread import CallBacks, LoopLost
+from lograft.runtime.tasks.loop_thread import CallBacks, LoopLost
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -10,9 +10,9 @@ from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavai
 from lograft.clients.item_results import Result, checked
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import FIND_COORDINATOR
-from lograft.runtime.deadline import COORDINATOR_MS
 from lograft.runtime.network import ConnectFailed
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.tasks.deadline import COORDINATOR_MS
+from lograft.runtime.tasks.retry import Backoff
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")

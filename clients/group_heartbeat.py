@@ -12,7 +12,7 @@ from lograft.clients.group_member import Beat, BeatAnswer, GroupMember, GroupPar
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import GROUP_HEARTBEAT
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -20,7 +20,7 @@ from lograft.clients.partition_reader import PartitionReader
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.record_run import Position
 from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
 from lograft.runtime.network import ConnectFailed
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.tasks.retry import Backoff
 
 EARLIEST = pb.ListOffsetsRequest.EARLIEST
 LATEST = pb.ListOffsetsRequest.LATEST

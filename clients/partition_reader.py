@@ -15,7 +15,7 @@ from lograft.clients.fetched_partition import FetchedPartition, Start
 from lograft.clients.fetcher import Fetcher
 from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import TopicPartition, partition_name
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -16,10 +16,10 @@ from lograft.clients.producer_metrics import ProducerCounters
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.proto.wire_format import Buffer, message_field
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, MessageTooLarge, Stream, StreamError
-from lograft.runtime.retrying import Backoff
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.storage.batch import Compression
 
 log = get_logger(__name__)

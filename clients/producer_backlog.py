@@ -20,8 +20,8 @@ from lograft.clients.record_checks import check_size
 from lograft.clients.staging import PARCEL_BYTES, OpenParcel, Staging
 from lograft.clients.sync_delivery import SentParcel
 from lograft.clients.topic_partition import check_topic
-from lograft.runtime.handover import Handover
-from lograft.runtime.loop_thread import LoopLost, LoopThread
+from lograft.runtime.tasks.loop_handover import Handover
+from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
 
 # What is on its way is counted here, before it is handed over: there it always finds room.
 _NO_LIMIT = 2**62

@@ -8,8 +8,8 @@ from lograft.clients.option_checks import check_client_id, check_duration, check
 from lograft.clients.partitioning import Partitioner
 from lograft.clients.serializers import SerializerOption, find_serializer
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.deadline import MAX_TIMEOUT_MS, answer_ms
 from lograft.runtime.network import MAX_MESSAGE_BYTES
+from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS, answer_ms
 from lograft.storage.batch import Compression
 from lograft.storage.errors import UnknownCompression
 

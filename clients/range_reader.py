@@ -22,9 +22,9 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire_format import Buffer, WireError, cut_out
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import Backoff
 from lograft.storage.batch import iterate_batches
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.header import check_crc

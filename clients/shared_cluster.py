@@ -14,7 +14,7 @@ from lograft.clients.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.cluster_view import ClusterView, TopicView
 from lograft.clients.connections import Connections
 from lograft.clients.errors import ClientClosed
-from lograft.runtime.client_runtime import ForkedTooLate, check_not_forked, close_client_runtime
+from lograft.runtime.production.client_runtime import ForkedTooLate, check_not_forked, close_client_runtime
 from lograft.runtime.world import Runtime
 
 MOST_CONNECTIONS = 4

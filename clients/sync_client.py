@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from lograft.clients.errors import ClientClosed
-from lograft.runtime.loop_thread import LoopLost, shared_loop
+from lograft.runtime.tasks.loop_thread import LoopLost, shared_loop
 
 T = TypeVar("T")
 P = ParamSpec("P")

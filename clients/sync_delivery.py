@@ -9,7 +9,7 @@ from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.fates import StoredRange, joint_error, stored_ranges
 from lograft.clients.parcel import Parcel, RecordColumns
 from lograft.clients.topic_partition import RecordMetadata
-from lograft.runtime.loop_thread import LoopLost, LoopThread
+from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
 
 
 class SentParcel(Parcel):

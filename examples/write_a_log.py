@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from lograft.runtime.production import close_production_runtime, production_runtime
+from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.storage.admission import admit
 from lograft.storage.batch import encode_batch
 from lograft.storage.compression import Compression

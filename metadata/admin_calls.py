@@ -11,8 +11,8 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.request_checks import check_timeout
 from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import errors_pb2
-from lograft.runtime.deadline import answer_ms
 from lograft.runtime.network import Handler
+from lograft.runtime.tasks.deadline import answer_ms
 
 Q = TypeVar("Q", bound=Message)
 

@@ -13,7 +13,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.records import Operation
 from lograft.metadata.stream_errors import unknown_outcome
 from lograft.proto import errors_pb2
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -32,9 +32,9 @@ from lograft.proto.controller_pb2 import (
 )
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
 from lograft.proto.methods import LATEST_EPOCH, REGISTER
-from lograft.runtime.logging import get_logger
-from lograft.runtime.racing import until_first
-from lograft.runtime.retrying import Backoff, Complaints
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -20,9 +20,9 @@ from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
 from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.raft.errors import RaftError
-from lograft.runtime.deadline import LINEARIZABLE_MS, Deadline, answer_ms
 from lograft.runtime.network import Handler, Stream
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.tasks.deadline import LINEARIZABLE_MS, Deadline, answer_ms
+from lograft.runtime.tasks.retry import Backoff
 from lograft.runtime.world import Runtime
 
 ALIVE_EVERY_MS = 500

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
-from lograft.runtime.log_levels import ACCEPTS, normal_levels
+from lograft.runtime.observability.log_levels import ACCEPTS, normal_levels
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

@@ -10,9 +10,9 @@ from lograft.metadata.controller_line import ClientLimits, ControllerLine
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.stream_errors import read_detail, to_controller_error, to_stream_error, unknown_outcome
 from lograft.proto import errors_pb2
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Status, StreamError
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import Backoff
 from lograft.runtime.world import Runtime
 
 R = TypeVar("R", bound=Message)

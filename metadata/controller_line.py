@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lograft.metadata.calling import NotSent, exchange
 from lograft.runtime.network import ConnectFailed, Connection, Status, StreamError
-from lograft.runtime.racing import until_first
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 

@@ -31,7 +31,7 @@ from lograft.raft.ports import Store, StoredState
 from lograft.raft.snapshotting import SnapshotPolicy
 from lograft.raft.transport import RaftTransport
 from lograft.runtime.network import Handler
-from lograft.runtime.racing import until_first
+from lograft.runtime.tasks.racing import until_first
 from lograft.runtime.world import Runtime
 
 

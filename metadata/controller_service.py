@@ -58,8 +58,8 @@ from lograft.proto.methods import (
     REPORT_FAILURES,
 )
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.rng import Rng
 
 log = get_logger(__name__)

@@ -18,8 +18,8 @@ from lograft.metadata.reassignment import complete_due
 from lograft.metadata.sessions import Process, Sessions
 from lograft.raft.observers import NodeObserver
 from lograft.runtime.clock import until_beat_ms
-from lograft.runtime.logging import get_logger
-from lograft.runtime.racing import until_first
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

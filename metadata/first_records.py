@@ -11,7 +11,7 @@ from lograft.metadata.records import ConfigChanged, FeatureLevelChanged
 from lograft.metadata.settings import CLUSTER
 from lograft.raft.observers import NodeObserver
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -14,11 +14,11 @@ from lograft.metadata.record_codec import CodecError, decode_records
 from lograft.metadata.records import Record
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse, MetadataDelta, MetadataSnapshotPart
 from lograft.proto.methods import FOLLOW
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
-from lograft.runtime.racing import until_first
-from lograft.runtime.retrying import Backoff, Complaints
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

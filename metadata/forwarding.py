@@ -17,9 +17,9 @@ from lograft.metadata.stream_errors import to_stream_error
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.proto.admin_pb2 import CreateTopicsRequest
-from lograft.runtime.deadline import Deadline, with_timeout
 from lograft.runtime.network import Handler, Stream, StreamError
 from lograft.runtime.rng import Rng
+from lograft.runtime.tasks.deadline import Deadline, with_timeout
 from lograft.runtime.world import Runtime
 
 MAX_IN_FLIGHT = 256

@@ -22,8 +22,8 @@ from lograft.proto import metadata_pb2
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from lograft.proto.errors_pb2 import WRONG_CLUSTER
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Stream
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -11,11 +11,11 @@ from google.protobuf.message import DecodeError
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from lograft.proto.methods import BROKER_HEARTBEAT
 from lograft.runtime.clock import until_beat_ms
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
-from lograft.runtime.racing import until_first
-from lograft.runtime.retrying import Backoff, Complaints
-from lograft.runtime.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -13,7 +13,7 @@ from lograft.raft.node import RaftNode
 from lograft.raft.observers import NodeObserver
 from lograft.raft.ports import RaftStatus
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -12,9 +12,9 @@ from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.raft.configuration import Configuration, Member
 from lograft.raft.errors import NotLeader
-from lograft.runtime.deadline import answer_ms
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import answer_ms
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

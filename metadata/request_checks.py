@@ -2,7 +2,7 @@
 
 from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
-from lograft.runtime.deadline import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
+from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
 
 MAX_ITEMS = 10_000
 

@@ -39,8 +39,8 @@ from lograft.raft.configuration import Configuration, Member
 from lograft.raft.entries import SnapshotMetadata
 from lograft.raft.ports import Store, StoredState
 from lograft.raft.state_codec import CodecError
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Handler, Status, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

@@ -27,7 +27,7 @@ from lograft.raft.store_layout import (
 )
 from lograft.raft.store_shape import shape_of
 from lograft.raft.store_starts import TOKEN_BITS, Start, Starts
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from lograft.raft.requests import Requests
 from lograft.raft.snapshotting import SnapshotPolicy, SnapshotSender, SnapshotTaker
 from lograft.raft.status import status_of
 from lograft.runtime.histogram import Histogram
-from lograft.runtime.logging import get_logger
-from lograft.runtime.patience import PatientTimer
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.patience import PatientTimer
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

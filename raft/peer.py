@@ -12,9 +12,9 @@ from lograft.raft.ports import Inbox, Snapshot, StoreIdentity
 from lograft.raft.ready import SnapshotToSend
 from lograft.raft.snapshot_stream import send_snapshot
 from lograft.raft.start_register import NotingEnded, StartRegister
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import ConnectFailed, Connection, Status, Stream, StreamError
-from lograft.runtime.racing import until_first
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
 from lograft.runtime.world import Runtime
 
 MESSAGES_METHOD = "/lograft.internal.v1.Raft/Messages"

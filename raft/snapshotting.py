@@ -9,7 +9,7 @@ from lograft.raft.entries import Entry, SnapshotMetadata
 from lograft.raft.ports import Snapshot, StateMachine, Store, Transport
 from lograft.raft.ready import SnapshotToSend
 from lograft.runtime.blocking import Blocking
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

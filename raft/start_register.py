@@ -11,7 +11,7 @@ from typing import Protocol
 
 from lograft.raft.configuration import Member
 from lograft.raft.store_starts import Start, Starts
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -23,8 +23,8 @@ from lograft.raft.ports import Inbox, Snapshot, StoreIdentity
 from lograft.raft.ready import SnapshotToSend
 from lograft.raft.snapshot_stream import SNAPSHOT_METHOD, confirm, receive_snapshot
 from lograft.raft.start_register import NotingEnded, StartRegister, StartStore
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import Handler, Status, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

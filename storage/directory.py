@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from lograft.runtime.blocking import run_to_end
+from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.files import FileLocked, Files, Lock, SyncFailed, parent_of, read_whole, replace_file
 from lograft.runtime.world import Runtime
-from lograft.runtime.writer import DiskWriter
 from lograft.storage.config import LogConfig
 from lograft.storage.directory_use import DirectoryUse, read_use, write_restored, write_used_epoch
 from lograft.storage.disk_space import default_reserve

@@ -8,7 +8,7 @@ one, so it is not trusted. Notes of versions that did not always make that file 
 from dataclasses import dataclass
 
 from lograft.runtime.files import Files, read_whole, replace_file
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.storage.sealed_file import BrokenSeal, seal, unseal
 from lograft.storage.watermarks_file import WATERMARKS_FILE, make_watermarks, read_watermarks
 

@@ -7,7 +7,7 @@ the metadata, for groups that commit, and for what it takes to delete. Below a q
 import asyncio
 from collections.abc import Callable
 
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.storage.errors import DiskFull
 
 log = get_logger(__name__)

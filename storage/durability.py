@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-from lograft.runtime.writer import AppendFile
+from lograft.runtime.disk.disk_writer import AppendFile
 from lograft.storage.errors import LogTruncated
 
 

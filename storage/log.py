@@ -1,6 +1,6 @@
 """A partition's log: batches in, batches out, and what is known of them. Belongs to one loop.
 
-Appends are decided and numbered at once, without waiting; the disk follows in order (`lograft.runtime.writer`), and
+Appends are decided and numbered at once, without waiting; the disk follows in order (`lograft.runtime.disk.disk_writer`), and
 `stable_end` says how far an acknowledgement may go. The owner appends nothing while `truncate`, `reset` or `close`
 is under way.
 """
@@ -13,8 +13,8 @@ from functools import partial
 
 from lograft.runtime.blocking import run_to_end
 from lograft.runtime.clock import Clock
+from lograft.runtime.disk.disk_writer import AppendFile, DiskFailed
 from lograft.runtime.files import Files, is_shortage, is_without_room
-from lograft.runtime.writer import AppendFile, DiskFailed
 from lograft.storage import time_search
 from lograft.storage.admission import Admitted
 from lograft.storage.batch import rewrite_batch

@@ -7,8 +7,8 @@ from functools import partial
 
 from lograft.runtime.blocking import Blocking
 from lograft.runtime.clock import Clock
+from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.files import Files, replace_file
-from lograft.runtime.writer import DiskWriter
 from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint, encode_epochs
 from lograft.storage.disk_space import DiskSpace
 from lograft.storage.epochs import EpochCache

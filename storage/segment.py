@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 from lograft.runtime.blocking import Blocking, run_to_end
+from lograft.runtime.disk.disk_writer import AppendFile
 from lograft.runtime.files import File, Files, read_whole, replace_file
-from lograft.runtime.writer import AppendFile
 from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired
 from lograft.storage.index import MAX_OFFSET_SPAN, SUMMARY_BYTES, SegmentIndex, SegmentSummary
 from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, numbered

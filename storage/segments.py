@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from lograft.runtime.writer import AppendObserver
+from lograft.runtime.disk.disk_writer import AppendObserver
 from lograft.storage.index import SegmentIndex
 from lograft.storage.partition_disk import Disk, PartitionDisk
 from lograft.storage.producer_state import ProducerState

@@ -6,8 +6,8 @@ from lograft.chaos.live.stage import Stage
 from lograft.chaos.live.unread_ranges import unread_ranges
 from lograft.clients.aio_producer import Producer
 from lograft.clients.errors import LograftError
-from lograft.runtime.idle_connections import idle_connections
-from lograft.runtime.process_stats import resident_bytes
+from lograft.runtime.limits.idle_connections import idle_connections
+from lograft.runtime.observability.process_stats import resident_bytes
 
 _CONNECTIONS = 500  # more than a node of these clusters takes
 _READERS = 60

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lograft.chaos.live.client import Place
 from lograft.chaos.live.live_cluster import LiveCluster
-from lograft.runtime.processes import ProcessIdentity, ProcessState, reap_children, start_process
+from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
 from lograft.runtime.rng import Rng
 
 _END_SECONDS = 30

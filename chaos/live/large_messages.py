@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from lograft.proto.methods import APPEND, PROVE
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed, StreamError
+from lograft.runtime.production.grpc_network import GrpcNetwork
 
 _MESSAGE = bytes(40 * 1024 * 1024)
 _AT_ONCE = 8

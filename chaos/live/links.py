@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from lograft.runtime.faults.socket_owners import owner_of
+from lograft.runtime.faults.tcp_relay import LinkState, TcpRelay, Way
 from lograft.runtime.rng import Rng
-from lograft.runtime.socket_owners import owner_of
-from lograft.runtime.tcp_relay import LinkState, TcpRelay, Way
 
 CLIENTS = 0
 """All that is no node."""

@@ -10,9 +10,9 @@ from lograft.chaos.live.live_layout import PORTS, LiveLayout
 from lograft.chaos.live.live_node import LiveNode
 from lograft.clients.dev_layout import HOST, Layout
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.ports import is_port_free
+from lograft.runtime.process.ports import is_port_free
+from lograft.runtime.production.threads import ThreadBlocking
 from lograft.runtime.rng import Rng
-from lograft.runtime.threads import ThreadBlocking
 
 # Below the ephemeral ports, so that no outgoing connection takes one while a node is restarted.
 _FIRST_PORT, _LAST_PORT = 12_100, 31_000

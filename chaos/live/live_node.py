@@ -14,10 +14,10 @@ from lograft.chaos.live.live_layout import LiveLayout
 from lograft.chaos.live.power_failure import Lost, lose_power
 from lograft.clients.dev_layout import to_toml
 from lograft.clients.dev_secret import make_secret
-from lograft.runtime.fault_settings import FaultSettings, write_settings
-from lograft.runtime.http_get import get_page
-from lograft.runtime.processes import ProcessIdentity, ProcessState, reap_children, start_process
-from lograft.runtime.production import FAULTS_VARIABLE
+from lograft.runtime.faults.settings import FaultSettings, write_settings
+from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
+from lograft.runtime.process.http_probe import get_page
+from lograft.runtime.production.node_runtime import FAULTS_VARIABLE
 from lograft.runtime.rng import Rng
 from lograft.storage.directory import FAILED_FILE
 

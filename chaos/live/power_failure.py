@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lograft.chaos.durability import DirectoryNode, FileNode, Node, Truncate, Write, change_entries
-from lograft.runtime.fault_journal import (
+from lograft.runtime.faults.undo_journal import (
     GRAVEYARD,
     JOURNAL_FILE,
     STAGING,

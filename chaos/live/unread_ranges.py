@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed, StreamError
+from lograft.runtime.production.grpc_network import GrpcNetwork
 
 _MESSAGE_BYTES = 16 * 1024 * 1024
 

@@ -104,7 +104,7 @@ def _run_many(
 ) -> bool:
     from lograft.chaos.simulate.campaign import Campaign
     from lograft.chaos.simulate.sweep import Sweep
-    from lograft.runtime.process_pool import core_count
+    from lograft.runtime.process.process_pool import core_count
     from lograft.runtime.rng import system_rng
 
     first = first if first is not None else system_rng().randrange(1, 2**31)

@@ -2,8 +2,8 @@
 
 from typing import TextIO
 
-from lograft.runtime.status_line import StatusLine
-from lograft.runtime.stopwatch import Stopwatch
+from lograft.runtime.process.status_line import StatusLine
+from lograft.runtime.process.stopwatch import Stopwatch
 
 _SHOW_EVERY_SECONDS = 0.5
 _TELL_EVERY_SECONDS = 30.0

@@ -12,7 +12,7 @@ from lograft.chaos.live.verdict import judge
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.chaos.simulate.case import Case
 from lograft.chaos.simulate.outcome import Failure, Outcome
-from lograft.runtime.stopwatch import Stopwatch
+from lograft.runtime.process.stopwatch import Stopwatch
 
 _MOST_CHARACTERS = 600
 

@@ -10,8 +10,8 @@ from lograft.chaos.simulate.outcome import Outcome
 from lograft.chaos.simulate.progress import SweepProgress
 from lograft.chaos.simulate.running import run_case
 from lograft.chaos.simulate.shrinking import Shrinking, Shrunk
-from lograft.runtime.process_pool import run_in_processes
-from lograft.runtime.stopwatch import Stopwatch
+from lograft.runtime.process.process_pool import run_in_processes
+from lograft.runtime.process.stopwatch import Stopwatch
 
 
 @dataclass(slots=True)

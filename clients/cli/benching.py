@@ -10,7 +10,7 @@ from lograft.clients.metrics import Latencies, LatencySamples
 from lograft.clients.producer import Producer
 from lograft.clients.sync_delivery import Delivery
 from lograft.clients.topic_partition import TopicPartition
-from lograft.runtime.stopwatch import Stopwatch, now_seconds
+from lograft.runtime.process.stopwatch import Stopwatch, now_seconds
 
 _AT_ONCE = 10_000  # records that are handed over together
 _SAMPLE_EVERY = 997  # when each is handed over by itself: to time all of them would be what takes the time

@@ -24,7 +24,7 @@ from lograft.clients.dev_cluster import (
 )
 from lograft.clients.dev_layout import DEFAULT_NODES, DEFAULT_PORT, HIGHEST_PORT, MAX_NODES, Layout
 from lograft.clients.dev_node import DevNode, locked
-from lograft.runtime.processes import reap_children, wait_until
+from lograft.runtime.process.child_processes import reap_children, wait_until
 from lograft.runtime.rng import system_rng
 
 _READY_SECONDS = 60.0

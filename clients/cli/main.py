@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from lograft.clients.cli.common_flags import refuse_others
-from lograft.runtime.standard_streams import finish_output, open_missing_streams
+from lograft.runtime.process.standard_streams import finish_output, open_missing_streams
 
 PROGRAM = "lograft"
 _NO_LIMIT = 1000

@@ -21,7 +21,7 @@ from lograft.clients.errors import LograftError, UnknownPartition
 from lograft.clients.producer import Producer
 from lograft.clients.producer_options import MAX_DELIVERY_TIMEOUT_MS
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.stopwatch import now_seconds, sleep_seconds
+from lograft.runtime.process.stopwatch import now_seconds, sleep_seconds
 
 
 @click.command("produce")

@@ -3,8 +3,8 @@
 from typing import Self, TextIO
 
 from lograft.clients.metrics import Rate
-from lograft.runtime.status_line import StatusLine
-from lograft.runtime.stopwatch import now_seconds
+from lograft.runtime.process.status_line import StatusLine
+from lograft.runtime.process.stopwatch import now_seconds
 
 _SHOW_EVERY_SECONDS = 0.5
 _BAR_CELLS = 20

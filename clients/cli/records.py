@@ -9,7 +9,7 @@ from typing import TextIO
 from lograft.clients.cli.dump_json import bytes_as_json
 from lograft.clients.cli.escapes import harmless, harmless_json
 from lograft.clients.cli.record_format import VALUE_LINES, headers_as_json, make_formatter
-from lograft.runtime.pipes import is_reader_gone
+from lograft.runtime.process.pipes import is_reader_gone
 from lograft.storage.batch import Record
 
 

@@ -18,7 +18,7 @@ from lograft.clients.cli.watching import run_until_interrupted
 from lograft.clients.errors import LograftError
 from lograft.clients.group_types import GroupListing
 from lograft.runtime.clock import Clock, LoopClock
-from lograft.runtime.terminal import FullScreen, full_screen
+from lograft.runtime.process.full_screen import FullScreen, full_screen
 
 _MOST_GROUPS = 200  # that are asked for their lag: each is a call
 _CALLS_AT_ONCE = 8

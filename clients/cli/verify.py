@@ -11,7 +11,7 @@ from lograft.clients.cli.named_partitions import named_partitions
 from lograft.clients.cli.options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli.output import Column, Resource, resource, write_resources
 from lograft.clients.errors import LograftError, NoBrokerAvailable, UnknownPartition, UnknownTopic
-from lograft.runtime.status_line import StatusLine
+from lograft.runtime.process.status_line import StatusLine
 
 _COLUMNS = (
     Column("PARTITION", lambda each: each["metadata"]["name"]),

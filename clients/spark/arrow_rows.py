@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lograft.clients.errors import CorruptBatch, InvalidArgument
 from lograft.clients.range_reader import OffsetRange, RangePart
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 from lograft.storage.arrow import SCHEMA
 from lograft.storage.batch import BatchHeader, Compression, decode_arrow, iterate_batches
 from lograft.storage.errors import InvalidBatch

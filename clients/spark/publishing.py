@@ -36,7 +36,7 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.runtime.network import ConnectFailed, StreamError
-from lograft.runtime.retrying import Backoff
+from lograft.runtime.tasks.retry import Backoff
 from lograft.storage.batch import iterate_batches
 from lograft.storage.header import renumber
 

@@ -5,7 +5,7 @@ from lograft.clients.errors import LograftError
 from lograft.clients.spark.options import StreamOptions
 from lograft.clients.spark.stream_offsets import StreamOffset
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.logging import get_logger
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -15,7 +15,6 @@ import pytest
 
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import (
     AddressInUse,
     Connection,
@@ -27,6 +26,7 @@ from lograft.runtime.network import (
     Stream,
     StreamError,
 )
+from lograft.runtime.production.grpc_network import GrpcNetwork
 from lograft.runtime.rng import Rng
 
 DEADLINE_SECONDS = 60
@@ -158,7 +158,7 @@ class VirtualWorld(World):
 
 DOOMED_SERVER = """
 import asyncio, sys
-from lograft.runtime.grpc_network import GrpcNetwork
+from lograft.runtime.production.grpc_network import GrpcNetwork
 async def echo(stream):
     while (message := await stream.receive()) is not None:
         await stream.send(message)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lograft.chaos.virtual_files import VirtualFiles
-from lograft.runtime.fault_settings import FaultSwitch
-from lograft.runtime.faulty_files import FaultyFiles
+from lograft.runtime.disk.os_files import OsFiles
+from lograft.runtime.faults.faulty_files import FaultyFiles
+from lograft.runtime.faults.settings import FaultSwitch
 from lograft.runtime.files import FileLocked, Files, read_whole, replace_file
-from lograft.runtime.os_files import OsFiles
 from lograft.runtime.rng import Rng
 
 

@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from lograft.chaos.durability import Fate
 from lograft.chaos.live.power_failure import lose_power
 from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
-from lograft.runtime.fault_settings import FaultSettings, FaultSwitch
-from lograft.runtime.faulty_files import FaultyFiles
+from lograft.runtime.disk.os_files import OsFiles
+from lograft.runtime.faults.faulty_files import FaultyFiles
+from lograft.runtime.faults.settings import FaultSettings, FaultSwitch
 from lograft.runtime.files import File, FileLocked, Files, Lock
-from lograft.runtime.os_files import OsFiles
 from lograft.runtime.rng import Rng
 
 PATHS = st.sampled_from(["a", "b", "d", "d/a", "d/b", "e", "e/a", "d/f", "d/f/a"])

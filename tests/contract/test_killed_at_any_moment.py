@@ -13,8 +13,8 @@ import pytest
 from lograft.chaos.durability import Fate
 from lograft.chaos.live.power_failure import lose_power
 from lograft.chaos.virtual_files import VirtualFiles
-from lograft.runtime.fault_settings import FaultSwitch
-from lograft.runtime.faulty_files import FaultyFiles
+from lograft.runtime.faults.faulty_files import FaultyFiles
+from lograft.runtime.faults.settings import FaultSwitch
 from lograft.runtime.files import Files, replace_file
 from lograft.runtime.rng import Rng
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lograft.runtime.grpc_network import GrpcServer
 from lograft.runtime.network import AddressInUse, ConnectFailed, ConnectionLimits, Status, Stream, StreamError
+from lograft.runtime.production.grpc_network import GrpcServer
 
 if TYPE_CHECKING:
     from conftest import World

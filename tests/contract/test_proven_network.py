@@ -25,8 +25,8 @@ from lograft.runtime.network import (
     Stream,
     StreamError,
 )
-from lograft.runtime.node_proof import Caller, NodeIdentity, Session
-from lograft.runtime.proven_network import ProofLimits, ProvenNetwork
+from lograft.runtime.proof.node_proof import Caller, NodeIdentity, Session
+from lograft.runtime.proof.proven_network import ProofLimits, ProvenNetwork
 from lograft.runtime.rng import Rng
 
 if TYPE_CHECKING:

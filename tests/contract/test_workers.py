@@ -11,8 +11,8 @@ from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.blocking import Blocking, WorkerFactory
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 
 
 class World:

@@ -20,10 +20,10 @@ from lograft.raft.lmdb_store import LmdbStore, open_lmdb_store
 from lograft.raft.node import RaftNode
 from lograft.raft.store_errors import StoreRefused
 from lograft.raft.transport import RaftTransport
-from lograft.runtime.allocator import keep_freed_memory
-from lograft.runtime.logging import configure_logging
 from lograft.runtime.network import Stream
-from lograft.runtime.production import close_production_runtime, production_runtime
+from lograft.runtime.observability.logging import configure_logging
+from lograft.runtime.process.allocator import keep_freed_memory
+from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime
 
 CONTROL_METHOD = "/lograft.test.RaftProcess/Control"

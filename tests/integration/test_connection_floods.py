@@ -15,8 +15,8 @@ from lograft.broker.replication_codec import REPLICATE
 from lograft.clients.admin_types import ConfigKind
 from lograft.clients.errors import BatchTooLarge
 from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import Status, StreamError
+from lograft.runtime.production.grpc_network import GrpcNetwork
 
 LIMIT = 400
 MEBIBYTE = 1024 * 1024

@@ -16,7 +16,7 @@ from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import DEADLINE_SECONDS, lograft, until, variables
 
 from lograft.clients.dev_cluster import find_cluster
-from lograft.runtime.processes import wait_until
+from lograft.runtime.process.child_processes import wait_until
 
 
 class Dev:

@@ -17,9 +17,9 @@ import pytest
 from lograft.clients.cli.dump_log import open_file
 from lograft.clients.cli.main import CommandError
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.os_files import OsFiles
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
-from lograft.runtime.writer import DiskWriter
+from lograft.runtime.disk.disk_writer import DiskWriter
+from lograft.runtime.disk.os_files import OsFiles
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.storage.admission import admit
 from lograft.storage.batch import MAGIC_COLUMNS, MAGIC_ROWS, Compression, encode_batch, iterate_batches
 from lograft.storage.config import LogConfig

@@ -12,7 +12,7 @@ from support.server_processes import ServerProcess, until
 from lograft import Consumer, Producer, errors
 from lograft.broker.metric_families import FAMILIES
 from lograft.clients.admin_types import ConfigKind
-from lograft.runtime.http_get import get_page
+from lograft.runtime.process.http_probe import get_page
 
 RECORDS, LATE = 1000, 7
 

@@ -32,10 +32,10 @@ from lograft.raft.peer import MESSAGES_METHOD
 from lograft.raft.ports import StoreIdentity
 from lograft.raft.snapshot_stream import SNAPSHOT_METHOD
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed, Status, StreamError
-from lograft.runtime.node_proof import NodeIdentity
-from lograft.runtime.proven_network import ProvenNetwork
+from lograft.runtime.production.grpc_network import GrpcNetwork
+from lograft.runtime.proof.node_proof import NodeIdentity
+from lograft.runtime.proof.proven_network import ProvenNetwork
 from lograft.runtime.rng import system_rng
 from lograft.testing import TestingCluster, cluster
 

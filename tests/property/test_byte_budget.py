@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lograft.runtime.byte_budget import SPARE_PART, Account, ByteBudget, Claim
+from lograft.runtime.limits.byte_budget import SPARE_PART, Account, ByteBudget, Claim
 
 LIMIT = 1000
 SMALL = 20

@@ -6,8 +6,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.runtime.exposition import Exposition, Family, MetricKind
 from lograft.runtime.histogram import Histogram
+from lograft.runtime.observability.prometheus_text import Exposition, Family, MetricKind
 
 _SERIES = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\["\\n])*)"')

@@ -28,8 +28,8 @@ from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.runtime.network import Handler, Stream
-from lograft.runtime.node_proof import NotProven, read_ticket
-from lograft.runtime.proven_network import _Guard
+from lograft.runtime.proof.node_proof import NotProven, read_ticket
+from lograft.runtime.proof.proven_network import _Guard
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

@@ -18,7 +18,7 @@ from support.server_processes import until
 from support.spark_topics import QUICK_JAVA, SparkTopics
 
 from lograft import Consumer, TopicPartition, testing
-from lograft.runtime.processes import wait_until
+from lograft.runtime.process.child_processes import wait_until
 
 
 def save(topics: SparkTopics, frame: DataFrame, mode: str = "append", **options: object) -> None:

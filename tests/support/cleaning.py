@@ -9,10 +9,10 @@ from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.os_files import OsFiles
+from lograft.runtime.disk.disk_writer import DiskWriter
+from lograft.runtime.disk.os_files import OsFiles
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
-from lograft.runtime.writer import DiskWriter
 from lograft.storage.admission import Admitted
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
 from lograft.storage.config import LogConfig

@@ -24,7 +24,7 @@ from lograft.proto.admin_pb2 import DescribeQuorumRequest, DescribeQuorumRespons
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.methods import DESCRIBE_CLUSTER, DESCRIBE_QUORUM
 from lograft.runtime.network import ConnectFailed
-from lograft.runtime.production import close_production_runtime, production_runtime
+from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime
 
 PROGRAM = Path(__file__).resolve().parents[1] / "integration" / "controller_process.py"

@@ -13,8 +13,8 @@ from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.runtime.disk.disk_writer import DiskFailed, DiskWriter
 from lograft.runtime.rng import Rng
-from lograft.runtime.writer import DiskFailed, DiskWriter
 from lograft.storage.admission import admit
 from lograft.storage.batch import decode_records, encode_batch, iterate_batches
 from lograft.storage.compaction import compact

@@ -10,8 +10,8 @@ from typing import Any
 from support.free_ports import free_address
 from support.node_processes import NodeProcess
 
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
+from lograft.runtime.production.grpc_network import GrpcNetwork
 
 PROGRAM = Path(__file__).resolve().parents[1] / "integration" / "raft_process.py"
 CONTROL_METHOD = "/lograft.test.RaftProcess/Control"

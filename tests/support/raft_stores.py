@@ -15,10 +15,10 @@ from lograft.raft.lmdb_store import LmdbStore, open_lmdb_store
 from lograft.raft.ports import Snapshot, Store
 from lograft.runtime.blocking import WorkerFactory
 from lograft.runtime.clock import LoopClock
+from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.network import Network
-from lograft.runtime.os_files import OsFiles
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from typing import Any
 from support.free_ports import free_address
 
 from lograft.clients.dev_secret import make_secret
-from lograft.runtime.http_get import get_page
-from lograft.runtime.processes import wait_until
+from lograft.runtime.process.child_processes import wait_until
+from lograft.runtime.process.http_probe import get_page
 
 DEADLINE_SECONDS = 60.0
 

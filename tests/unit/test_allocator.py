@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from lograft.runtime import allocator
+from lograft.runtime.process import allocator
 
 # Each round frees and allocates 5,000 pages. In a process of its own: the setting is for good.
 COUNT_PAGE_FAULTS = """
 import resource, sys
-from lograft.runtime.allocator import free_a_large_block, keep_freed_memory
+from lograft.runtime.process.allocator import free_a_large_block, keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 if sys.argv[1] == "adapt":

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from support.raft_nodes import virtual
 
-from lograft.runtime.buffer_budget import (
+from lograft.runtime.clock import LoopClock
+from lograft.runtime.limits.buffer_budget import (
     FREE_BYTES,
     LARGE_BYTES,
     STALLED_MS,
@@ -15,7 +16,6 @@ from lograft.runtime.buffer_budget import (
     budgeted,
     default_budget_bytes,
 )
-from lograft.runtime.clock import LoopClock
 from lograft.runtime.network import Status, StreamError
 
 MEBIBYTE = 1024 * 1024

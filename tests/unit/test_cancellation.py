@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from support.free_ports import free_address
 
-from lograft.runtime import grpc_network
-from lograft.runtime.cancellation import keep_cancellation
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import ConnectFailed
+from lograft.runtime.production.grpc_network import GrpcNetwork
+from lograft.runtime.production.node_runtime import grpc_network
+from lograft.runtime.tasks.cancellation import keep_cancellation
 
 TRIES = 150
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.runtime.connection_guard import (
+from lograft.runtime.limits.connection_guard import (
     ConnectionCensus,
     ConnectionGuard,
     UnreadBytes,
     surplus_of,
 )
-from lograft.runtime.kernel_sockets import Carried, carried_by, connections_of, end_connection
+from lograft.runtime.limits.kernel_sockets import Carried, carried_by, connections_of, end_connection
 from lograft.runtime.network import ConnectionLimits
 
 LIMITS = ConnectionLimits(total=100, per_address=3)
@@ -186,7 +186,7 @@ def test_no_descriptor_left_to_look_with_ends_nobody(listener: socket.socket, mo
     guard = ConnectionGuard(
         f"127.0.0.1:{listener.getsockname()[1]}", ConnectionLimits(100, 100, unread_bytes=MEBIBYTE), lambda: 0.0
     )
-    monkeypatch.setattr("lograft.runtime.connection_guard.own_resident_bytes", lambda: 2**50)
+    monkeypatch.setattr("lograft.runtime.limits.connection_guard.own_resident_bytes", lambda: 2**50)
     (client,), (accepted,) = connect(listener, 1)
     client.setblocking(False)
     sent = received = 0
@@ -216,7 +216,7 @@ def test_the_limit_leaves_out_those_that_are_believed(listener: socket.socket, m
     (node, stranger), accepted = connect(listener, 2)
     believed = [node.getsockname()]
     guard = ConnectionGuard(f"127.0.0.1:{port}", ConnectionLimits(9, 9, 4 * MEBIBYTE), lambda: now, lambda: believed)
-    monkeypatch.setattr("lograft.runtime.connection_guard.own_resident_bytes", lambda: 2**50)
+    monkeypatch.setattr("lograft.runtime.limits.connection_guard.own_resident_bytes", lambda: 2**50)
     for client, other in zip((node, stranger), accepted, strict=True):
         client.setblocking(False)
         other.setblocking(False)

@@ -6,7 +6,7 @@ from support.raft_nodes import virtual
 
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.proto import admin_pb2 as pb
-from lograft.runtime.deadline import MAX_TIMEOUT_MS, Deadline, answer_ms, set_timeout, with_timeout
+from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS, Deadline, answer_ms, set_timeout, with_timeout
 
 
 @pytest.mark.parametrize("timeout_ms", [2, 3, 10, 99, 1000, 5000, 30_000, MAX_TIMEOUT_MS])

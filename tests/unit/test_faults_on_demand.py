@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lograft.runtime.fault_settings import FaultSettings, FaultSwitch, read_settings, write_settings
-from lograft.runtime.faulty_clock import FaultyClock, run_loop_at_rate
-from lograft.runtime.faulty_files import FaultyFiles
+from lograft.runtime.faults.faulty_clock import FaultyClock, run_loop_at_rate
+from lograft.runtime.faults.faulty_files import FaultyFiles
+from lograft.runtime.faults.settings import FaultSettings, FaultSwitch, read_settings, write_settings
 from lograft.runtime.files import SyncFailed, read_whole
-from lograft.runtime.production import FAULTS_VARIABLE, node_boot_id, production_runtime
+from lograft.runtime.production.node_runtime import FAULTS_VARIABLE, node_boot_id, production_runtime
 
 
 def until_told(switch: FaultSwitch, settings: FaultSettings) -> None:
@@ -128,7 +128,7 @@ def test_the_switch_is_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_it_nothing_of_it_is_even_imported() -> None:
     look = (
         "import asyncio, sys\n"
-        "from lograft.runtime.production import node_boot_id, production_runtime\n"
+        "from lograft.runtime.production.node_runtime import node_boot_id, production_runtime\n"
         "node_boot_id()\n"
         "async def main():\n"
         "    production_runtime(lambda error: None)\n"

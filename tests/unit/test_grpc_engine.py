@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lograft.runtime import grpc_engine
+from lograft.runtime.production.node_runtime import grpc_engine
 
 FOUND = """
 import sys
-from lograft.runtime.grpc_engine import _grpc_version
+from lograft.runtime.production.grpc_engine import _grpc_version
 print(*_grpc_version())
 assert not {"grpc", "importlib.metadata"} & {*sys.modules}, "that would be too late, or take too long"
 """

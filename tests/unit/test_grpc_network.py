@@ -11,8 +11,8 @@ import grpc
 import pytest
 from grpc import aio
 
-from lograft.runtime.grpc_network import GrpcNetwork, GrpcServer, _plain_reason
 from lograft.runtime.network import AddressInUse, ConnectFailed, ConnectionLimits, Handler, Status, Stream, StreamError
+from lograft.runtime.production.grpc_network import GrpcNetwork, GrpcServer, _plain_reason
 
 METHOD = "/lograft.test.Unary/Method"
 
@@ -142,7 +142,7 @@ def test_an_address_that_makes_no_sense_cannot_be_listened_on(address: str) -> N
 # and another runs, which then says so.
 NOISE = """
 import asyncio
-from lograft.runtime.grpc_network import GrpcNetwork
+from lograft.runtime.production.grpc_network import GrpcNetwork
 from lograft.runtime.network import AddressInUse
 async def wait(stream):
     await stream.receive()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lograft.runtime.handover import Handover
+from lograft.runtime.tasks.loop_handover import Handover
 
 
 class Loop:

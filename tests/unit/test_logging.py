@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lograft.runtime.log_levels import MODULES, normal_levels
-from lograft.runtime.logging import bind_context, configure_logging, get_logger, set_level, set_own_levels
+from lograft.runtime.observability.log_levels import MODULES, normal_levels
+from lograft.runtime.observability.logging import bind_context, configure_logging, get_logger, set_level, set_own_levels
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +213,7 @@ def run_python(program: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_is_printed_and_structlog_not_imported_unless_configured() -> None:
     done = run_python(
         "import sys, lograft\n"
-        "from lograft.runtime.logging import get_logger\n"
+        "from lograft.runtime.observability.logging import get_logger\n"
         "log = get_logger('lograft.test')\n"
         "log.info('a'); log.error('b', exc_info=ValueError()); log.critical('c')\n"
         "assert 'structlog' not in sys.modules\n"
@@ -225,7 +225,7 @@ def test_a_program_that_configures_the_standard_logging_sees_our_events_as_text(
     done = run_python(
         "import logging\n"
         "logging.basicConfig(format='%(name)s %(module)s: %(message)s')\n"
-        "from lograft.runtime.logging import get_logger\n"
+        "from lograft.runtime.observability.logging import get_logger\n"
         "get_logger('lograft.test').warning('isr_shrunk', topic='orders', isr=[1])\n"
     )
     assert done.stderr == "lograft.test <string>: isr_shrunk topic='orders' isr=[1]\n"

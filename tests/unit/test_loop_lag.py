@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from lograft.runtime.histogram import Histogram
-from lograft.runtime.loop_lag import LoopLag
+from lograft.runtime.tasks.loop_lag import LoopLag
 
 
 class LateClock:

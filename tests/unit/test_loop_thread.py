@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from lograft.runtime.loop_thread import LoopThread, shared_loop
+from lograft.runtime.tasks.loop_thread import LoopThread, shared_loop
 
 
 class Megabytes:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.proto.node_proof_pb2 import NodeProofRequest, NodeProofResponse
-from lograft.runtime.node_proof import (
+from lograft.runtime.proof.node_proof import (
     Callee,
     Caller,
     NodeIdentity,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lograft.runtime import os_files
+from lograft.runtime.disk import os_files
+from lograft.runtime.disk.os_files import OsFiles, raise_descriptor_limit
 from lograft.runtime.files import FileLocked, SyncFailed
-from lograft.runtime.os_files import OsFiles, raise_descriptor_limit
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_threads_of_sync_all_end_with_the_file_system(files: OsFiles, tmp_pa
 
 def test_the_lock_of_a_living_process_holds_and_a_killed_ones_is_free(files: OsFiles, tmp_path: Path) -> None:
     script = (
-        "import sys; from lograft.runtime.os_files import OsFiles;"
+        "import sys; from lograft.runtime.disk.os_files import OsFiles;"
         "lock = OsFiles().lock(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     )
     path = f"{tmp_path}/.lock"

@@ -6,7 +6,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from lograft.runtime.processes import ProcessIdentity, ProcessState, reap_children, start_process, wait_until
+from lograft.runtime.process.child_processes import (
+    ProcessIdentity,
+    ProcessState,
+    reap_children,
+    start_process,
+    wait_until,
+)
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
 
@@ -59,7 +65,7 @@ def test_a_process_has_nothing_of_its_starter_but_what_it_was_given(tmp_path: Pa
     )
     program = f"""
 import os, sys
-from lograft.runtime.processes import start_process
+from lograft.runtime.process.child_processes import start_process
 os.set_inheritable(os.open("/dev/null", os.O_RDONLY), True)
 process = start_process(
     [sys.executable, "-c", {look!r}], output_path={str(tmp_path / "output")!r}, directory={str(tmp_path)!r},

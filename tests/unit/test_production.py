@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lograft.runtime.files import read_whole
-from lograft.runtime.production import close_production_runtime, production_runtime
+from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 
 
 @pytest.fixture

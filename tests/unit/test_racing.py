@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lograft.clients import calling
-from lograft.runtime import racing
+from lograft.runtime.tasks import racing
 
 
 class Lost(Exception):

@@ -2,9 +2,9 @@ import asyncio
 
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.runtime.retrying import Backoff
 from lograft.runtime.rng import Rng
-from lograft.runtime.silence import Silence
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.silence import Silence
 
 
 class StallingClock:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from lograft.runtime.status_line import StatusLine
+from lograft.runtime.process.status_line import StatusLine
 
 
 class InterruptedOnceSeen(io.StringIO):

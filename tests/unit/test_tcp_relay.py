@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lograft.runtime import tcp_relay
+from lograft.runtime.faults import tcp_relay
+from lograft.runtime.faults.socket_owners import _inode_between, owner_of
+from lograft.runtime.faults.tcp_relay import LinkState, TcpRelay
 from lograft.runtime.network import AddressInUse
 from lograft.runtime.rng import Rng
-from lograft.runtime.socket_owners import _inode_between, owner_of
-from lograft.runtime.tcp_relay import LinkState, TcpRelay
 
 SOON_SECONDS = 10
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]

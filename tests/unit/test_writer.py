@@ -6,8 +6,8 @@ import errno
 import pytest
 from support.virtual_log import ROOT, HandWorker, HandWorkers, Machine, virtual
 
+from lograft.runtime.disk.disk_writer import AppendFile, DiskFailed, DiskWriter
 from lograft.runtime.files import SyncFailed
-from lograft.runtime.writer import AppendFile, DiskFailed, DiskWriter
 
 
 class Observer:

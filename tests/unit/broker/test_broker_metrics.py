@@ -15,7 +15,7 @@ from lograft.broker.fetch_service import FetchService
 from lograft.broker.produce_service import ProduceService
 from lograft.broker.replica_world import ReplicaCounts
 from lograft.metadata.each_partition import PartitionKey
-from lograft.runtime.exposition import Exposition
+from lograft.runtime.observability.prometheus_text import Exposition
 
 ORDERS = topic_id(1)
 

@@ -14,7 +14,7 @@ from lograft.broker.fetch_service import FetchLimits, FetchService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
-from lograft.runtime.buffer_budget import BufferBudget
+from lograft.runtime.limits.buffer_budget import BufferBudget
 from lograft.storage.reader import Batches
 
 

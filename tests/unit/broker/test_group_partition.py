@@ -22,7 +22,7 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.records import ConfigChanged, PartitionChanged, TopicCreated
 from lograft.metadata.settings import CLUSTER
 from lograft.proto import errors_pb2
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.config import LogConfig
 from lograft.storage.errors import BatchTooLarge
 from lograft.storage.header import HEADER_BYTES

@@ -17,9 +17,9 @@ from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD, FETCH, PRODUCE
-from lograft.runtime.loop_lag import LoopLag
 from lograft.runtime.network import Connection
 from lograft.runtime.rng import Rng
+from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.runtime.world import Runtime
 from lograft.storage.directory import open_directory
 

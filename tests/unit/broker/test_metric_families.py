@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lograft.broker.metric_families import FAMILIES
-from lograft.runtime.exposition import MetricKind
+from lograft.runtime.observability.prometheus_text import MetricKind
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "deploy" / "grafana" / "lograft.json"

@@ -11,7 +11,7 @@ from support.served_replicas import batch
 from lograft.broker.produce_service import ProduceLimits, ProduceService
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
-from lograft.runtime.buffer_budget import BufferBudget
+from lograft.runtime.limits.buffer_budget import BufferBudget
 
 
 async def send_all(talk: Talk[pb.ProduceResponse], requests: list[pb.ProduceRequest]) -> None:

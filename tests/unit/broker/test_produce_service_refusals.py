@@ -11,7 +11,7 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.batch import encode_batch
 from lograft.storage.errors import OutOfOrderSequence
 

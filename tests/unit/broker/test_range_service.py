@@ -13,7 +13,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import READ_RANGE
-from lograft.runtime.buffer_budget import BufferBudget
+from lograft.runtime.limits.buffer_budget import BufferBudget
 
 
 async def reading(node: Node, **request: Any) -> Talk[pb.ReadRangeResponse]:

@@ -28,7 +28,7 @@ from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.partition import BrokerId
 from lograft.proto import errors_pb2
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.config import LogConfig
 from lograft.storage.log import PartitionLog
 from lograft.storage.names import PartitionName

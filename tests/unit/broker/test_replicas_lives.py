@@ -15,8 +15,8 @@ from lograft.chaos.virtual_loop import run_virtual
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.rng import Rng
-from lograft.runtime.writer import DiskFailed
 from lograft.storage.batch import decode_columns, iterate_batches
 from lograft.storage.errors import CorruptLog
 

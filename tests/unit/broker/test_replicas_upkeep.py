@@ -15,7 +15,7 @@ from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.partition import BrokerId, TopicId
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.errors import CorruptLog
 from lograft.storage.log import PartitionLog
 from lograft.storage.retention import apply_retention

@@ -11,8 +11,8 @@ from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.network import Status
-from lograft.runtime.writer import DiskFailed
 from lograft.storage import errors as storage
 
 IMAGE = image_with(broker(1), broker(2))

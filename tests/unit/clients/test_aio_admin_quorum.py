@@ -12,8 +12,8 @@ from lograft.clients.aio_admin import Admin
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.proto.errors import error_detail
-from lograft.runtime.deadline import answer_ms
 from lograft.runtime.network import Status, Stream, StreamError
+from lograft.runtime.tasks.deadline import answer_ms
 
 LOST = None
 """The broker dies with the answer."""

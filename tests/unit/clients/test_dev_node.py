@@ -16,8 +16,14 @@ from lograft.clients.cli.main import CommandError
 from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
 from lograft.clients.dev_layout import Layout
 from lograft.clients.dev_node import DevNode, NodeStatus, locked
-from lograft.runtime.machine import boot_id
-from lograft.runtime.processes import ProcessIdentity, ProcessState, reap_children, start_process, wait_until
+from lograft.runtime.process.child_processes import (
+    ProcessIdentity,
+    ProcessState,
+    reap_children,
+    start_process,
+    wait_until,
+)
+from lograft.runtime.process.host import boot_id
 
 LAYOUT = Layout("dev-1", 2, 1)  # nobody listens there
 

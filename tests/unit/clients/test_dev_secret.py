@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 from lograft.clients.dev_secret import make_secret
-from lograft.runtime.node_proof import read_secrets
+from lograft.runtime.proof.node_proof import read_secrets
 
 
 def test_a_secret_is_made_once_and_is_its_owners(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from support.free_ports import free_address
 
 import lograft
 from lograft import Consumer, Producer, TopicPartition, errors
-from lograft.runtime import loop_thread
-from lograft.runtime.client_runtime import client_runtime, close_client_runtime
-from lograft.runtime.handover import Handover
-from lograft.runtime.loop_thread import LoopLost, LoopThread, shared_loop
+from lograft.runtime.production.client_runtime import client_runtime, close_client_runtime
+from lograft.runtime.tasks import loop_thread
+from lograft.runtime.tasks.loop_handover import Handover
+from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread, shared_loop
 
 ORDERS = TopicPartition("orders", 0)
 

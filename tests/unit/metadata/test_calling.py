@@ -17,8 +17,8 @@ from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from lograft.proto.errors import ERRORS
 from lograft.raft.codec import CodecError
-from lograft.runtime.grpc_network import GrpcNetwork
 from lograft.runtime.network import MAX_MESSAGE_BYTES, Connection, Handler, Status, Stream, StreamError
+from lograft.runtime.production.grpc_network import GrpcNetwork
 
 METHOD = "/lograft.test.Controller/Method"
 REQUEST = AllocateProducerIdsRequest(broker_id=7, broker_epoch=70)

@@ -15,7 +15,7 @@ from lograft.proto import errors_pb2
 from lograft.raft.configuration import Configuration, Member, configuration
 from lograft.raft.errors import NodeStopped, NotLeader, Overloaded, RaftError, ReadLost
 from lograft.raft.ports import RaftStatus
-from lograft.runtime.silence import SILENCE_LIMIT_MS
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS
 
 ME = Member(1, UUID(int=1))
 

@@ -23,7 +23,7 @@ from lograft.raft.observers import NodeObserver
 from lograft.raft.proposals import Proposals
 from lograft.raft.snapshotting import SnapshotPolicy
 from lograft.raft.store_errors import StoreFailed
-from lograft.runtime.patience import PatientTimer
+from lograft.runtime.tasks.patience import PatientTimer
 
 
 class Diary(NodeObserver):

@@ -18,7 +18,7 @@ from support.cleaning import (
 )
 
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.compaction import CompactionFailed, CompactionResult, compact
 from lograft.storage.epochs import EpochEntry
 from lograft.storage.errors import OffsetOutOfRange

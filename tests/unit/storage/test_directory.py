@@ -10,12 +10,12 @@ from support.virtual_log import ROOT, Machine, append, crashes, offsets, virtual
 
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.runtime.clock import LoopClock
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.files import replace_file
-from lograft.runtime.os_files import OsFiles
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
-from lograft.runtime.writer import DiskFailed
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.directory import DataDirectory, DirectoryOwner, mark_restored, open_directory
 from lograft.storage.directory_use import DirectoryUse

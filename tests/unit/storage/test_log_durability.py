@@ -7,7 +7,7 @@ import errno
 import pytest
 from support.virtual_log import DIRECTORY, Machine, append, facts, frame, hand_driven, make_batch, offsets, virtual
 
-from lograft.runtime.writer import DiskFailed
+from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.config import FlushMode, LogConfig
 from lograft.storage.epochs import EpochEntry
 from lograft.storage.log import PartitionLog

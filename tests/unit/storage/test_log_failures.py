@@ -10,10 +10,10 @@ import pytest
 from support.virtual_log import Machine, append, open_log, virtual
 
 from lograft.runtime.clock import LoopClock
+from lograft.runtime.disk.disk_writer import DiskFailed, DiskWriter
+from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.files import File
-from lograft.runtime.os_files import OsFiles
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
-from lograft.runtime.writer import DiskFailed, DiskWriter
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.storage.admission import admit
 from lograft.storage.batch import encode_batch
 from lograft.storage.compression import Compression

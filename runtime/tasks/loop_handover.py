@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from lograft.runtime.loop_thread import LoopThread
+from lograft.runtime.tasks.loop_thread import LoopThread
 
 
 class Handover:

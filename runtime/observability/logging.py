@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TextIO, TypeAlias
 
-from lograft.runtime.log_levels import ROOT, parse_levels
+from lograft.runtime.observability.log_levels import ROOT, parse_levels
 
 _LEVELS = {
     "debug": logging.DEBUG,

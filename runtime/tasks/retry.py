@@ -1,6 +1,6 @@
 """Trying again: after how long, and how often it is worth a line in the log."""
 
-from lograft.runtime.logging import Logger
+from lograft.runtime.observability.logging import Logger
 from lograft.runtime.rng import Rng
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.fault_settings import FaultSwitch
+from lograft.runtime.faults.settings import FaultSwitch
 
 
 class FaultyClock(LoopClock):

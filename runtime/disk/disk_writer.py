@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from lograft.runtime.blocking import WorkerFactory
+from lograft.runtime.disk.patient_files import PatientFiles
 from lograft.runtime.files import Buffer, File, Files, SyncFailed, is_without_room, parent_of
 from lograft.runtime.histogram import Histogram
-from lograft.runtime.patient_files import PatientFiles
-from lograft.runtime.stopwatch import now_seconds
+from lograft.runtime.process.stopwatch import now_seconds
 
 T = TypeVar("T")
 

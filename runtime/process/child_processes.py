@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from lograft.runtime.machine import boot_id
+from lograft.runtime.process.host import boot_id
 
 _LOOK_SECONDS = 0.02
 _STOPPED_STATES = ("T", "t")

@@ -11,10 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
-from lograft.runtime.allocator import give_back_memory
-from lograft.runtime.kernel_sockets import Carried, Peer, carried_by, connections_of, end_connection, own_resident_bytes
-from lograft.runtime.logging import get_logger
+from lograft.runtime.limits.kernel_sockets import (
+    Carried,
+    Peer,
+    carried_by,
+    connections_of,
+    end_connection,
+    own_resident_bytes,
+)
 from lograft.runtime.network import ConnectionLimits
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.process.allocator import give_back_memory
 
 log = get_logger(__name__)
 

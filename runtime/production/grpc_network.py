@@ -21,10 +21,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import grpc
 from grpc import ChannelConnectivity, aio
 
-from lograft.runtime.cancellation import keep_cancellation
-from lograft.runtime.connection_guard import ConnectionGuard
-from lograft.runtime.grpc_streams import CallStream, HandlerStream, LostStream, address_of
-from lograft.runtime.handling import run_handler
+from lograft.runtime.limits.connection_guard import ConnectionGuard
 from lograft.runtime.network import (
     MAX_MESSAGE_BYTES,
     AddressInUse,
@@ -34,6 +31,9 @@ from lograft.runtime.network import (
     PanicHandler,
     Stream,
 )
+from lograft.runtime.production.grpc_streams import CallStream, HandlerStream, LostStream, address_of
+from lograft.runtime.stream_handler import run_handler
+from lograft.runtime.tasks.cancellation import keep_cancellation
 
 _NEVER_MS = 2**31 - 1
 _COMMON_OPTIONS = (

@@ -19,7 +19,6 @@ from lograft.proto import errors_pb2
 from lograft.proto.errors import error_detail
 from lograft.proto.methods import PROVE, is_between_nodes
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
 from lograft.runtime.network import (
     ConnectFailed,
     Connection,
@@ -32,7 +31,8 @@ from lograft.runtime.network import (
     Stream,
     StreamError,
 )
-from lograft.runtime.node_proof import (
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.proof.node_proof import (
     NONCE_BYTES,
     Callee,
     Caller,

@@ -2,12 +2,12 @@
 
 import os
 
-from lograft.runtime.allocator import free_a_large_block
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.os_files import OsFiles
-from lograft.runtime.production import close_production_runtime
+from lograft.runtime.disk.os_files import OsFiles
+from lograft.runtime.process.allocator import free_a_large_block
+from lograft.runtime.production.node_runtime import close_production_runtime
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import system_rng
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 
 _BLOCKING_THREADS = 4  # for all clients of a loop
@@ -45,7 +45,7 @@ def check_not_forked() -> None:
 def client_runtime() -> Runtime:
     """A client's runtime on this machine. Call on the client's loop. No setting of the process is changed by it."""
     global _has_made_one
-    from lograft.runtime.grpc_network import GrpcNetwork, start_poller
+    from lograft.runtime.production.grpc_network import GrpcNetwork, start_poller
 
     check_not_forked()
     _has_made_one = True

@@ -17,10 +17,10 @@ from typing import Self
 
 from lograft.proto import errors_pb2
 from lograft.proto.errors import error_detail
-from lograft.runtime.byte_budget import Account, ByteBudget, Claim
 from lograft.runtime.clock import Clock
-from lograft.runtime.logging import get_logger
+from lograft.runtime.limits.byte_budget import Account, ByteBudget, Claim
 from lograft.runtime.network import Handler, Status, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -11,7 +11,9 @@ from random import SystemRandom
 from threading import RLock
 from time import sleep
 
-from lograft.runtime.fault_journal import (
+from lograft.runtime.disk.os_files import OsFile, OsFiles
+from lograft.runtime.faults.settings import FaultSwitch
+from lograft.runtime.faults.undo_journal import (
     DirectorySynced,
     Journal,
     Named,
@@ -24,10 +26,8 @@ from lograft.runtime.fault_journal import (
     inode_at,
     undo_part,
 )
-from lograft.runtime.fault_settings import FaultSwitch
 from lograft.runtime.files import Buffer, File, Lock, parent_of
 from lograft.runtime.files import SyncFailed as SyncFailedError
-from lograft.runtime.os_files import OsFile, OsFiles
 
 _SEEDS = 2**32
 

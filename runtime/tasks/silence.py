@@ -1,7 +1,7 @@
 """When the other end of a stream has been silent for too long: a process that is stopped keeps its sockets."""
 
 from lograft.runtime.clock import Clock
-from lograft.runtime.patience import PatientTimer
+from lograft.runtime.tasks.patience import PatientTimer
 
 SILENCE_LIMIT_MS = 1500
 """Whoever has a stream open says something every 500 ms."""

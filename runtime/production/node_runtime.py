@@ -5,13 +5,13 @@ import os
 import sys
 
 from lograft.runtime.clock import Clock, LoopClock
+from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.files import Files
-from lograft.runtime.grpc_engine import wait_without_pool
-from lograft.runtime.machine import boot_id
 from lograft.runtime.network import PanicHandler
-from lograft.runtime.os_files import OsFiles
+from lograft.runtime.process.host import boot_id
+from lograft.runtime.production.grpc_engine import wait_without_pool
+from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import system_rng
-from lograft.runtime.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.world import Runtime
 
 _BLOCKING_THREADS = 8
@@ -32,7 +32,7 @@ def production_runtime(on_panic: PanicHandler) -> Runtime:
     """A node's runtime on this machine. Call on the node's loop; `on_panic` is told there of broken invariants."""
     wait_without_pool()
     # Only a node needs gRPC at once; what merely reads files should not wait for its import.
-    from lograft.runtime.grpc_network import GrpcNetwork
+    from lograft.runtime.production.grpc_network import GrpcNetwork
 
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     clock, files = _clock_and_files(os.environ.get(FAULTS_VARIABLE))
@@ -49,9 +49,9 @@ def production_runtime(on_panic: PanicHandler) -> Runtime:
 def _clock_and_files(faults: str | None) -> tuple[Clock, Files]:
     if not faults:
         return LoopClock(), OsFiles()
-    from lograft.runtime.fault_settings import FaultSwitch
-    from lograft.runtime.faulty_clock import FaultyClock, run_loop_at_rate
-    from lograft.runtime.faulty_files import FaultyFiles
+    from lograft.runtime.faults.faulty_clock import FaultyClock, run_loop_at_rate
+    from lograft.runtime.faults.faulty_files import FaultyFiles
+    from lograft.runtime.faults.settings import FaultSwitch
 
     switch = FaultSwitch(faults)
     run_loop_at_rate(asyncio.get_running_loop(), lambda: switch.settings.clock_rate)
@@ -63,7 +63,7 @@ def node_boot_id() -> str:
     faults = os.environ.get(FAULTS_VARIABLE)
     if not faults:
         return boot_id()
-    from lograft.runtime.fault_settings import read_settings
+    from lograft.runtime.faults.settings import read_settings
 
     return read_settings(faults).boot_id or boot_id()
 

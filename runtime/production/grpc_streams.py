@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from grpc import StatusCode, aio
 
-from lograft.runtime.cancellation import keep_cancellation
 from lograft.runtime.network import MessageTooLarge, Status, StreamError, refuse_oversized
+from lograft.runtime.tasks.cancellation import keep_cancellation
 
 ERROR_DETAIL_KEY = "lograft-error-bin"
 _TOO_LARGE = re.compile(r"eceived message larger than max \((\d+) vs\.? (\d+)\)")  # refused by gRPC itself

@@ -1,0 +1,1 @@
+"""Faults that chaos runs inject into real nodes: lying disks, wrong clocks, cut links."""

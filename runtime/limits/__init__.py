@@ -1,0 +1,1 @@
+"""What bounds a node: budgets of bytes, connections and idle time."""

@@ -1,0 +1,1 @@
+"""This process, its children, its terminal and its host."""

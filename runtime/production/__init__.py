@@ -1,0 +1,1 @@
+"""The production side of the interfaces: gRPC, threads and the event loop."""

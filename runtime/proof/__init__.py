@@ -1,0 +1,1 @@
+"""How nodes prove to each other that they belong to the cluster."""

@@ -1,0 +1,1 @@
+"""Helpers for asyncio tasks: deadlines, retries, cancellation, silence."""
