@@ -1,8 +1,8 @@
 """A partition's log: batches in, batches out, and what is known of them. Belongs to one loop.
 
-Appends are decided and numbered at once, without waiting; the disk follows in order (`lograft.runtime.disk.disk_writer`), and
-`stable_end` says how far an acknowledgement may go. The owner appends nothing while `truncate`, `reset` or `close`
-is under way.
+Appends are decided and numbered at once, without waiting; the disk follows in order
+(`lograft.runtime.disk.disk_writer`), and `stable_end` says how far an acknowledgement may go. The owner appends nothing
+while `truncate`, `reset` or `close` is under way.
 """
 
 import asyncio
