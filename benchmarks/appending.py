@@ -11,9 +11,9 @@ from disk import EPOCH, Bench
 from measure import Aim, Contender, Result, megabytes_per_second, slowdown, take_turns
 from samples import make_batches
 
-from lograft.storage.admission import admit
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.admission import admit
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import PartitionLog
 
 APPEND_AIM = Aim(1.5, "< 1.5x")
 

@@ -15,7 +15,7 @@ from samples import make_batches
 from lograft import aio
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.production.grpc_network import GrpcNetwork
-from lograft.storage.header import parse_header
+from lograft.storage.batch.header import parse_header
 
 RECORD_BYTES = 1024
 SIZES = {"16 KiB": 16 * 1024, "128 KiB": 128 * 1024, "1 MiB": MEBIBYTE}

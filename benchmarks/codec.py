@@ -7,7 +7,7 @@ from statistics import median
 from measure import Aim, Result, nanoseconds_each, take_turns
 from samples import Sample, make_sample
 
-from lograft.storage.batch import (
+from lograft.storage.batch.codec import (
     MAGIC_ROWS,
     Compression,
     decode_arrow,

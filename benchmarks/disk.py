@@ -10,11 +10,11 @@ from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import raise_descriptor_limit
 from lograft.runtime.files import Buffer, File, Files, Lock
 from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
-from lograft.storage.config import LogConfig
-from lograft.storage.log import PartitionLog, open_log
-from lograft.storage.names import LOG_SUFFIX
-from lograft.storage.partition_disk import Disk
-from lograft.storage.segment import SegmentFiles
+from lograft.storage.files.file_names import LOG_SUFFIX
+from lograft.storage.files.segment import SegmentFiles
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_disk import Disk
+from lograft.storage.log.partition_log import PartitionLog, open_log
 
 EPOCH = 1
 

@@ -15,8 +15,8 @@ from disk import Bench
 from measure import MEBIBYTE, Aim, Contender, Result, megabytes_per_second, slowdown, take_turns
 from samples import make_batches
 
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.log import PartitionLog, open_log
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import PartitionLog, open_log
 
 _SEGMENTS = 3
 _BATCH_BYTES = 16 * 1024

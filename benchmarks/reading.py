@@ -11,8 +11,8 @@ from disk import Bench
 from measure import MEBIBYTE, MEGABYTE, Aim, Contender, Result, megabytes_per_second, slowdown, take_turns
 from samples import make_batches
 
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import PartitionLog
 
 READ_AIM = Aim(1.3, "< 1.3x")
 READ_BYTES = MEBIBYTE

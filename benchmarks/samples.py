@@ -7,7 +7,7 @@ from typing import Any
 
 from measure import MEBIBYTE
 
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 KEY_BYTES = 12
 FIRST_TIMESTAMP_MS = 1_700_000_000_000

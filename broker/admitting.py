@@ -8,11 +8,11 @@ from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
 from lograft.runtime.observability.logging import get_logger
-from lograft.storage.admission import Admitted, admit
-from lograft.storage.compression import MAX_PAYLOAD_BYTES
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.compression import MAX_PAYLOAD_BYTES
+from lograft.storage.batch.header import COMPRESSION_MASK, HEADER_BYTES, MAGIC_ROWS
 from lograft.storage.errors import BadCompressedData, InvalidBatch
-from lograft.storage.header import COMPRESSION_MASK, HEADER_BYTES, MAGIC_ROWS
+from lograft.storage.log.admission import Admitted, admit
+from lograft.storage.log.log_config import LogConfig
 
 log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from lograft.broker.traffic import PartitionTraffic
 from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.image import ClusterImage
 from lograft.runtime.observability.prometheus_text import Exposition
-from lograft.storage.directory import DataDirectory
+from lograft.storage.log.data_directory import DataDirectory
 
 OTHERS = "(other)"
 """The label of all that have no series of their own. No topic can be called so."""

@@ -38,8 +38,8 @@ from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.runtime.world import Runtime
-from lograft.storage import directory_use
-from lograft.storage.directory import DataDirectory
+from lograft.storage.log.data_directory import DataDirectory
+from lograft.storage.state import used_epoch as directory_use
 
 log = get_logger(__name__)
 

@@ -10,9 +10,9 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
-from lograft.storage.digests import batches_within, records_within
 from lograft.storage.errors import OffsetOutOfRange
-from lograft.storage.reader import Batches
+from lograft.storage.inspect.digests import batches_within, records_within
+from lograft.storage.log.log_reader import Batches
 
 # One answer is about so much of the log at most: others want to read, too.
 _READ_BYTES = 1024 * 1024

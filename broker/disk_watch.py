@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
-from lograft.storage.directory import DataDirectory
+from lograft.storage.log.data_directory import DataDirectory
 
 log = get_logger(__name__)
 

@@ -8,7 +8,7 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.wire_format import message_field
 from lograft.runtime.files import Buffer
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_reader import Batches
 
 # What is put together goes into one message up to this. One batch may be as large as it likes: it goes alone then.
 _MESSAGE_BYTES = 4 * 1024 * 1024

@@ -27,7 +27,7 @@ from lograft.runtime.network import Handler, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import OffsetOutOfRange
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_reader import Batches
 
 log = get_logger(__name__)
 

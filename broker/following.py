@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 
 class FollowersLog(Protocol):

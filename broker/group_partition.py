@@ -56,10 +56,10 @@ from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms
 from lograft.runtime.tasks.racing import until_first
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.header import check_crc
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import check_crc
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_reader import Batches
 
 log = get_logger(__name__)
 

@@ -21,10 +21,10 @@ from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import Partition
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
-from lograft.storage.config import LogConfig
 from lograft.storage.errors import CorruptLog, Shortage
-from lograft.storage.names import PartitionName
-from lograft.storage.remains import Remains
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.remains import Remains
 
 log = get_logger(__name__)
 

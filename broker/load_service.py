@@ -18,7 +18,7 @@ from lograft.proto.methods import DESCRIBE_LOAD
 from lograft.runtime.clock import Clock
 from lograft.runtime.network import Handler
 from lograft.runtime.tasks.loop_lag import LoopLag
-from lograft.storage.directory import DataDirectory
+from lograft.storage.log.data_directory import DataDirectory
 
 _AT_ONCE = 500
 

@@ -14,9 +14,9 @@ from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import Files, is_shortage
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import DataDirectory
-from lograft.storage.names import PartitionName
-from lograft.storage.remains import Remains, keep, survey
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.data_directory import DataDirectory
+from lograft.storage.log.remains import Remains, keep, survey
 
 log = get_logger(__name__)
 

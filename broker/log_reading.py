@@ -7,11 +7,11 @@ from typing import NoReturn
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.runtime.files import is_shortage
-from lograft.storage.epochs import EpochCache
 from lograft.storage.errors import CorruptLog, InvalidBatch
-from lograft.storage.log import PartitionLog
-from lograft.storage.reader import Batches
-from lograft.storage.verifying import check_batches
+from lograft.storage.inspect.batch_check import check_batches
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.state.epoch_cache import EpochCache
 
 # Many small batches take a while; a few large ones less than a thread takes to begin.
 _CHECKED_ASIDE_BYTES = 64 * 1024

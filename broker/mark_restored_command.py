@@ -7,8 +7,8 @@ import click
 
 from lograft.broker.controller_part import METADATA_FOLDER
 from lograft.runtime.disk.os_files import OsFiles
-from lograft.storage.directory import mark_restored as mark
 from lograft.storage.errors import DirectoryRefused
+from lograft.storage.log.data_directory import mark_restored as mark
 
 
 class Refused(click.ClickException):

@@ -35,8 +35,8 @@ from lograft.runtime.proof.node_proof import NodeIdentity
 from lograft.runtime.proof.proven_network import ProvenNetwork
 from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import DataDirectory, DirectoryOwner, open_directory
 from lograft.storage.errors import DirectoryFailed, DirectoryRefused
+from lograft.storage.log.data_directory import DataDirectory, DirectoryOwner, open_directory
 
 log = get_logger(__name__)
 

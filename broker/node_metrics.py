@@ -8,7 +8,7 @@ from lograft.runtime.limits.buffer_budget import BufferBudget
 from lograft.runtime.network import Server
 from lograft.runtime.observability.process_stats import ProcessStats
 from lograft.runtime.observability.prometheus_text import Exposition
-from lograft.storage.directory import DataDirectory
+from lograft.storage.log.data_directory import DataDirectory
 
 
 def add_process(page: Exposition, process: ProcessStats) -> None:

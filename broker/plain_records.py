@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.header import MAX_TIMESTAMP, BatchHeader, check_crc
+from lograft.storage.batch.record import Record
 from lograft.storage.errors import BadCrc, InvalidBatch, InvalidTimestamp
-from lograft.storage.header import MAX_TIMESTAMP, BatchHeader, check_crc
-from lograft.storage.reader import Batches
-from lograft.storage.record import Record
+from lograft.storage.log.log_reader import Batches
 
 
 def batch_of(records: Sequence[pb.NewRecord], now_ms: int) -> bytes:

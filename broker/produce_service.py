@@ -25,7 +25,7 @@ from lograft.runtime.limits.byte_budget import Claim
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
-from lograft.storage.admission import Admitted
+from lograft.storage.log.admission import Admitted
 
 log = get_logger(__name__)
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from lograft.storage.errors import CorruptLog, SegmentRetired
-from lograft.storage.index import SegmentIndex
-from lograft.storage.log import PartitionLog
-from lograft.storage.segment import Segment
-from lograft.storage.truncation import find_cut
+from lograft.storage.files.segment import Segment
+from lograft.storage.files.segment_index import SegmentIndex
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.log.truncation import find_cut
 
 
 async def producers_at(log: PartitionLog, offset: int) -> bytes:

@@ -20,8 +20,8 @@ from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBud
 from lograft.runtime.limits.byte_budget import Claim
 from lograft.runtime.network import Handler, Stream
 from lograft.storage.errors import OffsetOutOfRange
-from lograft.storage.reader import Batches
-from lograft.storage.scan import batch_bounds
+from lograft.storage.files.batch_scan import batch_bounds
+from lograft.storage.log.log_reader import Batches
 
 DEFAULT_MESSAGE_BYTES = 1024 * 1024
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024

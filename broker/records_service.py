@@ -34,7 +34,7 @@ from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYT
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import BatchTooLarge, OffsetOutOfRange
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_reader import Batches
 
 DEFAULT_RECORDS = 500
 MAX_RECORDS = 100_000

@@ -27,12 +27,12 @@ from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
-from lograft.storage.admission import Admitted
-from lograft.storage.config import LogConfig
 from lograft.storage.errors import CorruptLog, LogClosed
-from lograft.storage.log import PartitionLog
-from lograft.storage.reader import Batches
-from lograft.storage.time_search import FoundTime
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.log.time_search import FoundTime
 
 log_events = get_logger(__name__)
 

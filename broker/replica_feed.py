@@ -9,7 +9,7 @@ from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_ports import FeedListener, OutgoingFrame
 from lograft.proto import errors_pb2
 from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
-from lograft.storage.scan import batch_bounds
+from lograft.storage.files.batch_scan import batch_bounds
 
 if TYPE_CHECKING:
     from lograft.broker.replica_leading import Leading

@@ -13,8 +13,8 @@ from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWor
 from lograft.broker.replication_ports import ResetTo
 from lograft.metadata.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.storage.errors import CorruptLog
-from lograft.storage.frames import Frame
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.log.replica_frame import Frame
 
 
 class Following:

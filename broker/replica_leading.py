@@ -21,9 +21,9 @@ from lograft.broker.replication_ports import FeedListener, ResetTo
 from lograft.metadata.partition import BrokerId, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.storage.admission import Admitted
 from lograft.storage.errors import CorruptLog, DiskFull, LogClosed, ProducerError
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.partition_log import PartitionLog
 
 T = TypeVar("T")
 

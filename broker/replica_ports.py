@@ -12,9 +12,9 @@ from uuid import UUID
 
 from lograft.broker.traffic import PartitionTraffic
 from lograft.metadata.partition import TopicId
-from lograft.storage.admission import Admitted
-from lograft.storage.config import LogConfig
-from lograft.storage.reader import Batches
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
 
 # -- appending
 

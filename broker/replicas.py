@@ -42,8 +42,8 @@ from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import keep_cancellation
 from lograft.runtime.tasks.racing import until_first
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import DataDirectory
 from lograft.storage.errors import CorruptLog
+from lograft.storage.log.data_directory import DataDirectory
 
 log = get_logger(__name__)
 

@@ -16,9 +16,9 @@ from lograft.metadata.each_partition import PartitionKey
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.frames import Frame
-from lograft.storage.producer_state import ProducerState
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.epoch_cache import EpochEntry
+from lograft.storage.state.producer_state import ProducerState
 
 REPLICATE = "/lograft.internal.v1.Replication/Replicate"
 

@@ -17,8 +17,8 @@ from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replica_errors import ReplicaError
 from lograft.metadata.partition import BrokerId, LeaderEpoch, TopicId
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.frames import Frame
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.epoch_cache import EpochEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from lograft.metadata.config_key import LONG_MAX
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import TopicId
 from lograft.metadata.settings import topic_setting
-from lograft.storage.compression import Compression
-from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.batch.compression import Compression
+from lograft.storage.log.log_config import FlushMode, LogConfig
 
 _LARGEST_TAIL_BYTES = 4 * 1024 * 1024
 _SMALLEST_TAIL_BYTES = 256 * 1024

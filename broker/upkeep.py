@@ -15,9 +15,9 @@ from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import keep_cancellation
-from lograft.storage.compaction import CompactionFailed, compact
+from lograft.storage.cleaning.compaction import CompactionFailed, compact
+from lograft.storage.cleaning.retention import apply_retention
 from lograft.storage.errors import CorruptLog, LogClosed
-from lograft.storage.retention import apply_retention
 
 log_events = get_logger(__name__)
 

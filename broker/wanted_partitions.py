@@ -19,8 +19,8 @@ from lograft.metadata.records import (
     TopicDeleted,
 )
 from lograft.metadata.settings import cluster_setting, effective_min_isr
-from lograft.storage.config import LogConfig
-from lograft.storage.names import PartitionName
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.log_config import LogConfig
 
 LAG_TIME_MAX = "replica.lag.time.max.ms"
 

@@ -19,12 +19,18 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, TopicId
 from lograft.runtime.files import parent_of
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import iterate_batches
-from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
-from lograft.storage.directory_use import USED_EPOCH_FILE
+from lograft.storage.batch.codec import iterate_batches
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, parse_numbered
-from lograft.storage.watermarks_file import WATERMARKS_FILE
+from lograft.storage.files.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    PRODUCERS_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_numbered,
+)
+from lograft.storage.state.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
+from lograft.storage.state.used_epoch import USED_EPOCH_FILE
+from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
 _DERIVED = "derived"  # what is made anew when it is wrong: nothing is lost with it
 

@@ -6,10 +6,10 @@ from lograft.broker.group_records import decode_change
 from lograft.broker.group_replay import GroupReplay
 from lograft.chaos.cluster_history import PartitionKey, named, require
 from lograft.chaos.cluster_node import SimulatedHost
-from lograft.storage.batch import decode_records, iterate_batches
+from lograft.storage.batch.codec import decode_records, iterate_batches
 from lograft.storage.errors import CorruptLog, InvalidBatch
-from lograft.storage.log import PartitionLog
-from lograft.storage.verifying import check_batches
+from lograft.storage.inspect.batch_check import check_batches
+from lograft.storage.log.partition_log import PartitionLog
 
 _READ_BYTES = 1 << 20
 

@@ -31,8 +31,8 @@ from lograft.raft.roles import Leader
 from lograft.runtime.files import parent_of
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import IDENTITY_FILE, IDENTITY_KIND
-from lograft.storage.sealed_file import unseal
+from lograft.storage.files.sealed_file import unseal
+from lograft.storage.log.data_directory import IDENTITY_FILE, IDENTITY_KIND
 
 CLUSTER_ID = "simulated"
 CLUSTER_SECRET = b"what every simulated node is told"

@@ -15,7 +15,7 @@ from lograft.clients.topic_partition import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS, READ, READ_RANGE
 from lograft.runtime.network import ConnectFailed, Connection, StreamError
-from lograft.storage.batch import decode_records, iterate_batches
+from lograft.storage.batch.codec import decode_records, iterate_batches
 
 _POLL_SECONDS = 0.3
 _ASK_SECONDS = 1.0

@@ -49,10 +49,10 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import Partition, TopicId
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.batch import decode_records, iterate_batches
+from lograft.storage.batch.codec import decode_records, iterate_batches
 from lograft.storage.errors import CorruptLog, InvalidBatch, OffsetOutOfRange
-from lograft.storage.log import PartitionLog
-from lograft.storage.verifying import check_batches
+from lograft.storage.inspect.batch_check import check_batches
+from lograft.storage.log.partition_log import PartitionLog
 
 _FIRST_START_MS = 20_000
 _RECOVERY_MS = 60_000

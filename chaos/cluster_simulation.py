@@ -54,7 +54,7 @@ from lograft.metadata.records import PartitionChanged, Record, TopicDeleted
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.config import LogConfig
+from lograft.storage.log.log_config import LogConfig
 
 _MAX_VIRTUAL_SECONDS = 400.0
 _LOOK_EVERY_MS = 20

@@ -16,7 +16,7 @@ from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, named, r
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import BrokerId, Partition
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.partition_log import PartitionLog
 
 
 class Cluster(Protocol):

@@ -23,7 +23,7 @@ from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition, check_t
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 if TYPE_CHECKING:
     import pyarrow

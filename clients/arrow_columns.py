@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.record_checks import check_bytes_column, check_header_lists, check_timestamp
 from lograft.clients.record_columns import RECORD_OVERHEAD_BYTES, ListColumns, Sized, record_bytes
-from lograft.storage import arrow as arrow_layout
-from lograft.storage.arrow import HEADERS_TYPE
+from lograft.storage.batch import arrow_payload as arrow_layout
+from lograft.storage.batch.arrow_payload import HEADERS_TYPE
 
 _COLUMNS = ("value", "key", "timestamp", "headers", "partition")
 

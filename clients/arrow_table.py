@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.arrow import HEADERS_TYPE, SCHEMA, TIMESTAMP_TYPE
+from lograft.storage.batch.arrow_payload import HEADERS_TYPE, SCHEMA, TIMESTAMP_TYPE
 
 ARROW_SCHEMA = pa.schema(
     [

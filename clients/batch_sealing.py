@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lograft.clients.pending_batch import BatchColumns, PendingBatch, SequenceStart
 from lograft.clients.record_columns import ListColumns
-from lograft.storage.batch import Compression, encode_arrow, encode_batch
+from lograft.storage.batch.codec import Compression, encode_arrow, encode_batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from lograft.clients.record_queue import RecordQueue
 from lograft.clients.record_run import RecordRun
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.tasks.loop_thread import LoopLost
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 if TYPE_CHECKING:
     import pyarrow

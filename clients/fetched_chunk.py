@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from lograft.clients.fetch_credit import FetchCredit
-from lograft.storage.batch import BatchHeader, decode_arrow, iterate_batches, validate_payload
+from lograft.storage.batch.codec import BatchHeader, decode_arrow, iterate_batches, validate_payload
+from lograft.storage.batch.header import check_crc
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import check_crc
 
 Bytes: TypeAlias = bytes | memoryview
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from lograft.clients.fetched_chunk import Bytes, Damaged, FetchedChunk, NotAsSto
 from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.replica_choice import MOST_REFETCHES
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import BatchHeader, Columns, arrow_of, decode_columns
+from lograft.storage.batch.codec import BatchHeader, Columns, arrow_of, decode_columns
 
 
 class Anchor(Enum):

@@ -159,12 +159,12 @@ def _python(column: Any) -> Any:
 
 def timestamps_in_ms(timestamps: Any) -> Any:
     """Arrow's as integers."""
-    from lograft.storage import arrow as arrow_layout
+    from lograft.storage.batch import arrow_payload as arrow_layout
 
     return arrow_layout.timestamps_list(timestamps).tolist() if _is_arrow(timestamps) else timestamps
 
 
 def _header_lists(headers: Any) -> Any:
-    from lograft.storage import arrow as arrow_layout
+    from lograft.storage.batch import arrow_payload as arrow_layout
 
     return arrow_layout.header_pairs(arrow_layout.headers_array(headers)) if _is_arrow(headers) else headers

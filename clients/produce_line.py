@@ -20,7 +20,7 @@ from lograft.runtime.network import ConnectFailed, MessageTooLarge, Stream, Stre
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.retry import Backoff
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
-from lograft.storage.batch import Compression
+from lograft.storage.batch.codec import Compression
 
 log = get_logger(__name__)
 

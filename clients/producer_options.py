@@ -10,7 +10,7 @@ from lograft.clients.serializers import SerializerOption, find_serializer
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS, answer_ms
-from lograft.storage.batch import Compression
+from lograft.storage.batch.codec import Compression
 from lograft.storage.errors import UnknownCompression
 
 MAX_DELIVERY_TIMEOUT_MS = 3_600_000

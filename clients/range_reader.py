@@ -25,9 +25,9 @@ from lograft.proto.wire_format import Buffer, WireError, cut_out
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.retry import Backoff
-from lograft.storage.batch import iterate_batches
+from lograft.storage.batch.codec import iterate_batches
+from lograft.storage.batch.header import check_crc
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import check_crc
 
 log = get_logger(__name__)
 

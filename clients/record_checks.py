@@ -8,7 +8,7 @@ from lograft.clients.errors import BatchTooLarge, InvalidArgument
 from lograft.clients.producer_options import MAX_RECORD_BYTES
 from lograft.clients.record_columns import HeaderPairs
 from lograft.clients.topic_partition import check_topic, is_text
-from lograft.storage.header import MAX_TIMESTAMP
+from lograft.storage.batch.header import MAX_TIMESTAMP
 
 _BYTES_OR_NONE = {bytes, type(None)}
 

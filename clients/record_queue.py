@@ -7,7 +7,7 @@ from typing import TypeAlias
 from lograft.clients.errors import DeserializationError
 from lograft.clients.record_run import RecordRun
 from lograft.clients.serializers import Deserializer, deserialize
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 Deserializers: TypeAlias = tuple[Deserializer | None, Deserializer | None]
 """Of keys and of values."""

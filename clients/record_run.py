@@ -7,7 +7,7 @@ from operator import length_hint
 from typing import NamedTuple
 
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import Columns, Record, records_of
+from lograft.storage.batch.codec import Columns, Record, records_of
 
 
 class Position(NamedTuple):

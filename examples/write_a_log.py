@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
-from lograft.storage.admission import admit
-from lograft.storage.batch import encode_batch
-from lograft.storage.compression import Compression
-from lograft.storage.config import LogConfig
-from lograft.storage.directory import open_directory
-from lograft.storage.names import PartitionName
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.batch.compression import Compression
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.admission import admit
+from lograft.storage.log.data_directory import open_directory
+from lograft.storage.log.log_config import LogConfig
 
 
 def stop(error: BaseException) -> None:

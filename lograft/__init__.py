@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lograft.clients.producer_metrics import ProducerMetrics
     from lograft.clients.rebalance import RebalanceListener
     from lograft.clients.topic_partition import OffsetAndMetadata, RecordMetadata, TopicPartition
-    from lograft.storage.record import Record
+    from lograft.storage.batch.record import Record
 
     __version__: str
 
@@ -47,7 +47,7 @@ _HOMES = {
     "Producer": "lograft.clients.producer",
     "ProducerMetrics": "lograft.clients.producer_metrics",
     "RebalanceListener": "lograft.clients.rebalance",
-    "Record": "lograft.storage.record",
+    "Record": "lograft.storage.batch.record",
     "RecordMetadata": "lograft.clients.topic_partition",
     "StoredRange": "lograft.clients.fates",
     "TopicPartition": "lograft.clients.topic_partition",

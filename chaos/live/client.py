@@ -6,7 +6,7 @@ from typing import Protocol
 
 from lograft.chaos.live.recorder import Recorder
 from lograft.runtime.clock import LoopClock
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,17 @@ from enum import Enum
 from pathlib import Path
 
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import iterate_batches
-from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
+from lograft.storage.batch.codec import iterate_batches
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX, PartitionName
-from lograft.storage.watermarks_file import WATERMARKS_FILE
+from lograft.storage.files.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    PRODUCERS_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    PartitionName,
+)
+from lograft.storage.state.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
+from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
 _DERIVED = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, PRODUCERS_SUFFIX)
 

@@ -13,7 +13,7 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.network import StreamError
-from lograft.storage.batch import decode_records, iterate_batches, validate_batch
+from lograft.storage.batch.codec import decode_records, iterate_batches, validate_batch
 
 _PATIENCE_MS = 60_000
 _AGAIN_MS = 200

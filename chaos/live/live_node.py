@@ -19,7 +19,7 @@ from lograft.runtime.process.child_processes import ProcessIdentity, ProcessStat
 from lograft.runtime.process.http_probe import get_page
 from lograft.runtime.production.node_runtime import FAULTS_VARIABLE
 from lograft.runtime.rng import Rng
-from lograft.storage.directory import FAILED_FILE
+from lograft.storage.log.data_directory import FAILED_FILE
 
 _SOUND = asdict(FaultSettings())
 _HTTP_OK = 200

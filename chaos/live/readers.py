@@ -11,7 +11,7 @@ from lograft.clients.errors import LograftError
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 _POLL_SECONDS = 0.5
 _AFTER_ERROR_MS = 200

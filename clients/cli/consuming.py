@@ -7,7 +7,7 @@ from lograft.clients.cli.progress import Progress
 from lograft.clients.cli.records import RecordWriter
 from lograft.clients.consumer import Consumer
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 _POLL_SECONDS = 1.0
 _AT_ONCE = 5000  # records that are written together: what is done once for all of them costs nothing then

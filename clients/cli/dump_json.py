@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from lograft.clients.cli.dump_verdict import Verdict
-from lograft.storage.batch import Columns
-from lograft.storage.dump import (
+from lograft.storage.batch.codec import Columns
+from lograft.storage.inspect.dump import (
     Crc,
     Document,
     DumpedBatch,

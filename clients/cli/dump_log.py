@@ -14,7 +14,7 @@ from lograft.clients.cli.dump_table import write_table
 from lograft.clients.cli.dump_verdict import Verdict
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.options import Settings, command_flags
-from lograft.storage.dump import Document, DumpedSegment, check_against_segment, dump_file, is_index
+from lograft.storage.inspect.dump import Document, DumpedSegment, check_against_segment, dump_file, is_index
 
 
 @click.command("dump-log")

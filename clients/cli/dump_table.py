@@ -7,8 +7,8 @@ from typing import TextIO
 
 from lograft.clients.cli.dump_verdict import Verdict
 from lograft.clients.cli.streaming_table import StreamingTable
-from lograft.storage.batch import BatchHeader, Columns
-from lograft.storage.dump import (
+from lograft.storage.batch.codec import BatchHeader, Columns
+from lograft.storage.inspect.dump import (
     Cell,
     Document,
     DumpedBatch,

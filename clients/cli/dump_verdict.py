@@ -1,6 +1,6 @@
 """Keeping count of the problems a dump has shown."""
 
-from lograft.storage.dump import Problem
+from lograft.storage.inspect.dump import Problem
 
 # A file can be damaged in more places than memory should hold; each is shown where it is met all the same.
 MOST_KEPT = 10_000

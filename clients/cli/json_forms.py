@@ -13,7 +13,7 @@ from lograft.clients.cli.record_forms import BadLine, InputColumns, Pairs
 from lograft.clients.cli.record_lines import Lines
 from lograft.clients.times import BadTime, Moment, parse_moment
 from lograft.clients.topic_partition import is_text
-from lograft.storage.header import MAX_TIMESTAMP
+from lograft.storage.batch.header import MAX_TIMESTAMP
 
 _FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 

@@ -11,7 +11,7 @@ import click
 from lograft.clients.cli.dump_json import bytes_as_json
 from lograft.clients.cli.escapes import unescape
 from lograft.clients.times import iso_time
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 Part: TypeAlias = Callable[[Record], bytes]
 """What is written of a record at one place."""

@@ -10,7 +10,7 @@ from lograft.clients.cli.dump_json import bytes_as_json
 from lograft.clients.cli.escapes import harmless, harmless_json
 from lograft.clients.cli.record_format import VALUE_LINES, headers_as_json, make_formatter
 from lograft.runtime.process.pipes import is_reader_gone
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 
 class RecordWriter:

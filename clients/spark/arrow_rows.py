@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from lograft.clients.errors import CorruptBatch, InvalidArgument
 from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.runtime.observability.logging import get_logger
-from lograft.storage.arrow import SCHEMA
-from lograft.storage.batch import BatchHeader, Compression, decode_arrow, iterate_batches
+from lograft.storage.batch.arrow_payload import SCHEMA
+from lograft.storage.batch.codec import BatchHeader, Compression, decode_arrow, iterate_batches
 from lograft.storage.errors import InvalidBatch
 
 log = get_logger(__name__)

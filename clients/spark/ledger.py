@@ -22,7 +22,7 @@ from lograft.clients.spark.part_records import records_of
 from lograft.clients.spark.staged_batches import Target
 from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 _GROUP_PREFIX = "lograft-spark-ledger-"
 _HINT_MS = 5000

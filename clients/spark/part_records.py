@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from lograft.clients.range_reader import RangePart
-from lograft.storage.batch import Record, decode_records, iterate_batches, validate_batch
+from lograft.storage.batch.codec import Record, decode_records, iterate_batches, validate_batch
 
 
 def records_of(parts: Iterable[RangePart]) -> Iterator[Record]:

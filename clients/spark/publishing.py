@@ -37,8 +37,8 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.runtime.network import ConnectFailed, StreamError
 from lograft.runtime.tasks.retry import Backoff
-from lograft.storage.batch import iterate_batches
-from lograft.storage.header import renumber
+from lograft.storage.batch.codec import iterate_batches
+from lograft.storage.batch.header import renumber
 
 # Brokers know a producer's last five batches again.
 _WINDOW = 5

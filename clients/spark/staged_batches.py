@@ -13,7 +13,7 @@ from lograft.clients.arrow_columns import ArrowColumns, arrow_columns, columns_o
 from lograft.clients.errors import BatchTooLarge, InvalidArgument, InvalidRecord, UnknownPartition
 from lograft.clients.partitioning import Turns
 from lograft.clients.record_checks import check_size
-from lograft.storage.batch import Compression, encode_arrow
+from lograft.storage.batch.codec import Compression, encode_arrow
 
 BATCH_BYTES = 512 * 1024
 

@@ -20,7 +20,7 @@ from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC,
 from lograft.clients.spark.written_rows import tables_by_topic
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import system_rng
-from lograft.storage.batch import Compression
+from lograft.storage.batch.codec import Compression
 
 # So much is put into batches at a time: enough that they are not small.
 _CHUNK_BYTES = 8 * 1024 * 1024

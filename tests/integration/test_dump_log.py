@@ -20,12 +20,12 @@ from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
-from lograft.storage.admission import admit
-from lograft.storage.batch import MAGIC_COLUMNS, MAGIC_ROWS, Compression, encode_batch, iterate_batches
-from lograft.storage.config import LogConfig
-from lograft.storage.log import open_log
-from lograft.storage.partition_disk import Disk
-from lograft.storage.segment import SegmentFiles
+from lograft.storage.batch.codec import MAGIC_COLUMNS, MAGIC_ROWS, Compression, encode_batch, iterate_batches
+from lograft.storage.files.segment import SegmentFiles
+from lograft.storage.log.admission import admit
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_disk import Disk
+from lograft.storage.log.partition_log import open_log
 
 TIME_MS = 1_767_225_600_000  # 2026-01-01
 FIRST_SEGMENT = "00000000000000000000.log"

@@ -10,7 +10,7 @@ from support.stored_logs import partition_directory
 
 from lograft import Producer
 from lograft.clients.admin_types import ConfigKind
-from lograft.storage.batch import encode_batch, iterate_batches, stamp
+from lograft.storage.batch.codec import encode_batch, iterate_batches, stamp
 
 COUNT = 3000
 

@@ -6,7 +6,7 @@ import struct
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from lograft.storage.batch import (
+from lograft.storage.batch.codec import (
     check_records,
     decode_arrow,
     decode_columns,
@@ -17,9 +17,9 @@ from lograft.storage.batch import (
     validate_batch,
     validate_deep,
 )
-from lograft.storage.compression import Compression, decompress
+from lograft.storage.batch.compression import Compression, decompress
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS, BatchHeader, checksum
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, BatchHeader, checksum
 
 untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lograft.storage.batch import (
+from lograft.storage.batch.codec import (
     decode_arrow,
     decode_columns,
     decode_records,
@@ -15,8 +15,8 @@ from lograft.storage.batch import (
     rewrite_batch,
     validate_deep,
 )
-from lograft.storage.compression import Compression
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS
 
 untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -10,12 +10,12 @@ from support.cleaning import NOW_MS, SimulatedNode, append, config, read_batches
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.storage.batch import Compression, validate_deep
-from lograft.storage.compaction import CompactionResult, compact
-from lograft.storage.config import FlushMode
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS
-from lograft.storage.log import PartitionLog
-from lograft.storage.record import Record
+from lograft.storage.batch.codec import Compression, validate_deep
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS
+from lograft.storage.batch.record import Record
+from lograft.storage.cleaning.compaction import CompactionResult, compact
+from lograft.storage.log.log_config import FlushMode
+from lograft.storage.log.partition_log import PartitionLog
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "100"))
 DELETE_RETENTION_MS = 100

@@ -14,7 +14,7 @@ from lograft.clients.fetched_partition import Anchor, FetchedPartition
 from lograft.clients.record_queue import RecordQueue
 from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import Compression, encode_batch, parse_header
+from lograft.storage.batch.codec import Compression, encode_batch, parse_header
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "100"))
 NAME = TopicPartition("orders", 3)

@@ -11,7 +11,7 @@ from lograft.broker.fetch_outbox import FetchOutbox
 from lograft.broker.produce_requests import UnreadableMessage, read_produce
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire_format import MAX_FIELDS, WireError, cut_out, field_head, message_field, varint
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_reader import Batches
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)

@@ -22,8 +22,8 @@ from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
 from lograft.clients.placing import Placer
 from lograft.clients.record_columns import SizedLists
 from lograft.clients.staging import OpenParcel
-from lograft.storage.batch import Compression, decode_records
-from lograft.storage.record import Record
+from lograft.storage.batch.codec import Compression, decode_records
+from lograft.storage.batch.record import Record
 
 BATCH_BYTES = 800
 TOPIC_ID = b"t" * 16

@@ -22,10 +22,10 @@ from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import QUICK_UPKEEP, ClusterWeather
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.storage.batch_cleaner import BatchCleaner
-from lograft.storage.header import BatchHeader
-from lograft.storage.log import PartitionLog
-from lograft.storage.record import Columns
+from lograft.storage.batch.header import BatchHeader
+from lograft.storage.batch.record import Columns
+from lograft.storage.cleaning.batch_cleaner import BatchCleaner
+from lograft.storage.log.partition_log import PartitionLog
 
 Break = Callable[[pytest.MonkeyPatch], None]
 Story = Callable[[SimulatedCluster], Awaitable[None]]

@@ -13,9 +13,9 @@ from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.runtime.files import parent_of
-from lograft.storage.names import LOG_SUFFIX
-from lograft.storage.recovery import _Recovery
-from lograft.storage.watermarks_file import WATERMARKS_FILE
+from lograft.storage.files.file_names import LOG_SUFFIX
+from lograft.storage.log.recovery import _Recovery
+from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
 Break = Callable[[pytest.MonkeyPatch], None]
 Choice = Callable[[list[str]], list[str]]
@@ -42,7 +42,7 @@ def take_a_log_without_segments_for_an_empty_one(patch: pytest.MonkeyPatch) -> N
 
 
 def take_a_directory_without_watermarks_for_a_sound_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("lograft.storage.directory_use._watermarks_damage", lambda files, path, is_noted: None)
+    patch.setattr("lograft.storage.state.used_epoch._watermarks_damage", lambda files, path, is_noted: None)
 
 
 def the_first(segments: list[str]) -> list[str]:

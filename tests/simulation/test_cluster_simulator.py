@@ -24,8 +24,8 @@ from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.clients.record_run import Position
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import Record
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.codec import Record
+from lograft.storage.log.log_config import LogConfig
 
 TOPIC_ID = UUID(int=1)
 

@@ -24,8 +24,8 @@ from lograft.clients.fetched_partition import FetchedPartition
 from lograft.clients.topic_partition import TopicPartition
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.partition import BrokerId, Partition
-from lograft.storage.producer_state import ProducerState
-from lograft.storage.recovery import RecoveredLog, recover
+from lograft.storage.log.recovery import RecoveredLog, recover
+from lograft.storage.state.producer_state import ProducerState
 
 Story = Callable[[SimulatedCluster], Awaitable[None]]
 
@@ -235,7 +235,7 @@ def recover_without_producers(patch: pytest.MonkeyPatch) -> None:
         recovered.producers = ProducerState()
         return recovered
 
-    patch.setattr("lograft.storage.log.recover", recover_none)
+    patch.setattr("lograft.storage.log.partition_log.recover", recover_none)
 
 
 @pytest.mark.parametrize(("after", "break_rule"), [

@@ -13,15 +13,15 @@ from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
-from lograft.storage.admission import Admitted
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.header import BatchHeader, parse_header
+from lograft.storage.batch.record import Record
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import BatchHeader, parse_header
-from lograft.storage.log import PartitionLog, open_log
-from lograft.storage.partition_disk import Disk
-from lograft.storage.record import Record
-from lograft.storage.segment import SegmentFiles
+from lograft.storage.files.segment import SegmentFiles
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_disk import Disk
+from lograft.storage.log.partition_log import PartitionLog, open_log
 
 NOW_MS = 1_800_000_000_000
 DIRECTORY = "/data/t-0.x"

@@ -24,11 +24,11 @@ from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.metadata import registration
 from lograft.metadata.broker import Broker, BrokerState
 from lograft.metadata.partition import BrokerId
-from lograft.storage import recovery
+from lograft.storage.batch.header import HEADER_BYTES, parse_header
 from lograft.storage.errors import InvalidBatch
-from lograft.storage.header import HEADER_BYTES, parse_header
-from lograft.storage.producer_state import ProducerState
-from lograft.storage.scan import scan_batches
+from lograft.storage.files.batch_scan import scan_batches
+from lograft.storage.log import recovery
+from lograft.storage.state.producer_state import ProducerState
 
 Break = Callable[[pytest.MonkeyPatch], None]
 Story = Callable[[SimulatedCluster], Awaitable[None]]

@@ -33,11 +33,11 @@ from lograft.proto.methods import FETCH, INIT_PRODUCER, LIST_OFFSETS, PRODUCE
 from lograft.runtime.network import Handler, Server, Stream
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.batch import decode_records, parse_header, stamp
-from lograft.storage.epochs import EpochCache
+from lograft.storage.batch.codec import decode_records, parse_header, stamp
+from lograft.storage.batch.header import BatchHeader
 from lograft.storage.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownProducer
-from lograft.storage.header import BatchHeader
-from lograft.storage.producer_state import ProducerState
+from lograft.storage.state.epoch_cache import EpochCache
+from lograft.storage.state.producer_state import ProducerState
 
 CLIENT = "client"
 _ALIVE_S = 0.4

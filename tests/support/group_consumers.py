@@ -11,7 +11,7 @@ from lograft.clients.aio_consumer import Consumer
 from lograft.clients.consumer_options import ConsumerKeywords
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -6,7 +6,7 @@ from support.log_model import Story
 
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.runtime.rng import Rng
-from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.log.log_config import FlushMode, LogConfig
 
 # Each operation with its weight, and a maker of its arguments.
 MENU: list[tuple[int, Any, Any]] = [

@@ -15,18 +15,18 @@ from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.disk.disk_writer import DiskFailed, DiskWriter
 from lograft.runtime.rng import Rng
-from lograft.storage.admission import admit
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches
-from lograft.storage.compaction import compact
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS, stamp
+from lograft.storage.batch.record import Record
+from lograft.storage.cleaning.compaction import compact
+from lograft.storage.cleaning.retention import apply_retention
 from lograft.storage.errors import OffsetOutOfRange
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, stamp
-from lograft.storage.log import Frame, PartitionLog, open_log
-from lograft.storage.partition_disk import Disk
-from lograft.storage.record import Record
-from lograft.storage.retention import apply_retention
-from lograft.storage.segment import SegmentFiles
+from lograft.storage.files.segment import SegmentFiles
+from lograft.storage.log.admission import admit
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_disk import Disk
+from lograft.storage.log.partition_log import Frame, PartitionLog, open_log
+from lograft.storage.state.epoch_cache import EpochEntry
 
 DIRECTORY = "/data/topic-0.00000000000000000000000000000001"
 WALL_START_MS = 1_700_000_000_000

@@ -14,7 +14,7 @@ from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import Connection, Handler, Stream, StreamError
 from lograft.runtime.rng import Rng
-from lograft.storage.config import LogConfig
+from lograft.storage.log.log_config import LogConfig
 
 R = TypeVar("R", bound=Message)
 

@@ -12,7 +12,7 @@ from lograft.clients.consumer_options import ConsumerKeywords
 from lograft.clients.delivery import Delivery
 from lograft.clients.producer_options import ProducerKeywords
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -54,10 +54,10 @@ from lograft.metadata.stream_errors import detail_of
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import FAILED_FILE, DataDirectory, DirectoryOwner, open_directory
-from lograft.storage.directory_use import read_use
 from lograft.storage.errors import DirectoryFailed, DiskFull, FrameMismatch
-from lograft.storage.frames import Frame
+from lograft.storage.log.data_directory import FAILED_FILE, DataDirectory, DirectoryOwner, open_directory
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.used_epoch import read_use
 
 TIMEOUT_MS = 5000
 

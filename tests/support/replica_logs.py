@@ -7,7 +7,7 @@ from support.metadata_images import directory
 
 from lograft.metadata.partition import BrokerId
 from lograft.runtime.rng import Rng
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 Entry = tuple[int, int]  # the leader epoch it was written in, and a number of its own
 

@@ -12,7 +12,7 @@ from lograft.broker.leading import LeaderCore, Subscription
 from lograft.broker.matching import Reset
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.state.epoch_cache import EpochEntry
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from lograft.metadata.stream_errors import detail_of
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.runtime.rng import Rng
-from lograft.storage.directory import DataDirectory, open_directory
+from lograft.storage.log.data_directory import DataDirectory, open_directory
 
 CLUSTER = "test"
 TOPIC = topic_id(1)

@@ -19,9 +19,9 @@ from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition, Partiti
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import Stream
-from lograft.storage.epochs import EpochCache
 from lograft.storage.errors import FrameMismatch
-from lograft.storage.frames import Frame
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.epoch_cache import EpochCache
 
 CLUSTER = "test"
 LEADER, FOLLOWER = BrokerId(1), BrokerId(2)

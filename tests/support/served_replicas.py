@@ -19,12 +19,12 @@ from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind
 from lograft.broker.traffic import PartitionTraffic, Traffic
 from lograft.metadata.partition import TopicId
 from lograft.proto import errors_pb2
-from lograft.storage.admission import Admitted
-from lograft.storage.batch import decode_records, encode_batch, parse_header, stamp
-from lograft.storage.config import LogConfig
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.batch.codec import decode_records, encode_batch, parse_header, stamp
 from lograft.storage.errors import OffsetOutOfRange
-from lograft.storage.reader import Batches
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 DIRECTORY = UUID(int=77)
 NOW_MS = 1_767_225_600_000  # when the virtual calendar starts

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from support.server_processes import ServerProcess
 
 from lograft.clients.cli.dump_log import open_file
-from lograft.storage.checkpoint import EPOCHS_FILE
-from lograft.storage.dump import Cell, Document, DumpedBatch, dump_file
-from lograft.storage.header import BatchHeader
-from lograft.storage.names import LOG_SUFFIX
-from lograft.storage.record import Columns
+from lograft.storage.batch.header import BatchHeader
+from lograft.storage.batch.record import Columns
+from lograft.storage.files.file_names import LOG_SUFFIX
+from lograft.storage.inspect.dump import Cell, Document, DumpedBatch, dump_file
+from lograft.storage.state.checkpoint import EPOCHS_FILE
 
 
 class StoredLog(NamedTuple):

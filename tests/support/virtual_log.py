@@ -17,15 +17,15 @@ from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
-from lograft.storage.admission import Admitted
-from lograft.storage.batch import encode_batch, iterate_batches
-from lograft.storage.config import LogConfig
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.frames import Frame
-from lograft.storage.header import BatchHeader, check_crc, parse_header, stamp
-from lograft.storage.log import Appended, PartitionLog, open_log
-from lograft.storage.partition_disk import Disk
-from lograft.storage.segment import SegmentFiles
+from lograft.storage.batch.codec import encode_batch, iterate_batches
+from lograft.storage.batch.header import BatchHeader, check_crc, parse_header, stamp
+from lograft.storage.files.segment import SegmentFiles
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_disk import Disk
+from lograft.storage.log.partition_log import Appended, PartitionLog, open_log
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.epoch_cache import EpochEntry
 
 ROOT = "/data"
 DIRECTORY = "/data/topic-0.00000000000000000000000000000001"

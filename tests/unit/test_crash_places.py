@@ -5,7 +5,7 @@ from lograft.chaos.crash_places import calling_code, without_numbers
 from lograft.chaos.virtual_files import VirtualFiles
 from lograft.runtime.files import replace_file
 from lograft.runtime.rng import Rng
-from lograft.storage.recovery import create_partition
+from lograft.storage.log.recovery import create_partition
 
 
 def places_of_a_crash_in(call: int, directory: str | None) -> list[str]:

@@ -11,11 +11,11 @@ from support.served_replicas import NOW_MS, batch
 
 from lograft.broker import admitting
 from lograft.runtime.clock import LoopClock
-from lograft.storage.batch import encode_batch
-from lograft.storage.compression import Compression
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS
 from lograft.storage.errors import TruncatedBatch
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS
+from lograft.storage.log.log_config import LogConfig
 
 CHECKED = LogConfig(validate_batches=True)
 

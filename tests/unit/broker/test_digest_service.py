@@ -11,7 +11,7 @@ from lograft.broker.digest_service import DigestService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA
-from lograft.storage.batch import encode_batch, parse_header
+from lograft.storage.batch.codec import encode_batch, parse_header
 from lograft.storage.errors import CorruptLog
 
 

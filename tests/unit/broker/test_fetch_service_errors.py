@@ -9,7 +9,7 @@ from support.served_replicas import batch
 from lograft.broker.fetch_service import FetchLimits
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 # -- errors
 

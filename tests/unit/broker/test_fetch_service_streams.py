@@ -15,7 +15,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
 from lograft.runtime.limits.buffer_budget import BufferBudget
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_reader import Batches
 
 
 @virtual

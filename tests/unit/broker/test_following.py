@@ -18,7 +18,7 @@ from lograft.broker.following import (
     Unmatched,
 )
 from lograft.metadata.partition import LeaderEpoch, Partition, PartitionEpoch
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 
 @dataclass

@@ -23,9 +23,9 @@ from lograft.metadata.records import ConfigChanged, PartitionChanged, TopicCreat
 from lograft.metadata.settings import CLUSTER
 from lograft.proto import errors_pb2
 from lograft.runtime.disk.disk_writer import DiskFailed
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.header import HEADER_BYTES
 from lograft.storage.errors import BatchTooLarge
-from lograft.storage.header import HEADER_BYTES
+from lograft.storage.log.log_config import LogConfig
 
 ORDERS = TopicId(topic_id(1))
 FIRST = (ORDERS, 0)

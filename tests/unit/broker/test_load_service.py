@@ -21,7 +21,7 @@ from lograft.runtime.network import Connection
 from lograft.runtime.rng import Rng
 from lograft.runtime.tasks.loop_lag import LoopLag
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import open_directory
+from lograft.storage.log.data_directory import open_directory
 
 FOLLOWS = ReplicaError(errors_pb2.NOT_LEADER, "broker 2 leads")
 

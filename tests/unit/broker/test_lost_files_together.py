@@ -15,12 +15,12 @@ from lograft.broker.replica_leading import Leading
 from lograft.chaos.durability import DirectoryNode
 from lograft.metadata.partition import TopicId
 from lograft.runtime.files import parent_of
-from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
-from lograft.storage.directory import IDENTITY_FILE, MARKER_FILE, OWNER_FILE, DirectoryOwner
-from lograft.storage.directory_use import USED_EPOCH_FILE
 from lograft.storage.errors import DirectoryRefused
-from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX
-from lograft.storage.watermarks_file import WATERMARKS_FILE
+from lograft.storage.files.file_names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX
+from lograft.storage.log.data_directory import IDENTITY_FILE, MARKER_FILE, OWNER_FILE, DirectoryOwner
+from lograft.storage.state.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
+from lograft.storage.state.used_epoch import USED_EPOCH_FILE
+from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
 ONE, TWO = ids(1, 2)
 WIDE = (WATERMARKS_FILE, USED_EPOCH_FILE, IDENTITY_FILE, OWNER_FILE, MARKER_FILE)

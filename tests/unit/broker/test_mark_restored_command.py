@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 from support.raft_stores import disk_runtime
 
 from lograft.broker.mark_restored_command import mark_restored
-from lograft.storage.directory import open_directory
-from lograft.storage.directory_use import DirectoryUse
+from lograft.storage.log.data_directory import open_directory
+from lograft.storage.state.used_epoch import DirectoryUse
 
 
 def use_of(path: Path) -> DirectoryUse:

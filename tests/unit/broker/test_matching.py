@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from lograft.broker.matching import Matched, Reset, TruncateTo, match, reader_parts_at
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 
 @dataclass

@@ -48,8 +48,8 @@ from lograft.runtime.files import read_whole
 from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.directory import FAILED_FILE, MARKER_FILE
-from lograft.storage.names import PartitionName
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.data_directory import FAILED_FILE, MARKER_FILE
 
 R = TypeVar("R", bound=Message)
 

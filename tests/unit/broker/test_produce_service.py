@@ -10,9 +10,9 @@ from support.served_replicas import NOW_MS, batch
 from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
-from lograft.storage.batch import encode_batch, parse_header
-from lograft.storage.compression import Compression
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.codec import encode_batch, parse_header
+from lograft.storage.batch.compression import Compression
+from lograft.storage.log.log_config import LogConfig
 
 # -- stored and answered
 

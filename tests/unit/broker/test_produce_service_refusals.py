@@ -12,7 +12,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.runtime.disk.disk_writer import DiskFailed
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 from lograft.storage.errors import OutOfOrderSequence
 
 REFUSALS = {

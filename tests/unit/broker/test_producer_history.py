@@ -6,10 +6,10 @@ import pytest
 from support.virtual_log import Machine, hand_driven, produce, virtual
 
 from lograft.broker.producer_history import producers_at
-from lograft.storage.compaction import compact
-from lograft.storage.config import LogConfig
-from lograft.storage.log import PartitionLog
-from lograft.storage.producer_state import ProducerState
+from lograft.storage.cleaning.compaction import compact
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.state.producer_state import ProducerState
 
 CONFIG = LogConfig(segment_bytes=1024, cleanup_compact=True, min_cleanable_dirty_ratio=0.0, delete_retention_ms=0)
 

@@ -16,10 +16,10 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
 from lograft.proto.wire_format import varint
-from lograft.storage.batch import decode_records, encode_batch
-from lograft.storage.compression import Compression
-from lograft.storage.config import LogConfig
-from lograft.storage.header import checksum
+from lograft.storage.batch.codec import decode_records, encode_batch
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import checksum
+from lograft.storage.log.log_config import LogConfig
 
 
 class Client:

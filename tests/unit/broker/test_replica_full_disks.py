@@ -17,9 +17,9 @@ from lograft.broker.replica_leading import HAND_OVER_MS
 from lograft.broker.replica_ports import Acks
 from lograft.metadata.internal_topics import CONSUMER_OFFSETS
 from lograft.proto import errors_pb2
-from lograft.storage.directory import DataDirectory
-from lograft.storage.disk_space import DiskSpace
-from lograft.storage.names import PartitionName
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.data_directory import DataDirectory
+from lograft.storage.state.disk_space import DiskSpace
 
 
 def space_of(broker: TestBroker) -> DiskSpace:

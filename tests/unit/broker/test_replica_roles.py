@@ -17,7 +17,7 @@ from lograft.broker.replica_ports import Acks
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.partition import BrokerId
 from lograft.proto import errors_pb2
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.state.epoch_cache import EpochEntry
 
 # -- leaders come and go
 

@@ -12,7 +12,7 @@ from lograft.broker.replica import Replica
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.broker_states import unfence
 from lograft.metadata.partition import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
-from lograft.storage.compaction import compact
+from lograft.storage.cleaning.compaction import compact
 
 KEPT = {b"kept-%02d" % number: b"1" for number in range(15)}
 

@@ -19,7 +19,7 @@ from lograft.metadata.log_ends import LogEnd
 from lograft.metadata.partition import LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.storage.errors import BadCrc, CorruptLog
-from lograft.storage.verifying import check_batches
+from lograft.storage.inspect.batch_check import check_batches
 
 FIRST = "00000000000000000000.log"
 LENGTH, OFFSET, EPOCH, PAYLOAD = 8, 7, 15, 100  # bytes of a batch; its CRC covers the last alone

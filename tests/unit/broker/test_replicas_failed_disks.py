@@ -29,9 +29,9 @@ from lograft.metadata.broker_states import unfence
 from lograft.metadata.partition import BrokerId
 from lograft.proto import errors_pb2
 from lograft.runtime.disk.disk_writer import DiskFailed
-from lograft.storage.config import LogConfig
-from lograft.storage.log import PartitionLog
-from lograft.storage.names import PartitionName
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_log import PartitionLog
 
 
 @virtual

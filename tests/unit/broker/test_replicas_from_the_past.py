@@ -13,9 +13,9 @@ from lograft.broker.replicas import AllDirectoriesFailed
 from lograft.metadata.broker_states import fence
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.partition import BrokerId, TopicId
-from lograft.storage.directory import mark_restored
-from lograft.storage.directory_use import USED_EPOCH_FILE, read_use
-from lograft.storage.watermarks_file import WATERMARKS_FILE
+from lograft.storage.log.data_directory import mark_restored
+from lograft.storage.state.used_epoch import USED_EPOCH_FILE, read_use
+from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
 ONE, TWO, THREE = ids(1, 2, 3)
 

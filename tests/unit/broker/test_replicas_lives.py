@@ -17,7 +17,7 @@ from lograft.metadata.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import decode_columns, iterate_batches
+from lograft.storage.batch.codec import decode_columns, iterate_batches
 from lograft.storage.errors import CorruptLog
 
 PARTITIONS = 2

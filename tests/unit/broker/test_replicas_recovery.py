@@ -16,8 +16,8 @@ from lograft.broker.replica_following import Following
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
-from lograft.storage.config import FlushMode
-from lograft.storage.names import PartitionName
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.log.log_config import FlushMode
 
 ONE, TWO, THREE = ids(1, 2, 3)
 

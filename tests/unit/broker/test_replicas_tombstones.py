@@ -8,7 +8,7 @@ from support.replica_brokers import Metadata, until
 from support.virtual_log import virtual
 
 from lograft.broker.replica import Replica
-from lograft.storage.compaction import compact
+from lograft.storage.cleaning.compaction import compact
 
 
 async def clean(leader: Replica) -> None:

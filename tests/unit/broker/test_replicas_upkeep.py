@@ -16,9 +16,9 @@ from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.delete_topic import delete_topic
 from lograft.metadata.partition import BrokerId, TopicId
 from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.storage.cleaning.retention import apply_retention
 from lograft.storage.errors import CorruptLog
-from lograft.storage.log import PartitionLog
-from lograft.storage.retention import apply_retention
+from lograft.storage.log.partition_log import PartitionLog
 
 ONE, TWO, THREE = ids(1, 2, 3)
 

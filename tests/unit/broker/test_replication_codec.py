@@ -29,8 +29,8 @@ from lograft.broker.replication_ports import OutgoingFrame, ResetTo
 from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.frames import Frame
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.epoch_cache import EpochEntry
 
 MIB = 1024 * 1024
 PRODUCER = struct.pack(">qhBiiqq", 7, 0, 1, 0, 4, 100, 104)

@@ -12,8 +12,8 @@ from lograft.broker.replica import Replica
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import Acks, PendingAppend
-from lograft.storage.admission import admit
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
+from lograft.storage.log.admission import admit
 
 KIB = 1024
 MIB = 1024 * 1024

@@ -6,7 +6,7 @@ from support.raft_nodes import virtual
 from support.replication_fakes import led_by
 
 from lograft.proto import replication_pb2 as pb
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.state.epoch_cache import EpochEntry
 
 # -- following
 

@@ -15,9 +15,9 @@ from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
 from lograft.metadata.partition import BrokerEpoch, BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.header import parse_header
-from lograft.storage.producer_state import ProducerState
+from lograft.storage.batch.header import parse_header
+from lograft.storage.state.epoch_cache import EpochEntry
+from lograft.storage.state.producer_state import ProducerState
 
 
 @virtual

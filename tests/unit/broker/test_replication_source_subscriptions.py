@@ -10,7 +10,7 @@ from support.replication_fakes import DIRECTORY, FOLLOWER
 from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_source import SourceLimits
 from lograft.proto import errors_pb2
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.state.epoch_cache import EpochEntry
 
 
 @virtual

@@ -7,8 +7,8 @@ from lograft.broker.topic_log_config import log_config_of, tail_bytes_among
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.records import ConfigChanged, ConfigResource, ResourceKind
 from lograft.metadata.topic_config import MIN_ISR, TOPIC_CONFIG
-from lograft.storage.compression import Compression
-from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.batch.compression import Compression
+from lograft.storage.log.log_config import FlushMode, LogConfig
 
 TOPIC = topic_id(1)
 OF_TOPIC = ConfigResource(ResourceKind.TOPIC, str(TOPIC))

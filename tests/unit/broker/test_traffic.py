@@ -10,8 +10,8 @@ from support.virtual_log import virtual
 from lograft.broker.replica_ports import Acks
 from lograft.broker.traffic import PartitionTraffic, Traffic
 from lograft.metadata.records import TopicDeleted
-from lograft.storage.admission import admit
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.log.admission import admit
 
 ONE, TWO, THREE = topic_id(1), topic_id(2), topic_id(3)
 FIRST_BROKER = ids(1)[0]

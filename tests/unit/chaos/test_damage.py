@@ -7,11 +7,11 @@ import pytest
 
 from lograft.chaos.live.damage import damage_files, lose_files
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import encode_batch
-from lograft.storage.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
-from lograft.storage.header import stamp
-from lograft.storage.names import INDEX_SUFFIX, LOG_SUFFIX, PartitionName, numbered
-from lograft.storage.watermarks_file import WATERMARKS_FILE
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.batch.header import stamp
+from lograft.storage.files.file_names import INDEX_SUFFIX, LOG_SUFFIX, PartitionName, numbered
+from lograft.storage.state.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE, Checkpoint
+from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
 RECOVERY_POINT = 3
 

@@ -11,7 +11,7 @@ from lograft.chaos.live.readers import Polling
 from lograft.chaos.live.recorder import Recorder
 from lograft.clients.topic_partition import TopicPartition
 from lograft.runtime.clock import LoopClock
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 CHAOS_0 = TopicPartition("chaos", 0)
 

@@ -7,7 +7,7 @@ from support.raft_nodes import virtual
 
 from lograft.clients.aio_admin import Admin
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 ORDERS_0 = TopicPartition("orders", 0)
 

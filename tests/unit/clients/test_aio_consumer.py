@@ -10,7 +10,7 @@ from support.raft_nodes import virtual
 import lograft
 from lograft.clients import errors
 from lograft.clients.aio_consumer import Consumer
-from lograft.storage.batch import Compression, Record, encode_batch, parse_header
+from lograft.storage.batch.codec import Compression, Record, encode_batch, parse_header
 
 # -- records
 

@@ -13,7 +13,7 @@ from lograft.clients import errors
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.replica_choice import MOST_REFETCHES
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import iterate_batches
+from lograft.storage.batch.codec import iterate_batches
 
 Read = Callable[[Consumer, int], Awaitable[Sequence[bytes | None]]]
 

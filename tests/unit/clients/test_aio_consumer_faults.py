@@ -13,8 +13,8 @@ from lograft.clients import errors
 from lograft.clients.consumer_options import ConsumerOptions
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto.methods import FETCH
-from lograft.storage.batch import encode_batch, parse_header, stamp
-from lograft.storage.header import checksum
+from lograft.storage.batch.codec import encode_batch, parse_header, stamp
+from lograft.storage.batch.header import checksum
 
 # -- when things go wrong
 

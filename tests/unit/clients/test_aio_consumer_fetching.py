@@ -13,7 +13,7 @@ from support.raft_nodes import virtual
 from lograft.clients import errors, fetch_line
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 # -- credit
 

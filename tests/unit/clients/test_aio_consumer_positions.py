@@ -10,7 +10,7 @@ from lograft.clients import errors
 from lograft.clients.aio_consumer import Consumer
 from lograft.clients.topic_partition import TopicPartition
 from lograft.proto.log_pb2 import FetchResponse
-from lograft.storage.batch import encode_batch, stamp
+from lograft.storage.batch.codec import encode_batch, stamp
 
 # -- where to begin
 

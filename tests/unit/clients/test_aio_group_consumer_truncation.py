@@ -8,7 +8,7 @@ from support.raft_nodes import virtual
 from lograft.clients import errors
 from lograft.clients.record_run import Position, RecordRun
 from lograft.clients.topic_partition import OffsetAndMetadata
-from lograft.storage.batch import Columns
+from lograft.storage.batch.codec import Columns
 
 LOST = [b"lost %d" % number for number in range(4)]
 LATER = [b"later %d" % number for number in range(9)]

@@ -14,7 +14,7 @@ from lograft.clients import errors, produce_line
 from lograft.clients.aio_producer import Producer
 from lograft.clients.producer_options import ProducerKeywords
 from lograft.proto import log_pb2 as pb
-from lograft.storage.batch import Compression
+from lograft.storage.batch.codec import Compression
 
 
 @virtual

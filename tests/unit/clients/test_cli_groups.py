@@ -14,7 +14,7 @@ from lograft.clients.cli.wait import find_condition
 from lograft.clients.consumer import Consumer
 from lograft.clients.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
 from lograft.clients.topic_partition import TopicPartition
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

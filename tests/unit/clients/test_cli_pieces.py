@@ -50,7 +50,7 @@ from lograft.clients.cli.resources import (
 from lograft.clients.cli.verify import verdict
 from lograft.clients.errors import TimedOut
 from lograft.clients.times import BadTime, Earliest, Latest, Moment, iso_time, parse_duration, parse_moment
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01
 

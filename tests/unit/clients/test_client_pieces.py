@@ -17,7 +17,7 @@ from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS, error_detail
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import Status, StreamError
-from lograft.storage.batch import Record, encode_batch
+from lograft.storage.batch.codec import Record, encode_batch
 
 # -- errors
 

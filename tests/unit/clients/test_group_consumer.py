@@ -12,7 +12,7 @@ from support.free_ports import free_address
 from lograft import Consumer, RebalanceListener, TopicPartition, errors
 from lograft.runtime.production.client_runtime import client_runtime, close_client_runtime
 from lograft.runtime.tasks.loop_thread import CallBacks, LoopThread, shared_loop
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 ORDERS = TopicPartition("orders", 0)
 

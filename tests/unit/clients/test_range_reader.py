@@ -17,7 +17,7 @@ from lograft.clients.range_reader import SILENCE_MS, OffsetRange, RangePart, Ran
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.network import Status, StreamError
-from lograft.storage.batch import decode_records, encode_batch, iterate_batches, parse_header
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches, parse_header
 
 PATIENCE_MS = 60_000
 

@@ -18,7 +18,7 @@ from lograft.clients.cli.record_lines import Lines, Source, Sources, read_lines,
 from lograft.clients.cli.records import json_lines
 from lograft.clients.cli.sending import Sending
 from lograft.clients.errors import BatchTooLarge, BufferFull, DeliveryTimedOut, LograftError
-from lograft.storage.batch import Record
+from lograft.storage.batch.codec import Record
 
 NOW_MS = 1_767_225_600_000
 

@@ -31,7 +31,7 @@ from lograft.metadata.settings import CLUSTER, effective_min_isr, topic_setting,
 from lograft.metadata.topic_config import TOPIC_CONFIG
 from lograft.proto import errors_pb2
 from lograft.runtime.rng import Rng
-from lograft.storage.config import FlushMode
+from lograft.storage.log.log_config import FlushMode
 
 ONE = BrokerId(1)
 

@@ -11,7 +11,7 @@ from lograft.metadata.config_key import ConfigKey
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.topic_config import TOPIC_CONFIG, check_topic_config, default_of
 from lograft.proto import errors_pb2
-from lograft.storage.config import LogConfig
+from lograft.storage.log.log_config import LogConfig
 
 INTERFACE_KEYS = [
     "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes", "segment.ms", "min.insync.replicas",

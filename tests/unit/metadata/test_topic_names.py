@@ -8,7 +8,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.records import TopicCreated, TopicDeleted
 from lograft.metadata.topic_names import check_collision, check_topic_name, find_collision
 from lograft.proto import errors_pb2
-from lograft.storage.names import PartitionName
+from lograft.storage.files.file_names import PartitionName
 
 
 def refusal(name: str, **options: bool) -> str:

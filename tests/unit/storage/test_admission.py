@@ -9,10 +9,9 @@ import google_crc32c
 import pytest
 from support.virtual_log import NOW_MS, make_batch
 
-from lograft.storage.admission import MAX_FUTURE_MS, MAX_ROWS, admit
-from lograft.storage.batch import decode_records, encode_batch
-from lograft.storage.compression import Compression
-from lograft.storage.config import LogConfig
+from lograft.storage.batch.codec import decode_records, encode_batch
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS, check_crc, parse_header
 from lograft.storage.errors import (
     BadAttributes,
     BadCompressedData,
@@ -26,7 +25,8 @@ from lograft.storage.errors import (
     TruncatedBatch,
     UnknownMagic,
 )
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, check_crc, parse_header
+from lograft.storage.log.admission import MAX_FUTURE_MS, MAX_ROWS, admit
+from lograft.storage.log.log_config import LogConfig
 
 CONFIG = LogConfig()
 COMPACTED = LogConfig(cleanup_compact=True)

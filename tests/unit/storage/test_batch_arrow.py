@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lograft.storage.batch import decode_arrow, decode_records, encode_arrow, encode_batch, validate_deep
-from lograft.storage.compression import Compression
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS
+from lograft.storage.batch.codec import decode_arrow, decode_records, encode_arrow, encode_batch, validate_deep
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS
 
 MAGICS = pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lograft.storage.batch import decode_arrow, decode_columns, encode_batch, validate_batch, validate_deep
-from lograft.storage.compression import Compression, compress, decompress
+from lograft.storage.batch.codec import decode_arrow, decode_columns, encode_batch, validate_batch, validate_deep
+from lograft.storage.batch.compression import Compression, compress, decompress
+from lograft.storage.batch.header import pack_header, parse_header
 from lograft.storage.errors import BadRecord, BadRecordCount, BadSection
-from lograft.storage.header import pack_header, parse_header
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "format.md"
 

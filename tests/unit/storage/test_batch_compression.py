@@ -6,7 +6,7 @@ import zlib
 import cramjam
 import pytest
 
-from lograft.storage.compression import Compression, compress, decompress
+from lograft.storage.batch.compression import Compression, compress, decompress
 from lograft.storage.errors import BadCompressedData, UnknownCompression
 
 CODECS = pytest.mark.parametrize("codec", [codec for codec in Compression if codec])

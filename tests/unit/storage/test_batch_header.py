@@ -4,8 +4,17 @@ import struct
 
 import pytest
 
-from lograft.storage.batch import encode_batch, iterate_batches, validate_batch
-from lograft.storage.compression import Compression
+from lograft.storage.batch.codec import encode_batch, iterate_batches, validate_batch
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import (
+    HEADER_BYTES,
+    MAGIC_COLUMNS,
+    MAGIC_ROWS,
+    check_crc,
+    checksum,
+    parse_header,
+    stamp,
+)
 from lograft.storage.errors import (
     BadAttributes,
     BadBatchLength,
@@ -16,7 +25,6 @@ from lograft.storage.errors import (
     UnknownCompression,
     UnknownMagic,
 )
-from lograft.storage.header import HEADER_BYTES, MAGIC_COLUMNS, MAGIC_ROWS, check_crc, checksum, parse_header, stamp
 
 MAGICS = pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
 

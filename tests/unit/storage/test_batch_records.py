@@ -2,7 +2,7 @@
 
 import pytest
 
-from lograft.storage.batch import (
+from lograft.storage.batch.codec import (
     decode_columns,
     decode_records,
     encode_batch,
@@ -11,10 +11,10 @@ from lograft.storage.batch import (
     validate_batch,
     validate_deep,
 )
-from lograft.storage.compression import MAX_PAYLOAD_BYTES, Compression
+from lograft.storage.batch.compression import MAX_PAYLOAD_BYTES, Compression
+from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS, checksum, stamp
+from lograft.storage.batch.record import Record
 from lograft.storage.errors import BadBatchLength, BadCompressedData, BadRecord, BatchTooLarge, TruncatedBatch
-from lograft.storage.header import MAGIC_COLUMNS, MAGIC_ROWS, checksum, stamp
-from lograft.storage.record import Record
 
 MAGICS = pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
 CODECS = pytest.mark.parametrize("compression", list(Compression))

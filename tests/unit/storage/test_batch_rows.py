@@ -8,10 +8,10 @@ import aiokafka.record.default_records as aiokafka_records
 import cramjam
 import pytest
 
-from lograft.storage.batch import decode_records, encode_batch, rewrite_batch, validate_batch, validate_deep
-from lograft.storage.compression import Compression, compress, decompress
+from lograft.storage.batch.codec import decode_records, encode_batch, rewrite_batch, validate_batch, validate_deep
+from lograft.storage.batch.compression import Compression, compress, decompress
+from lograft.storage.batch.header import MAGIC_ROWS, checksum, pack_header
 from lograft.storage.errors import BadRecord, BadRecordCount
-from lograft.storage.header import MAGIC_ROWS, checksum, pack_header
 
 with warnings.catch_warnings():
     # kafka-python reads its own resources in a way that newer Pythons deprecate.

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lograft.storage.checkpoint import Checkpoint, decode_epochs, encode_epochs
-from lograft.storage.epochs import EpochCache, EpochEntry
-from lograft.storage.sealed_file import BrokenSeal, seal, unseal
+from lograft.storage.files.sealed_file import BrokenSeal, seal, unseal
+from lograft.storage.state.checkpoint import Checkpoint, decode_epochs, encode_epochs
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 CHECKPOINT = Checkpoint(log_start=3, recovery_point=70, first_dirty=20, tombstones_removed_below=15, cleaned_below=18)
 EPOCHS = EpochCache([EpochEntry(1, 0), EpochEntry(5, 2**40)])

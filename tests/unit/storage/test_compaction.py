@@ -19,14 +19,14 @@ from support.cleaning import (
     seal,
 )
 
-from lograft.storage.batch import decode_records, encode_batch, parse_header
-from lograft.storage.compaction import CompactionResult, compact
-from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.batch.codec import decode_records, encode_batch, parse_header
+from lograft.storage.batch.header import pack_header
+from lograft.storage.cleaning.compaction import CompactionResult, compact
 from lograft.storage.errors import CorruptLog
-from lograft.storage.header import pack_header
-from lograft.storage.log import Frame, PartitionLog, open_log
-from lograft.storage.partition_disk import Disk
-from lograft.storage.segment import read_index
+from lograft.storage.files.segment import read_index
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_disk import Disk
+from lograft.storage.log.partition_log import Frame, PartitionLog, open_log
 
 Story = Callable[[PartitionLog], Awaitable[None]]
 

@@ -17,11 +17,11 @@ from support.cleaning import (
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.storage.batch import encode_batch
-from lograft.storage.compaction import compact
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.log import PartitionLog
-from lograft.storage.record import Record
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.batch.record import Record
+from lograft.storage.cleaning.compaction import compact
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import PartitionLog
 
 BOUND = 16
 CONFIG = config(segment_bytes=800, delete_retention_ms=100)

@@ -19,11 +19,11 @@ from support.cleaning import (
 
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.runtime.disk.disk_writer import DiskFailed
-from lograft.storage.compaction import CompactionFailed, CompactionResult, compact
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.batch.header import parse_header
+from lograft.storage.cleaning.compaction import CompactionFailed, CompactionResult, compact
 from lograft.storage.errors import OffsetOutOfRange
-from lograft.storage.header import parse_header
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.state.epoch_cache import EpochEntry
 
 SEEDS = range(15)
 KEYS = 5

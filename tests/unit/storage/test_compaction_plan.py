@@ -4,12 +4,12 @@ from hashlib import blake2b
 
 import pytest
 
-from lograft.storage.batch import Compression, decode_columns, encode_batch, validate_deep
-from lograft.storage.batch_cleaner import BatchCleaner
-from lograft.storage.compaction_plan import MAX_GROUP_SEGMENTS, count_cleanable, group_segments, is_worthwhile
-from lograft.storage.header import HEADER_BYTES, MAGIC_COLUMNS, MAGIC_ROWS, parse_header
-from lograft.storage.index import SegmentIndex, SegmentSummary
-from lograft.storage.key_map import DIGEST_BYTES, KeyMap
+from lograft.storage.batch.codec import Compression, decode_columns, encode_batch, validate_deep
+from lograft.storage.batch.header import HEADER_BYTES, MAGIC_COLUMNS, MAGIC_ROWS, parse_header
+from lograft.storage.cleaning.batch_cleaner import BatchCleaner
+from lograft.storage.cleaning.compaction_plan import MAX_GROUP_SEGMENTS, count_cleanable, group_segments, is_worthwhile
+from lograft.storage.cleaning.key_map import DIGEST_BYTES, KeyMap
+from lograft.storage.files.segment_index import SegmentIndex, SegmentSummary
 
 NOW_MS = 1_800_000_000_000
 

@@ -16,12 +16,12 @@ from lograft.runtime.files import replace_file
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.directory import DataDirectory, DirectoryOwner, mark_restored, open_directory
-from lograft.storage.directory_use import DirectoryUse
 from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused, Shortage
-from lograft.storage.names import PartitionName
-from lograft.storage.sealed_file import seal
+from lograft.storage.files.file_names import PartitionName
+from lograft.storage.files.sealed_file import seal
+from lograft.storage.log.data_directory import DataDirectory, DirectoryOwner, mark_restored, open_directory
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.state.used_epoch import DirectoryUse
 
 CONFIG = LogConfig()
 ORDERS = PartitionName("orders", 0, UUID(int=1))

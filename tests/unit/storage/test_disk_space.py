@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from support.virtual_log import virtual
 
-from lograft.storage.disk_space import DEFAULT_RESERVE_BYTES, DiskSpace, default_reserve
 from lograft.storage.errors import DiskFull
+from lograft.storage.state.disk_space import DEFAULT_RESERVE_BYTES, DiskSpace, default_reserve
 
 RESERVE = 1000
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from lograft.storage.batch import MAGIC_COLUMNS, MAGIC_ROWS, Compression, encode_batch
-from lograft.storage.checkpoint import Checkpoint, encode_epochs
-from lograft.storage.dump import (
+from lograft.storage.batch.codec import MAGIC_COLUMNS, MAGIC_ROWS, Compression, encode_batch
+from lograft.storage.batch.header import checksum, parse_header
+from lograft.storage.files.sealed_file import seal
+from lograft.storage.files.segment_index import OFFSET_INDEX_KIND, TIME_INDEX_KIND, SegmentIndex
+from lograft.storage.inspect.dump import (
     Crc,
     Document,
     DumpedBatch,
@@ -18,12 +20,10 @@ from lograft.storage.dump import (
     dump_file,
     is_index,
 )
-from lograft.storage.epochs import EpochCache, EpochEntry
-from lograft.storage.header import checksum, parse_header
-from lograft.storage.index import OFFSET_INDEX_KIND, TIME_INDEX_KIND, SegmentIndex
-from lograft.storage.producer_state import ProducerState
-from lograft.storage.recovery import PRODUCERS_KIND
-from lograft.storage.sealed_file import seal
+from lograft.storage.log.recovery import PRODUCERS_KIND
+from lograft.storage.state.checkpoint import Checkpoint, encode_epochs
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
+from lograft.storage.state.producer_state import ProducerState
 
 TIME_MS = 1_767_225_600_000
 LAYOUTS = pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
@@ -175,7 +175,7 @@ def test_garbage_between_batches_is_skipped_and_counted(size: int) -> None:
 
 
 def test_a_batch_across_a_chunk_of_the_search_is_found() -> None:
-    from lograft.storage.dump_segment import CHUNK_BYTES, find_sound_batch
+    from lograft.storage.inspect.dump_segment import CHUNK_BYTES, find_sound_batch
 
     part = make_batches(1)[0]
     for shift in range(-70, 3):

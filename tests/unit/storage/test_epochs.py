@@ -2,7 +2,7 @@
 
 import pytest
 
-from lograft.storage.epochs import EpochCache, EpochEntry
+from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 LOG_END = 100
 

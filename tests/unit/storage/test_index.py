@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.storage.header import BatchHeader
-from lograft.storage.index import SegmentIndex, decode_offset_index, decode_time_index
-from lograft.storage.sealed_file import BrokenSeal
+from lograft.storage.batch.header import BatchHeader
+from lograft.storage.files.sealed_file import BrokenSeal
+from lograft.storage.files.segment_index import SegmentIndex, decode_offset_index, decode_time_index
 
 BASE = 1000
 

@@ -20,10 +20,7 @@ from support.virtual_log import (
     virtual,
 )
 
-from lograft.storage.admission import admit
-from lograft.storage.batch import decode_records
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.batch.codec import decode_records
 from lograft.storage.errors import (
     BadCrc,
     FrameMismatch,
@@ -32,8 +29,11 @@ from lograft.storage.errors import (
     TruncatedBatch,
     UnknownProducer,
 )
-from lograft.storage.frames import Frame
-from lograft.storage.log import MAX_RELATIVE_OFFSET, Appended, PartitionLog, open_log
+from lograft.storage.log.admission import admit
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import MAX_RELATIVE_OFFSET, Appended, PartitionLog, open_log
+from lograft.storage.log.replica_frame import Frame
+from lograft.storage.state.epoch_cache import EpochEntry
 
 # -- as leader
 

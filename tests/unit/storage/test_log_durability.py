@@ -8,9 +8,9 @@ import pytest
 from support.virtual_log import DIRECTORY, Machine, append, facts, frame, hand_driven, make_batch, offsets, virtual
 
 from lograft.runtime.disk.disk_writer import DiskFailed
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.log import PartitionLog
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.state.epoch_cache import EpochEntry
 
 OS = LogConfig(flush_mode=FlushMode.OS)
 FIRST = "00000000000000000000.log"

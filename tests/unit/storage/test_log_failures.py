@@ -14,14 +14,14 @@ from lograft.runtime.disk.disk_writer import DiskFailed, DiskWriter
 from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.files import File
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
-from lograft.storage.admission import admit
-from lograft.storage.batch import encode_batch
-from lograft.storage.compression import Compression
-from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import HEADER_BYTES, check_crc, parse_header
 from lograft.storage.errors import BatchTooLarge, LogTruncated
-from lograft.storage.header import HEADER_BYTES, check_crc, parse_header
-from lograft.storage.partition_disk import Disk
-from lograft.storage.segment import SegmentFiles
+from lograft.storage.files.segment import SegmentFiles
+from lograft.storage.log.admission import admit
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_disk import Disk
 
 OS = LogConfig(flush_mode=FlushMode.OS)
 SEEDS = range(15)

@@ -17,12 +17,12 @@ from support.virtual_log import (
 )
 
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import iterate_batches
-from lograft.storage.config import LogConfig
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.batch.codec import iterate_batches
 from lograft.storage.errors import CorruptLog, InvalidBatch, LogClosed, OffsetOutOfRange
-from lograft.storage.log import PartitionLog
-from lograft.storage.reader import Batches
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.state.epoch_cache import EpochEntry
 
 SIZE = len(make_batch(2))
 IN_MEMORY = LogConfig()

@@ -6,10 +6,10 @@ import dataclasses
 import pytest
 from support.virtual_log import Machine, append, crashes, facts, frame, headers, make_batch, offsets, produce, virtual
 
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.epochs import EpochEntry
-from lograft.storage.log import Appended, PartitionLog
-from lograft.storage.producer_state import ProducerState
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import Appended, PartitionLog
+from lograft.storage.state.epoch_cache import EpochEntry
+from lograft.storage.state.producer_state import ProducerState
 
 SIZE = len(make_batch(2))
 CONFIG = LogConfig(tail_bytes=0, segment_bytes=3 * SIZE, index_interval_bytes=100)

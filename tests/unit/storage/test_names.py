@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from lograft.storage.names import PartitionName, numbered, parse_numbered, parse_swap, swap_name
+from lograft.storage.files.file_names import PartitionName, numbered, parse_numbered, parse_swap, swap_name
 
 TOPIC_ID = UUID("0123456789abcdef0123456789abcdef")
 HEX = TOPIC_ID.hex

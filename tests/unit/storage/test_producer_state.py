@@ -2,9 +2,9 @@
 
 import pytest
 
+from lograft.storage.batch.header import BatchHeader
 from lograft.storage.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownProducer
-from lograft.storage.header import BatchHeader
-from lograft.storage.producer_state import EXPIRY_MS, ProducerState, SequencedBatch
+from lograft.storage.state.producer_state import EXPIRY_MS, ProducerState, SequencedBatch
 
 LAST = 2**31 - 1
 

@@ -18,11 +18,11 @@ from support.virtual_log import (
     virtual,
 )
 
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.epochs import EpochEntry
+from lograft.storage.batch.header import BatchHeader, parse_header, stamp
 from lograft.storage.errors import CorruptLog, InvalidBatch
-from lograft.storage.header import BatchHeader, parse_header, stamp
-from lograft.storage.log import Appended, PartitionLog
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import Appended, PartitionLog
+from lograft.storage.state.epoch_cache import EpochEntry
 
 SIZE = len(make_batch(2))
 CONFIG = LogConfig(tail_bytes=0, segment_bytes=3 * SIZE, index_interval_bytes=100)

@@ -3,7 +3,7 @@
 import pytest
 from support.virtual_log import DIRECTORY, Machine, append, virtual
 
-from lograft.storage.config import FlushMode, LogConfig
+from lograft.storage.log.log_config import FlushMode, LogConfig
 
 SEEDS = range(15)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from support.virtual_log import Machine, append, crashes, facts, frame, make_batch, offsets, produce, virtual
 
-from lograft.storage.checkpoint import Checkpoint
-from lograft.storage.config import FlushMode, LogConfig
-from lograft.storage.epochs import EpochEntry
 from lograft.storage.errors import CorruptLog
-from lograft.storage.log import PartitionLog
-from lograft.storage.sealed_file import seal
+from lograft.storage.files.sealed_file import seal
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.state.checkpoint import Checkpoint
+from lograft.storage.state.epoch_cache import EpochEntry
 
 SIZE = len(make_batch(2))
 CONFIG = LogConfig(tail_bytes=0, segment_bytes=3 * SIZE, index_interval_bytes=100)

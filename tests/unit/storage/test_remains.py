@@ -15,11 +15,11 @@ from support.virtual_log import (
     virtual,
 )
 
-from lograft.storage.config import LogConfig
-from lograft.storage.epochs import EpochEntry
 from lograft.storage.errors import CorruptLog
-from lograft.storage.log import PartitionLog
-from lograft.storage.remains import keep, survey
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.log.remains import keep, survey
+from lograft.storage.state.epoch_cache import EpochEntry
 
 SIZE = len(make_batch(2))
 CONFIG = LogConfig(tail_bytes=0, segment_bytes=3 * SIZE, index_interval_bytes=100)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.storage.tail import Chunk, Tail
+from lograft.storage.log.memory_tail import Chunk, Tail
 
 
 def chunk(start: int, end: int, size: int = 10) -> Chunk:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from support.virtual_log import Machine, admitted, append, virtual
 
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.storage import time_search
-from lograft.storage.batch import encode_batch
-from lograft.storage.compaction import compact
-from lograft.storage.config import LogConfig
-from lograft.storage.log import PartitionLog
-from lograft.storage.reader import Batches
-from lograft.storage.time_search import FoundTime
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.cleaning.compaction import compact
+from lograft.storage.log import time_search
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.log.time_search import FoundTime
 
 CONFIG = LogConfig(tail_bytes=0, segment_bytes=500, index_interval_bytes=150)
 

@@ -18,7 +18,7 @@ from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark import arrow_rows
 from lograft.clients.spark.arrow_rows import row_batches
 from lograft.clients.spark.row_schema import COLUMNS, arrow_schema, full_schema
-from lograft.storage.batch import (
+from lograft.storage.batch.codec import (
     MAGIC_COLUMNS,
     MAGIC_ROWS,
     Compression,
@@ -26,7 +26,7 @@ from lograft.storage.batch import (
     encode_batch,
     parse_header,
 )
-from lograft.storage.header import checksum
+from lograft.storage.batch.header import checksum
 
 untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ALL = full_schema(include_headers=True)
@@ -240,7 +240,7 @@ from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark import source, stream_reading, stream_writing
 from lograft.clients.spark.arrow_rows import row_batches
 from lograft.clients.spark.row_schema import arrow_schema, full_schema
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 batch = encode_batch([b"a", b"b", b"c"], keys=[b"k", None, b"k"], timestamps=[1, 2, 3])
 wanted = OffsetRange("orders", b"id", 0, 1, 3)

@@ -2,8 +2,8 @@
 
 from lograft.clients.range_reader import RangePart
 from lograft.clients.spark.publishing import stored_of
-from lograft.storage.batch import encode_batch
-from lograft.storage.header import renumber
+from lograft.storage.batch.codec import encode_batch
+from lograft.storage.batch.header import renumber
 
 LAST_NUMBER = 2**31 - 1
 

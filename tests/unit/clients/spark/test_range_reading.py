@@ -14,7 +14,7 @@ from lograft.clients.spark import range_reading
 from lograft.clients.spark.options import ClusterOptions, ReadOptions, batch_options
 from lograft.clients.spark.range_reading import RangePartition, read_partition
 from lograft.clients.spark.row_schema import full_schema
-from lograft.storage.batch import encode_batch
+from lograft.storage.batch.codec import encode_batch
 
 END = 40
 OPTIONS = batch_options({"kafka.bootstrap.servers": "x:1", "subscribe": "orders"})

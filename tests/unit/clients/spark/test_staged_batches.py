@@ -14,8 +14,8 @@ from lograft.clients.partitioning import Turns, partition_of_key
 from lograft.clients.spark import staged_batches
 from lograft.clients.spark.staged_batches import StagedBatch, Target, TargetTopic, batches_of, read_staged
 from lograft.runtime.rng import Rng
-from lograft.storage.batch import Compression, Record, decode_records, validate_batch
-from lograft.storage.header import renumber
+from lograft.storage.batch.codec import Compression, Record, decode_records, validate_batch
+from lograft.storage.batch.header import renumber
 
 ORDERS = b"o" * 16
 

@@ -1,0 +1,1 @@
+"""The record batch codec: rows, columns, compression, Arrow."""

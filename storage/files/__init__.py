@@ -1,0 +1,1 @@
+"""The files of a segment: batches, offset index, time index."""

@@ -1,0 +1,1 @@
+"""Reading log files without a broker: `lograft dump-log` and digests."""

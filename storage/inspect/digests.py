@@ -1,0 +1,57 @@
+"""What a log has, in short: so that copies of it can be compared without being sent anywhere. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from lograft.runtime.files import Buffer
+from lograft.storage.batch.codec import decode_columns, iterate_batches
+from lograft.storage.batch.header import BatchHeader
+
+NOTHING = 0
+"""Instead of a digest: of a key, or a value, that is null."""
+
+_BYTES = 8
+
+
+class RecordDigests(NamedTuple):
+    """A sequence a column. `contents`: of value, timestamp and headers."""
+
+    offsets: Sequence[int]
+    keys: Sequence[int]
+    contents: Sequence[int]
+
+
+def batches_within(buffers: Iterable[Buffer], start: int, end: int) -> list[BatchHeader]:
+    """Those that begin there: base offset, epoch, size and CRC say all of a batch that is intact."""
+    return [header for _, _, header in _iterate(buffers) if start <= header.base_offset < end]
+
+
+def records_within(buffers: Iterable[Buffer], start: int, end: int) -> RecordDigests:
+    """`InvalidBatch` if a batch cannot be opened. Control batches have no records for anybody."""
+    offsets: list[int] = []
+    keys: list[int] = []
+    contents: list[int] = []
+    for buffer, position, header in _iterate(buffers):
+        if header.is_control:
+            continue
+        columns = decode_columns(memoryview(buffer)[position : position + header.total_bytes])
+        for offset, timestamp, key, value, headers in zip(*columns, strict=True):
+            if start <= offset < end:
+                offsets.append(offset)
+                keys.append(NOTHING if key is None else _digest(key))
+                contents.append(NOTHING if value is None else _digest(value, timestamp, headers))
+    return RecordDigests(offsets, keys, contents)
+
+
+def _iterate(buffers: Iterable[Buffer]) -> Iterator[tuple[Buffer, int, BatchHeader]]:
+    for buffer in buffers:
+        for position, header in iterate_batches(buffer):
+            yield buffer, position, header
+
+
+def _digest(content: bytes, *more: object) -> int:
+    state = blake2b(content, digest_size=_BYTES)
+    if more:
+        state.update(repr(more).encode())
+    return int.from_bytes(state.digest()) or 1

@@ -1,0 +1,1 @@
+"""One partition log: append, read, truncate, recover."""

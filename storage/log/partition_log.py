@@ -1,0 +1,566 @@
+"""A partition's log: batches in, batches out, and what is known of them. Belongs to one loop.
+
+Appends are decided and numbered at once, without waiting; the disk follows in order
+(`lograft.runtime.disk.disk_writer`), and `stable_end` says how far an acknowledgement may go. The owner appends nothing
+while `truncate`, `reset` or `close` is under way.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lograft.runtime.blocking import run_to_end
+from lograft.runtime.clock import Clock
+from lograft.runtime.disk.disk_writer import AppendFile, DiskFailed
+from lograft.runtime.files import Files, is_shortage, is_without_room
+from lograft.storage.batch.codec import rewrite_batch
+from lograft.storage.batch.header import BatchHeader, parse_header, stamp
+from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange, Shortage
+from lograft.storage.files.segment import Segment
+from lograft.storage.files.segment_index import SegmentIndex
+from lograft.storage.log import time_search
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.append_progress import Durability
+from lograft.storage.log.log_config import FlushMode, LogConfig
+from lograft.storage.log.log_reader import Batches, LogReader
+from lograft.storage.log.memory_tail import Chunk, Tail
+from lograft.storage.log.os_flush import Flushing
+from lograft.storage.log.partition_disk import Disk, PartitionDisk
+from lograft.storage.log.recovery import Known, RecoveredLog, create_partition, recover
+from lograft.storage.log.replica_frame import Frame, check_frame
+from lograft.storage.log.segment_list import SegmentList
+from lograft.storage.log.truncation import Cut, find_cut
+from lograft.storage.state.epoch_cache import EpochEntry
+from lograft.storage.state.producer_state import ProducerState
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+_SHORTAGE_PAUSE_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch is: [base_offset, next_offset). A duplicate was there before; `append_time` is of one that was not,
+    where the topic's times are those of appending."""
+
+    base_offset: int
+    next_offset: int
+    is_duplicate: bool = False
+    append_time: int | None = None
+
+
+async def open_log(disk: Disk, directory: str, config: LogConfig, noted_watermark: int | None = None) -> "PartitionLog":
+    """Open the partition in `directory`, making it if there is none, mending what a crash left.
+
+    `noted_watermark`: the high watermark noted for this log; None if the log was never noted, so it may be new.
+    `CorruptLog` if durable data is damaged or missing. `Shortage`: try again.
+    """
+    now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
+    known = Known(noted_watermark, is_synced=config.flush_mode is FlushMode.FSYNC)
+    open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now, known)
+    try:
+        # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
+        recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
+    except OSError as error:
+        if is_shortage(error) or is_without_room(error):
+            raise Shortage(f"{directory} cannot be opened now: {error.strerror}") from error
+        await disk.writer.fail(directory, error)  # what it could not sync is not synced by trying again
+    try:
+        log = PartitionLog(disk, directory, config, recovered)
+        await _in_time_of_plenty(disk.clock, log.remember_append_time)
+        return log
+    except DiskFailed:
+        _dispose(recovered)
+        raise
+
+
+async def _in_time_of_plenty(clock: Clock, action: Callable[[], Awaitable[None]]) -> None:
+    """Do it, again and again while there is a shortage of descriptors."""
+    while True:
+        try:
+            return await action()
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            await clock.sleep_ms(_SHORTAGE_PAUSE_MS)
+
+
+def _dispose(recovered: RecoveredLog) -> None:
+    if recovered.active is not None:
+        recovered.active.close()
+
+
+def _open_or_create(
+    files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int, known: Known
+) -> RecoveredLog:
+    if not files.exists(directory):
+        if known.noted_watermark is not None:
+            raise CorruptLog(directory, None, "it is missing, and was there before")
+        create_partition(files, directory)
+    return recover(files, directory, interval_bytes, wall_ms, monotonic_ms, known)
+
+
+class PartitionLog:
+    """One replica's copy of a partition. Invariant: start_offset <= end_offset, stable_end <= end_offset.
+
+    It does nothing by itself: what its owner sees to, and when, is in docs/storage.md.
+    """
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, recovered: RecoveredLog) -> None:
+        self.config = config
+        self.directory = directory
+        self.epochs = recovered.epochs
+        self.producers = recovered.producers
+        self.checkpointed = recovered.checkpoint  # as on disk, or on its way there
+        self.end_offset = recovered.end_offset
+        self.stable_end = recovered.end_offset  # an acknowledgement may name it: it survives what `flush.mode` promises
+        self.generation = 0  # one more whenever offsets are taken back
+        self.tail = Tail(config.tail_bytes)
+        self.failure: DiskFailed | None = None
+        self.on_stable: Callable[[], None] = lambda: None  # told when `stable_end` moved on
+        self.on_failed: Callable[[DiskFailed], None] = lambda error: None
+        self.disk = disk
+        self._operations = PartitionDisk(disk, directory)
+        self.segments = SegmentList(disk, self._operations, recovered.segments, recovered.snapshots)
+        self._reader = LogReader(self, disk.segment_files, disk.blocking)
+        self._durability = Durability(recovered.end_offset)
+        self._flushing = Flushing(self, disk, self._operations, self._durability)
+        self._has_notes = recovered.has_notes  # nothing changed since the last checkpoint
+        self._last_append_ms = 0
+        self.is_exclusive = False  # being cut, reset or closed: nothing else may change it
+        self._is_closed = False
+        if recovered.active is None:
+            self.segments.start(self.end_offset, self)
+        else:
+            active = self.segments.active
+            active.append_file = disk.writer.adopt(recovered.active, active.size_bytes, self)
+
+    # -- what is known
+
+    @property
+    def start_offset(self) -> int:
+        return self.checkpointed.log_start
+
+    @property
+    def deleted_below(self) -> int:
+        """The log start as a decision to delete, for other replicas to follow; 0 where it only follows from damage."""
+        return self.start_offset if self.start_offset > self.checkpointed.lost_below else 0
+
+    async def first_base(self) -> int:
+        """The base of the batch that holds the log start; the log start itself if no batch does.
+
+        A log start may lie inside a batch. Batches are kept whole, so a copy of this log begins at that base.
+        """
+        while True:
+            start = self.start_offset
+            if start == self.end_offset or self.segments[self.segments.place_of(start)].base_offset == start:
+                return start
+            found = await self.read(start, 1)
+            if self.start_offset != start:
+                continue  # it moved meanwhile
+            return min(start, parse_header(found.buffers[0]).base_offset) if found.buffers else start
+
+    @property
+    def synced_end(self) -> int:
+        """All below it survives a power failure."""
+        return self._durability.synced_end
+
+    @property
+    def recovery_point(self) -> int:
+        """All below it is known, after a crash, to have been synced."""
+        return self.checkpointed.recovery_point
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    # -- appending
+
+    def assign_epoch(self, epoch: int) -> None:
+        """A new leader epoch starts at the end; durable before any batch of it."""
+        self._check_writable()
+        if self.epochs.assign(epoch, self.end_offset):
+            self._operations.replace_epochs(self.epochs)
+
+    def append_as_leader(self, admitted: Admitted, leader_epoch: int) -> Appended:
+        """Number a batch, stamp it and queue it. `ProducerError` if it is out of its producer's order."""
+        self._check_writable()
+        latest = self.epochs.latest
+        assert latest is not None, "assign_epoch comes first"
+        assert latest.epoch == leader_epoch
+        known = self.producers.check(admitted.header)
+        if known is not None:
+            return Appended(known.base_offset, known.last_offset + 1, is_duplicate=True)
+        if self.config.append_time:
+            admitted = self._with_rising_append_time(admitted)
+        base_offset = self.end_offset
+        header = admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        self._append(stamp(admitted.batch, base_offset, leader_epoch), (header,), header.next_offset)
+        append_time = header.max_timestamp if self.config.append_time else None
+        return Appended(base_offset, header.next_offset, append_time=append_time)
+
+    def append_as_follower(self, frame: Frame) -> None:
+        """Take over what a leader stored. `FrameMismatch` or `InvalidBatch` if it does not follow: nothing changes."""
+        self._check_writable()
+        headers = check_frame(frame, self.end_offset, self.epochs.latest)
+        changed = [entry for entry in frame.epochs if self.epochs.assign(*entry)]
+        if changed:
+            self._operations.replace_epochs(self.epochs)
+        if self.config.append_time:
+            self._last_append_ms = max(self._last_append_ms, *(header.max_timestamp for header in headers))
+        self._append(frame.batches, headers, frame.end)
+
+    async def remember_append_time(self) -> None:
+        """Append times go on from the latest there is; the active segment may be empty."""
+        if self.config.append_time:
+            for segment in list(self.segments)[-2:]:
+                index = await self.index_of(segment)
+                self._last_append_ms = max(self._last_append_ms, index.summary.max_timestamp)
+
+    def _with_rising_append_time(self, admitted: Admitted) -> Admitted:
+        """Append times never go back, whatever the wall clock does."""
+        if admitted.header.max_timestamp < self._last_append_ms:
+            batch = rewrite_batch(admitted.batch, append_time=self._last_append_ms)
+            admitted = Admitted(parse_header(batch), batch)
+        self._last_append_ms = admitted.header.max_timestamp
+        return admitted
+
+    def _append(self, batches: bytes | memoryview, headers: Sequence[BatchHeader], end: int) -> None:
+        now_ms = self.disk.clock.wall_ms()
+        if self._roll_is_due(len(batches), end, now_ms):
+            self.roll()
+        segment, start = self.segments.active, self.end_offset
+        index, file = segment.index, segment.append_file
+        assert index is not None
+        assert file is not None
+        sync = self.config.flush_mode is FlushMode.FSYNC
+        position = self.disk.writer.append(file, (batches,), sync=sync)
+        self.disk.space.took(len(batches))
+        monotonic_ms = self.disk.clock.monotonic_ms()
+        for header in headers:
+            index.add(header, now_ms, self.config.index_interval_bytes)
+            self.producers.update(header, monotonic_ms)
+        segment.size_bytes += len(batches)
+        self.end_offset = end
+        self._has_notes = False
+        self._flushing.appended(end - start)
+        self._durability.appended(file, position + len(batches), end, sync=sync)
+        self.tail.append(Chunk(start, end, batches))
+
+    # -- rolling
+
+    def _roll_is_due(self, incoming_bytes: int, end: int, now_ms: int) -> bool:
+        active = self.segments.active
+        return active.size_bytes > 0 and (
+            active.size_bytes + incoming_bytes > self.config.segment_bytes
+            or end - active.base_offset > MAX_RELATIVE_OFFSET
+            or self._is_old(now_ms)
+        )
+
+    def _is_old(self, now_ms: int) -> bool:
+        index = self.segments.active.index
+        assert index is not None
+        return now_ms - index.summary.first_append_ms >= self.config.segment_ms
+
+    def roll_if_old(self) -> None:
+        """Seal the active segment once it is older than `segment.ms`, though nothing is appended."""
+        is_due = self.segments.active.size_bytes > 0 and self._is_old(self.disk.clock.wall_ms())
+        if is_due and not self.is_exclusive:
+            self.roll()
+
+    def roll(self) -> None:
+        """Seal the active segment, which must not be empty, and start the next."""
+        self._check_writable()
+        self._has_notes = False
+        sealed = self.segments.seal_active()
+        self.segments.snapshot_producers(self.end_offset, self.producers)
+        if self.config.flush_mode is FlushMode.OS:
+            self._flushing.sealed(sealed)
+        self.segments.start(self.end_offset, self)
+        self._move_checkpoint(newest_segment=self.end_offset)
+
+    # -- reading
+
+    async def read(self, start: int, max_bytes: int, bound: int | None = None, *, from_disk: bool = False) -> Batches:
+        """Whole batches from the one that holds `start` on, below `bound` (by default the end). `from_disk`: though
+        they may be in memory, too; then only what is stable.
+
+        At most `max_bytes`, but at least one batch whatever its size; none if there is none below `bound`.
+        `OffsetOutOfRange` names the valid range.
+        """
+        while True:
+            self.check_open()
+            end = self.stable_end if from_disk else self.end_offset
+            limit = end if bound is None else min(bound, end)
+            if not self.start_offset <= start <= self.end_offset:
+                raise OffsetOutOfRange(start, self.start_offset, self.end_offset)
+            if start >= limit:
+                return Batches([], start)
+            found = None if from_disk else self._reader.read_tail(start, max_bytes, limit)
+            if found is None:
+                found = await self._reader.read_segments(start, max_bytes, limit)
+            if found is None:
+                continue  # the log changed meanwhile
+            # A segment ends where the next one starts: compaction keeps the last batch.
+            following = None if found.buffers else self.segments.start_after(start)
+            if following is not None and following < limit:
+                raise CorruptLog(self.directory, None, f"there is nothing between the offsets {start} and {following}")
+            return found
+
+    async def offset_for_time(self, timestamp: int, bound: int | None = None) -> time_search.FoundTime | None:
+        """The first record below `bound` whose timestamp is at least `timestamp`, if there is one."""
+        return await time_search.first_at_or_after(self, timestamp, self.end_offset if bound is None else bound)
+
+    async def greatest_timestamp(self, bound: int | None = None) -> time_search.FoundTime | None:
+        """The first record below `bound` that has the greatest timestamp, if there are any."""
+        return await time_search.with_greatest_time(self, self.end_offset if bound is None else bound)
+
+    async def index_of(self, segment: Segment) -> SegmentIndex:
+        """A segment's index, loaded or rebuilt when it is first needed."""
+        interval_bytes = self.config.index_interval_bytes
+        return await self.disk.segment_files.index_of(segment, interval_bytes, self._operations.write_index)
+
+    # -- taking back
+
+    async def truncate(self, offset: int) -> int:
+        """Cut the log at `offset`, or at the start of the batch it lies within; returns the new end, durable.
+
+        Only for offsets in the log: who must go below its start gives all of it up, with `reset`.
+        """
+        assert self.start_offset <= offset
+        with self._exclusively():
+            if offset < self.end_offset:
+                await self._cut(offset)
+                offset = self.end_offset  # lower, if a batch or a hole spans it: an epoch begun in between goes too
+            if self.epochs.truncate_from(offset):
+                self._operations.replace_epochs(self.epochs)
+            await self._operations.barrier()
+        return self.end_offset
+
+    async def _cut(self, offset: int) -> None:
+        await self._operations.barrier()  # what is to be read now must be in the files
+        place = self.segments.place_of(offset)
+        last = self.segments[place]
+        index = await self.index_of(last)
+        file = await self.disk.segment_files.lease(last)
+        try:
+            cut: Cut = await self.disk.blocking.run_blocking(
+                find_cut,
+                self.disk.files,
+                self.segments.up_to(place),
+                file,
+                index,
+                offset,
+                tuple(self.segments.snapshots),
+                self.config.index_interval_bytes,
+                self.disk.clock.monotonic_ms(),
+            )
+            # From here on there is no await: the log changes at one moment.
+            self._end_at(cut.end_offset, cut.producers)
+            # The recovery point goes down before the data does: it must not vouch for what is written there next.
+            self._move_checkpoint(
+                log_start=min(self.start_offset, self.end_offset),  # lower, if it lies within the first batch
+                recovery_point=min(self.recovery_point, self.end_offset),
+                first_dirty=min(self.checkpointed.first_dirty, self.end_offset),
+                newest_segment=min(self.checkpointed.newest_segment, last.base_offset),
+            )
+            self.segments.retire_after(place)
+            # After the segments: one that a crash keeps must have the snapshot of its start.
+            self.segments.drop_snapshots(lambda snapshot: snapshot > self.end_offset)
+            self.segments.shorten(last, cut.index, self)
+        finally:
+            self.disk.segment_files.release(last)
+
+    def _end_at(self, end_offset: int, producers: ProducerState) -> None:
+        self.generation += 1
+        self._has_notes = False
+        self.end_offset = end_offset
+        self.producers = producers
+        self.stable_end = min(self.stable_end, end_offset)
+        self._durability.truncated(end_offset)
+        self._flushing.truncated(end_offset)
+        self.tail.truncate(end_offset)
+
+    async def reset(self, start: int, epochs: Sequence[EpochEntry] = (), producers: bytes = b"") -> None:
+        """Give up everything and go on, empty, at `start`, with the leader's epochs and producers as of there."""
+        with self._exclusively():
+            await self._operations.barrier()
+            self._end_at(0, ProducerState.decode(producers, self.disk.clock.monotonic_ms()))
+            # Whatever a crash leaves of the old log from here on is given up when it is opened. What that log lacks
+            # (`cleaned_below`, tombstones) is true of it until its last segment is gone.
+            self._move_checkpoint(log_start=start, recovery_point=start, first_dirty=start, resetting=1)
+            self.segments.retire_after(-1)
+            self.segments.drop_snapshots(lambda snapshot: True)
+            self.epochs.replace_all(epochs)
+            self._operations.replace_epochs(self.epochs)
+            self.end_offset = self.stable_end = start
+            self._durability.restarted(start)
+            self.segments.snapshot_producers(start, self.producers)
+            self.segments.start(start, self)
+            self._move_checkpoint(
+                resetting=0,
+                tombstones_removed_below=0,
+                cleaned_below=0,
+                cleaned_in_epoch=-1,
+                newest_segment=start,
+                lost_below=0,
+            )
+            await self._operations.barrier()
+
+    def delete_prefix(self, offset: int) -> None:
+        """The log starts at `offset` from now on: segments wholly below it go. The owner keeps to its bound."""
+        self._check_writable()
+        assert offset <= self.end_offset
+        if offset <= self.start_offset:
+            return
+        self._move_checkpoint(log_start=offset, first_dirty=max(self.checkpointed.first_dirty, offset))
+        self.segments.retire_before(offset)
+        if self.epochs.forget_before(offset):
+            self._operations.replace_epochs(self.epochs)
+
+    def replace_segments(
+        self, old: Sequence[Segment], new: Segment, cleaned: str, cleaned_below: int, tombstones_removed_below: int
+    ) -> "asyncio.Future[None]":
+        """Compaction: `new`, in the file `cleaned`, stands for `old` at once, and on disk with the answer. What it has
+        not got was superseded by something below `cleaned_below`."""
+        latest = self.epochs.latest
+        self.note_cleaned(cleaned_below, latest.epoch if latest is not None else -1)
+        self.note_tombstones_removed(tombstones_removed_below)
+        return self.segments.replace(old, new, cleaned)
+
+    def note_tombstones_removed(self, below: int) -> None:
+        """What is appended from now on is of a log that has lost tombstones below `below`."""
+        self._check_writable()
+        if below > self.checkpointed.tombstones_removed_below:
+            self._move_checkpoint(tombstones_removed_below=below)
+
+    def note_cleaned(self, below: int, epoch: int) -> None:
+        """Records may be missing, from now on, because of later ones that are below `below` in the history of `epoch`:
+        who loses those, by an unclean election, has lost what they superseded too."""
+        self._check_writable()
+        known = self.checkpointed
+        if below > known.cleaned_below or (below == known.cleaned_below > 0 and epoch > known.cleaned_in_epoch):
+            epoch = max(epoch, known.cleaned_in_epoch)
+            self._move_checkpoint(cleaned_below=below, cleaned_in_epoch=epoch)
+
+    def note_clean(self, end: int) -> None:
+        """Compaction has cleaned all below `end`."""
+        self._check_writable()
+        self._move_checkpoint(first_dirty=max(self.checkpointed.first_dirty, end))
+
+    # -- durability
+
+    async def wait_stable(self, offset: int) -> None:
+        """Return when `stable_end` has reached `offset`; `DiskFailed` or `LogTruncated` if it never will."""
+        if self.failure is not None:
+            raise self.failure
+        await self._durability.wait(offset, self.stable_end)
+
+    def flush_is_due(self) -> bool:
+        """Under flush.mode=os: do `flush.messages` or `flush.ms` ask for an fsync?"""
+        return self._flushing.is_due()
+
+    async def flush(self) -> None:
+        """Return when all that is in the log now would survive a power failure."""
+        await self._flushing.flush()
+
+    async def checkpoint(self) -> None:
+        """Note durably how far the log is synced, so that recovery need not read what is below.
+
+        Nothing is done while the log is being cut, reset or closed.
+        """
+        self.check_open()
+        if not self.is_exclusive:
+            await self._checkpoint()
+
+    async def _checkpoint(self, *, is_closing: bool = False) -> None:
+        if self._has_notes:
+            await self._operations.barrier()  # they may be on their way
+            return
+        await self._flushing.flush_sealed()
+        # Meanwhile its directory may have failed, and the log been closed with it.
+        if self._is_closed or (self.is_exclusive and not is_closing):
+            return
+        # From here on there is no await before the end: what is noted is the log as it is now.
+        active = self.segments.active
+        assert active.index is not None
+        assert active.append_file is not None
+        self.disk.writer.sync(active.append_file)
+        self._operations.write_index(active, active.index.encode())
+        self.segments.snapshot_producers(self.end_offset, self.producers)
+        self._move_checkpoint(recovery_point=self.end_offset)
+        self._has_notes = True
+        await self._operations.barrier()
+
+    async def close(self) -> None:
+        """Make everything durable, leave notes for a quick start, and close the files. Nothing may follow."""
+        try:
+            if self.failure is None:
+                self.is_exclusive = True
+                await self._checkpoint(is_closing=True)
+        finally:
+            self._is_closed = True
+            append_file = self.segments.active.append_file
+            if append_file is not None:
+                self.disk.writer.release(append_file)
+            self.segments.close()
+
+    async def reconfigure(self, config: LogConfig) -> None:
+        """Behave as `config` says from now on. Going back to fsync first syncs what was not."""
+        if config.flush_mode is FlushMode.FSYNC and self.config.flush_mode is FlushMode.OS:
+            await self._flushing.flush_sealed()
+            file = self.segments.active.append_file
+            assert file is not None
+            self._durability.appended(file, file.appended, self.end_offset, sync=True)
+            self.disk.writer.sync(file)
+        self.config = config
+        self.tail.limit_bytes = config.tail_bytes
+
+    def keep_in_memory(self, tail_bytes: int) -> None:
+        """So many of the newest batches from now on, whatever the configuration says."""
+        if tail_bytes != self.tail.limit_bytes:
+            self.tail.limit_bytes = tail_bytes
+            self.tail.evict(self._durability.written_end)
+
+    # -- told by the writer
+
+    def on_progress(self, file: AppendFile) -> None:
+        self._durability.progress()
+        self.tail.evict(self._durability.written_end)
+        is_safe = self.config.flush_mode is FlushMode.FSYNC
+        reached = self._durability.synced_end if is_safe else self._durability.written_end
+        if reached > self.stable_end:
+            self.stable_end = reached
+            self._durability.release(reached)
+            self.on_stable()
+
+    def on_disk_failed(self, error: DiskFailed) -> None:
+        self.failure = error
+        self._durability.failed(error)
+        self.on_failed(error)
+
+    # -- the rest
+
+    def _move_checkpoint(self, **changes: int) -> None:
+        self.checkpointed = replace(self.checkpointed, **changes)
+        self._operations.replace_checkpoint(self.checkpointed)
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """Appending meanwhile is a bug of the owner."""
+        self._check_writable()
+        self.is_exclusive = True
+        try:
+            yield
+        finally:
+            self.is_exclusive = False
+
+    def check_open(self) -> None:
+        if self._is_closed:
+            raise LogClosed(self.directory)
+
+    def _check_writable(self) -> None:
+        assert not self.is_exclusive, "the log is being cut, reset or closed"
+        if self.failure is not None:
+            raise self.failure

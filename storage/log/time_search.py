@@ -1,0 +1,149 @@
+"""Finding records by their timestamps."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
+
+from lograft.runtime.files import Buffer
+from lograft.storage.batch.codec import decode_columns, iterate_batches
+from lograft.storage.batch.header import BatchHeader
+from lograft.storage.errors import InvalidBatch, OffsetOutOfRange, SegmentRetired
+from lograft.storage.files.segment import Segment
+from lograft.storage.files.segment_index import SegmentIndex
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.log.segment_list import SegmentList
+
+READ_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTime:
+    """A record found by its time."""
+
+    offset: int
+    timestamp: int
+
+
+class SearchableLog(Protocol):
+    """What a search needs of a log."""
+
+    segments: SegmentList
+
+    @property
+    def start_offset(self) -> int: ...
+
+    async def read(self, start: int, max_bytes: int, bound: int | None = None) -> Batches: ...
+
+    async def index_of(self, segment: Segment) -> SegmentIndex: ...
+
+    def check_open(self) -> None:
+        """`LogClosed` if it is not."""
+        ...
+
+
+async def first_at_or_after(log: SearchableLog, timestamp: int, bound: int) -> FoundTime | None:
+    """The first record below `bound` whose timestamp is at least `timestamp`."""
+    async with aclosing(_indexes(log)) as indexes:
+        async for index in indexes:
+            if index.summary.max_timestamp >= timestamp:
+                return await _first_from(log, index.offset_to_search_from(timestamp), timestamp, bound)
+    return None
+
+
+async def _first_from(log: SearchableLog, start: int, timestamp: int, bound: int) -> FoundTime | None:
+    async with aclosing(_batches(log, start, bound)) as batches:
+        async for header, batch in batches:
+            if header.max_timestamp >= timestamp:
+                found = _first_in(batch, log.start_offset, bound, lambda time: time >= timestamp)
+                if found is not None:
+                    return found
+    return None
+
+
+async def with_greatest_time(log: SearchableLog, bound: int) -> FoundTime | None:
+    """The first record, of those below `bound`, that has the greatest timestamp."""
+    best: FoundTime | None = None
+    async with aclosing(_indexes(log)) as indexes:
+        async for index in indexes:
+            summary = index.summary
+            if summary.base_offset >= bound:
+                break
+            if best is not None and summary.max_timestamp <= best.timestamp:
+                continue
+            # The batch is found by its header; what is before the search's start is smaller by the index's word.
+            is_bounded = summary.next_offset > bound
+            start = summary.base_offset if is_bounded else index.offset_to_search_from(summary.max_timestamp)
+            best = await _greatest_from(log, start, min(bound, summary.next_offset), best)
+    return best
+
+
+async def _greatest_from(log: SearchableLog, start: int, bound: int, best: FoundTime | None) -> FoundTime | None:
+    async with aclosing(_batches(log, start, bound)) as batches:
+        async for header, batch in batches:
+            if best is None or header.max_timestamp > best.timestamp:
+                best = _greatest_in(batch, log.start_offset, bound, best)
+    return best
+
+
+async def _indexes(log: SearchableLog) -> AsyncGenerator[SegmentIndex, None]:
+    """The indexes of the log's segments, oldest first. Others may take their place meanwhile: no offset is left out."""
+    offset, previous = log.start_offset, None
+    while True:
+        log.check_open()
+        segment = log.segments[log.segments.place_of(offset)]
+        if segment is not previous:
+            try:
+                index = await log.index_of(segment)
+            except SegmentRetired:
+                continue  # something else holds the offset now
+            yield index
+        following = log.segments.start_after(max(offset, segment.base_offset))
+        if following is None:
+            return
+        # Where the next one starts now is not where this one ended, if it was merged with others since.
+        offset = following if segment is previous else min(following, max(offset, index.summary.next_offset))
+        previous = segment
+
+
+async def _batches(log: SearchableLog, start: int, bound: int) -> AsyncGenerator[tuple[BatchHeader, Buffer], None]:
+    """The batches with records in [start, bound), of those the log still has when their turn comes."""
+    while (start := max(start, log.start_offset)) < bound:
+        try:
+            found = await log.read(start, READ_BYTES, bound)
+        except OffsetOutOfRange:
+            if start >= log.start_offset:
+                return  # cut off
+            continue
+        if not found.buffers:
+            return
+        for buffer in found.buffers:
+            for position, header in iterate_batches(buffer):
+                if header.record_count > 0:
+                    yield header, buffer[position : position + header.total_bytes]
+        start = found.next_offset
+        await asyncio.sleep(0)  # what is in memory was read without waiting: now it is others' turn
+
+
+def _first_in(batch: Buffer, start: int, bound: int, matches: Callable[[int], bool]) -> FoundTime | None:
+    for offset, timestamp in _times(batch):
+        if start <= offset < bound and matches(timestamp):
+            return FoundTime(offset, timestamp)
+    return None
+
+
+def _greatest_in(batch: Buffer, start: int, bound: int, best: FoundTime | None) -> FoundTime | None:
+    for offset, timestamp in _times(batch):
+        if start <= offset < bound and (best is None or timestamp > best.timestamp):
+            best = FoundTime(offset, timestamp)
+    return best
+
+
+def _times(batch: Buffer) -> list[tuple[int, int]]:
+    """The offset and timestamp of each record; none of a batch that was stored as sent, and that no one can open."""
+    try:
+        columns = decode_columns(batch)
+    except InvalidBatch:
+        return []
+    return list(zip(columns.offsets, columns.timestamps, strict=True))

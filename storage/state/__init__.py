@@ -1,0 +1,1 @@
+"""Small durable state beside the log: checkpoints, epochs, producers, directory notes."""
