@@ -4,7 +4,7 @@ from lograft.broker import metric_families as families
 from lograft.metadata.broker import BrokerState
 from lograft.metadata.controller_node import ControllerNode
 from lograft.metadata.image import ClusterImage
-from lograft.raft.node import RaftNode
+from lograft.raft.driver.raft_node import RaftNode
 from lograft.runtime.observability.prometheus_text import Exposition
 
 _NOBODY = -1

@@ -13,7 +13,7 @@ from lograft.broker.standard_services import with_standard_services
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
 from lograft.metadata.machine import MachineListener
 from lograft.metadata.partition import BrokerId
-from lograft.raft.ports import Store, StoredState
+from lograft.raft.interfaces import Store, StoredState
 from lograft.runtime.network import ConnectionLimits, PanicHandler, Server
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.runtime.world import Runtime

@@ -119,7 +119,7 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
     from importlib.metadata import version
 
     from lograft.broker.node import Machine, Node, NodeRefused
-    from lograft.raft.lmdb_store import open_lmdb_store
+    from lograft.raft.store.lmdb_store import open_lmdb_store
     from lograft.runtime.limits.buffer_budget import default_budget_bytes
     from lograft.runtime.observability.logging import get_logger, set_own_levels
     from lograft.runtime.observability.process_stats import process_stats

@@ -25,9 +25,9 @@ from lograft.chaos.virtual_process import Process
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.partition import TopicId
-from lograft.raft.configuration import Configuration
-from lograft.raft.ports import Store
-from lograft.raft.roles import Leader
+from lograft.raft.core.configuration import Configuration
+from lograft.raft.core.roles import Leader
+from lograft.raft.interfaces import Store
 from lograft.runtime.files import parent_of
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.memory_store import Content
-from lograft.raft.configuration import Configuration, Member
+from lograft.raft.core.configuration import Configuration, Member
 
 
 def quorum_of(hosts: Sequence[SimulatedHost]) -> Configuration | None:

@@ -1,4 +1,4 @@
-"""A Raft store in memory, for simulated nodes: the twin of `lograft.raft.lmdb_store`, held to the same contract.
+"""A Raft store in memory, for simulated nodes: the twin of `lograft.raft.store.lmdb_store`, held to the same contract.
 
 A `MemoryDisk` outlives the nodes that use it. A transaction becomes durable at one moment, whole; a node killed before
 that loses it, or keeps it without having been told.
@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.raft.configuration import Configuration, Member
-from lograft.raft.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
-from lograft.raft.ports import Snapshot, StoredState, StoreIdentity
-from lograft.raft.store_errors import StoreFailed, StoreRefused
-from lograft.raft.store_shape import shape_of
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.core.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
+from lograft.raft.interfaces import Snapshot, StoredState, StoreIdentity
+from lograft.raft.store.contract import shape_of
+from lograft.raft.store.errors import StoreFailed, StoreRefused
 from lograft.raft.store_starts import Start, Starts
 from lograft.runtime.rng import Rng
 

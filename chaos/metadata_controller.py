@@ -9,8 +9,8 @@ from lograft.metadata.controller_timers import ControllerTiming
 from lograft.metadata.delta_buffer import DeltaBuffer, DeltaLimits
 from lograft.metadata.machine import MachineListener, MetadataMachine
 from lograft.metadata.records import Record
-from lograft.raft.roles import Leader
-from lograft.raft.snapshotting import SnapshotPolicy
+from lograft.raft.core.roles import Leader
+from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 

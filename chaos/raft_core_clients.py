@@ -8,7 +8,7 @@ from lograft.chaos.linearizability import History, Outcome
 from lograft.chaos.raft_core_node import Answer
 from lograft.chaos.raft_machine import Kind, Value, command
 from lograft.chaos.raft_schedule import Detail, Weather
-from lograft.raft.core import RaftCore
+from lograft.raft.core.raft_core import RaftCore
 from lograft.runtime.rng import Rng
 
 

@@ -10,12 +10,12 @@ from lograft.chaos.raft_disk import CoreDisk
 from lograft.chaos.raft_invariants import RaftInvariants
 from lograft.chaos.raft_machine import RegisterMachine, Value
 from lograft.chaos.raft_schedule import Weather
-from lograft.raft.configuration import Configuration, Member
-from lograft.raft.core import RaftCore, RaftLimits
-from lograft.raft.entries import Command, Entry, SnapshotMetadata
-from lograft.raft.messages import Envelope, InstallSnapshot
-from lograft.raft.ports import Snapshot
-from lograft.raft.ready import Ready, SnapshotToSend
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.core.entries import Command, Entry, SnapshotMetadata
+from lograft.raft.core.messages import Envelope, InstallSnapshot
+from lograft.raft.core.raft_core import RaftCore, RaftLimits
+from lograft.raft.core.ready import Ready, SnapshotToSend
+from lograft.raft.interfaces import Snapshot
 from lograft.runtime.rng import Rng
 
 Answer = Callable[[Outcome, Value | None], None]

@@ -14,9 +14,9 @@ from lograft.chaos.raft_links import Links
 from lograft.chaos.raft_nemesis import Nemesis
 from lograft.chaos.raft_run import Run, Standing, live_through
 from lograft.chaos.raft_schedule import Detail, Schedule, Weather, draw_weather
-from lograft.raft.configuration import ConfigurationChange, InvalidChange, Member, configuration
-from lograft.raft.core import RaftCore
-from lograft.raft.messages import Envelope, InstallSnapshot
+from lograft.raft.core.configuration import ConfigurationChange, InvalidChange, Member, configuration
+from lograft.raft.core.messages import Envelope, InstallSnapshot
+from lograft.raft.core.raft_core import RaftCore
 from lograft.runtime.rng import Rng
 
 

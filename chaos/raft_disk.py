@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from lograft.raft.configuration import Configuration, Member
-from lograft.raft.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
-from lograft.raft.log import RaftLog
-from lograft.raft.ports import Snapshot
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.core.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
+from lograft.raft.core.raft_log import RaftLog
+from lograft.raft.interfaces import Snapshot
 
 
 class CoreDisk:

@@ -14,15 +14,15 @@ from lograft.chaos.raft_machine import RegisterMachine
 from lograft.chaos.raft_schedule import Detail, Weather
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.raft.configuration import Member
-from lograft.raft.core import RaftCore, RaftLimits
-from lograft.raft.entries import HardState
+from lograft.raft.core.configuration import Member
+from lograft.raft.core.entries import HardState
+from lograft.raft.core.messages import Envelope
+from lograft.raft.core.raft_core import RaftCore, RaftLimits
+from lograft.raft.core.ready import SnapshotToSend
+from lograft.raft.driver.raft_node import RaftNode
+from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.errors import RaftError
-from lograft.raft.messages import Envelope
-from lograft.raft.node import RaftNode
-from lograft.raft.ports import Snapshot, Transport
-from lograft.raft.ready import SnapshotToSend
-from lograft.raft.snapshotting import SnapshotPolicy
+from lograft.raft.interfaces import Snapshot, Transport
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 

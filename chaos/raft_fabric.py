@@ -8,11 +8,11 @@ from typing import Protocol
 
 from lograft.chaos.raft_links import Links
 from lograft.chaos.raft_schedule import Detail, Weather
-from lograft.raft.codec import decode_envelopes, encode_envelopes
-from lograft.raft.configuration import Configuration
-from lograft.raft.messages import Envelope, InstallSnapshot
-from lograft.raft.ports import Inbox, Snapshot, Store, StoredState, StoreIdentity, Transport
-from lograft.raft.ready import SnapshotToSend
+from lograft.raft.core.configuration import Configuration
+from lograft.raft.core.messages import Envelope, InstallSnapshot
+from lograft.raft.core.ready import SnapshotToSend
+from lograft.raft.interfaces import Inbox, Snapshot, Store, StoredState, StoreIdentity, Transport
+from lograft.raft.transport.envelope_codec import decode_envelopes, encode_envelopes
 from lograft.runtime.network import Network
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lograft.chaos.raft_machine import Digest
-from lograft.raft.configuration import Configuration, Member
-from lograft.raft.core import RaftCore
-from lograft.raft.entries import Command, Entry, HardState, NewConfiguration
-from lograft.raft.messages import (
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.core.entries import Command, Entry, HardState, NewConfiguration
+from lograft.raft.core.messages import (
     AppendRequest,
     AppendResponse,
     Envelope,
@@ -22,8 +21,9 @@ from lograft.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from lograft.raft.ready import Ready
-from lograft.raft.roles import Leader
+from lograft.raft.core.raft_core import RaftCore
+from lograft.raft.core.ready import Ready
+from lograft.raft.core.roles import Leader
 
 
 class InvariantBroken(Exception):

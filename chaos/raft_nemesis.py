@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lograft.chaos.raft_invariants import RaftInvariants
 from lograft.chaos.raft_schedule import Detail, Weather
-from lograft.raft.configuration import (
+from lograft.raft.core.configuration import (
     AddLearner,
     Configuration,
     ConfigurationChange,
@@ -19,8 +19,8 @@ from lograft.raft.configuration import (
     RemoveMember,
     changed,
 )
-from lograft.raft.core import RaftCore
-from lograft.raft.roles import Leader
+from lograft.raft.core.raft_core import RaftCore
+from lograft.raft.core.roles import Leader
 from lograft.runtime.rng import Rng
 
 

@@ -10,9 +10,9 @@ from lograft.chaos.raft_invariants import RaftInvariants
 from lograft.chaos.raft_machine import Digest
 from lograft.chaos.raft_nemesis import Nemesis
 from lograft.chaos.raft_schedule import Detail, Schedule, Weather
-from lograft.raft.configuration import Member
-from lograft.raft.core import RaftCore
-from lograft.raft.roles import Leader
+from lograft.raft.core.configuration import Member
+from lograft.raft.core.raft_core import RaftCore
+from lograft.raft.core.roles import Leader
 from lograft.runtime.rng import Rng
 
 _RECOVERY_MS = 20_000

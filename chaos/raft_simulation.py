@@ -18,9 +18,9 @@ from lograft.chaos.raft_run import Run, Standing, live_through
 from lograft.chaos.raft_schedule import Detail, Schedule, Weather, draw_weather
 from lograft.chaos.raft_stream_fabric import StreamFabric
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.raft.configuration import ConfigurationChange, InvalidChange, Member, configuration
-from lograft.raft.core import RaftCore
-from lograft.raft.entries import SnapshotMetadata
+from lograft.raft.core.configuration import ConfigurationChange, InvalidChange, Member, configuration
+from lograft.raft.core.entries import SnapshotMetadata
+from lograft.raft.core.raft_core import RaftCore
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 

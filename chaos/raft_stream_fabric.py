@@ -5,9 +5,9 @@ import asyncio
 from lograft.chaos.raft_fabric import FabricWorld, Joined
 from lograft.chaos.virtual_link import Delays
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.raft.bootstrapping import Bootstrapping
-from lograft.raft.ports import Store, StoredState
-from lograft.raft.transport import RaftTransport
+from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.interfaces import Store, StoredState
+from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.network import Network
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime

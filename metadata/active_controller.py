@@ -18,6 +18,7 @@ from lograft.metadata.machine import MetadataMachine
 from lograft.metadata.record_codec import encode_operation
 from lograft.metadata.speculation import InFlight, Speculation
 from lograft.proto import errors_pb2
+from lograft.raft.driver.observers import NodeObserver
 from lograft.raft.errors import (
     EntryTooLarge,
     NotLeader,
@@ -27,8 +28,7 @@ from lograft.raft.errors import (
     RaftError,
     ReadLost,
 )
-from lograft.raft.observers import NodeObserver
-from lograft.raft.ports import RaftStatus
+from lograft.raft.interfaces import RaftStatus
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.stream_errors import to_controller_error, to_stream_error
 from lograft.proto import errors_pb2
-from lograft.raft.codec import CodecError
+from lograft.raft.transport.envelope_codec import CodecError
 from lograft.runtime.network import Connection, Handler, Status, Stream, StreamError
 
 Q = TypeVar("Q", bound=Message)

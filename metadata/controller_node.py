@@ -24,12 +24,12 @@ from lograft.metadata.quorum_service import QuorumService
 from lograft.metadata.reported_disks import ReportedDisks
 from lograft.metadata.reported_ends import ReportedEnds
 from lograft.metadata.sessions import Sessions, SessionTiming
-from lograft.raft.bootstrapping import Bootstrapping
-from lograft.raft.core import RaftTiming
-from lograft.raft.node import RaftNode
-from lograft.raft.ports import Store, StoredState
-from lograft.raft.snapshotting import SnapshotPolicy
-from lograft.raft.transport import RaftTransport
+from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.core.raft_core import RaftTiming
+from lograft.raft.driver.raft_node import RaftNode
+from lograft.raft.driver.snapshots import SnapshotPolicy
+from lograft.raft.interfaces import Store, StoredState
+from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.network import Handler
 from lograft.runtime.tasks.racing import until_first
 from lograft.runtime.world import Runtime

@@ -16,7 +16,7 @@ from lograft.metadata.leader_balance import rebalance_leaders
 from lograft.metadata.log_ends import LogEnds
 from lograft.metadata.reassignment import complete_due
 from lograft.metadata.sessions import Process, Sessions
-from lograft.raft.observers import NodeObserver
+from lograft.raft.driver.observers import NodeObserver
 from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.racing import until_first

@@ -9,7 +9,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.image import ClusterImage
 from lograft.metadata.records import ConfigChanged, FeatureLevelChanged
 from lograft.metadata.settings import CLUSTER
-from lograft.raft.observers import NodeObserver
+from lograft.raft.driver.observers import NodeObserver
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 

@@ -20,7 +20,7 @@ from lograft.metadata.records import (
     TopicDeleted,
 )
 from lograft.proto import metadata_pb2 as pb
-from lograft.raft.state_codec import parse
+from lograft.raft.store.state_codec import parse
 
 _CONFIRMED_A_RECORD = 1000  # about 30 KB: no record is to be much larger than the parts it goes into
 _FRAME_BYTES = 24

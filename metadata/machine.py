@@ -13,7 +13,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.image_snapshot import decode_snapshot, encode_snapshot
 from lograft.metadata.record_codec import decode_operation
 from lograft.metadata.records import Record
-from lograft.raft.observers import NodeObserver
+from lograft.raft.driver.observers import NodeObserver
 
 _INDEX_BYTES = 8
 

@@ -7,11 +7,11 @@ from typing import Any
 from lograft.metadata.errors import ControllerError
 from lograft.metadata.quorum_service import missing_voters
 from lograft.proto import errors_pb2
-from lograft.raft.configuration import Configuration, Member
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.driver.observers import NodeObserver
+from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.errors import NotLeader, RaftError, ReadLost
-from lograft.raft.node import RaftNode
-from lograft.raft.observers import NodeObserver
-from lograft.raft.ports import RaftStatus
+from lograft.raft.interfaces import RaftStatus
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.raft.configuration import (
+from lograft.raft.core.configuration import (
     AddLearner,
     Configuration,
     ConfigurationChange,
@@ -30,7 +30,7 @@ from lograft.raft.errors import (
     ReadLost,
     TransferFailed,
 )
-from lograft.raft.ports import RaftStatus
+from lograft.raft.interfaces import RaftStatus
 from lograft.runtime.clock import Clock
 
 # How long to wait for what a healthy quorum does at once, before saying that it does not.

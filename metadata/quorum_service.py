@@ -10,7 +10,7 @@ from lograft.metadata.errors import ControllerError
 from lograft.metadata.quorum_changes import Connections, QuorumChange, QuorumNode, WhoAnswers, refusal_of
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
-from lograft.raft.configuration import Configuration, Member
+from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.errors import NotLeader
 from lograft.runtime.network import Handler
 from lograft.runtime.observability.logging import get_logger

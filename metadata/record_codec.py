@@ -28,7 +28,7 @@ from lograft.metadata.records import (
     TopicDeleted,
 )
 from lograft.proto import metadata_pb2 as pb
-from lograft.raft.state_codec import CodecError, parse
+from lograft.raft.store.state_codec import CodecError, parse
 
 __all__ = ["CodecError", "decode_operation", "decode_records", "encode_operation", "encode_record", "encode_records"]
 

@@ -26,8 +26,8 @@ from support.raft_stores import (
     snapshot,
 )
 
-from lograft.raft.configuration import configuration
-from lograft.raft.entries import (
+from lograft.raft.core.configuration import configuration
+from lograft.raft.core.entries import (
     NEW,
     NOTHING,
     Command,
@@ -37,8 +37,8 @@ from lograft.raft.entries import (
     NoOperation,
     SnapshotMetadata,
 )
-from lograft.raft.ports import Snapshot, Store, StoredState
-from lograft.raft.store_errors import StoreNotEmpty, StoreRefused
+from lograft.raft.interfaces import Snapshot, Store, StoredState
+from lograft.raft.store.errors import StoreNotEmpty, StoreRefused
 from lograft.raft.store_starts import Start
 
 Run = Callable[[Scenario[Any]], Any]

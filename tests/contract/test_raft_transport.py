@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from support.raft_wire import CLUSTER, WireNode, append, heartbeat, member, order_of, snapshot_of
 
-from lograft.raft.codec import encode_envelopes
-from lograft.raft.configuration import Member
-from lograft.raft.greeting import Hello, decode_hello, encode_hello
-from lograft.raft.messages import Envelope, InstallSnapshot
-from lograft.raft.peer import MESSAGES_METHOD, TransportLimits
+from lograft.raft.core.configuration import Member
+from lograft.raft.core.messages import Envelope, InstallSnapshot
+from lograft.raft.transport.envelope_codec import encode_envelopes
+from lograft.raft.transport.hello import Hello, decode_hello, encode_hello
+from lograft.raft.transport.peer_connection import MESSAGES_METHOD, TransportLimits
 from lograft.runtime.network import Server, Status, Stream
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from lograft.metadata.controller_node import ControllerNode
-from lograft.raft.lmdb_store import open_lmdb_store
+from lograft.raft.store.lmdb_store import open_lmdb_store
 from lograft.runtime.observability.logging import configure_logging
 from lograft.runtime.process.allocator import keep_freed_memory
 from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime

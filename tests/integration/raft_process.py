@@ -13,13 +13,13 @@ from time import perf_counter
 from typing import Any
 from uuid import UUID
 
-from lograft.raft.bootstrapping import Bootstrapping
-from lograft.raft.configuration import AddLearner, Member, PromoteLearner, RemoveMember
+from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.core.configuration import AddLearner, Member, PromoteLearner, RemoveMember
+from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.errors import NotLeader, RaftError
-from lograft.raft.lmdb_store import LmdbStore, open_lmdb_store
-from lograft.raft.node import RaftNode
-from lograft.raft.store_errors import StoreRefused
-from lograft.raft.transport import RaftTransport
+from lograft.raft.store.errors import StoreRefused
+from lograft.raft.store.lmdb_store import LmdbStore, open_lmdb_store
+from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.network import Stream
 from lograft.runtime.observability.logging import configure_logging
 from lograft.runtime.process.allocator import keep_freed_memory

@@ -25,12 +25,12 @@ from lograft.proto.methods import (
     REGISTER,
     REPORT_FAILURES,
 )
-from lograft.raft.bootstrap_codec import encode_probe
-from lograft.raft.bootstrapping import OFFER_METHOD, PROBE_METHOD
-from lograft.raft.greeting import Hello, encode_hello
-from lograft.raft.peer import MESSAGES_METHOD
-from lograft.raft.ports import StoreIdentity
-from lograft.raft.snapshot_stream import SNAPSHOT_METHOD
+from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD
+from lograft.raft.bootstrap.codec import encode_probe
+from lograft.raft.interfaces import StoreIdentity
+from lograft.raft.transport.hello import Hello, encode_hello
+from lograft.raft.transport.peer_connection import MESSAGES_METHOD
+from lograft.raft.transport.snapshot_stream import SNAPSHOT_METHOD
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.production.grpc_network import GrpcNetwork

@@ -10,8 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lograft.proto import raft_pb2 as pb
-from lograft.raft import messages, state_codec
-from lograft.raft.codec import (
+from lograft.raft.core import messages
+from lograft.raft.core.configuration import Configuration, Member, configuration
+from lograft.raft.core.entries import Command, Entry, HardState, NewConfiguration, NoOperation, SnapshotMetadata
+from lograft.raft.core.messages import AppendRequest, Envelope, InstallSnapshot, Message, ReadIndexResponse, TimeoutNow
+from lograft.raft.interfaces import StoreIdentity
+from lograft.raft.store import state_codec
+from lograft.raft.transport.envelope_codec import (
     CodecError,
     SnapshotChunk,
     decode_chunk,
@@ -19,10 +24,6 @@ from lograft.raft.codec import (
     encode_chunk,
     encode_envelopes,
 )
-from lograft.raft.configuration import Configuration, Member, configuration
-from lograft.raft.entries import Command, Entry, HardState, NewConfiguration, NoOperation, SnapshotMetadata
-from lograft.raft.messages import AppendRequest, Envelope, InstallSnapshot, Message, ReadIndexResponse, TimeoutNow
-from lograft.raft.ports import StoreIdentity
 
 NUMBERS = st.integers(0, 2**64 - 1)
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,13 +10,14 @@ from lograft.chaos.raft_core_node import CoreNode
 from lograft.chaos.raft_core_simulation import CoreCluster, simulate_cores
 from lograft.chaos.raft_disk import CoreDisk
 from lograft.chaos.raft_schedule import RESTLESS, Weather
-from lograft.raft import following, leading
-from lograft.raft.configuration import Configuration, ConfigurationChange, configuration
-from lograft.raft.core import RaftCore
-from lograft.raft.messages import FromLeader, VoteResponse
-from lograft.raft.progress import Progress
-from lograft.raft.ready import Ready
-from lograft.raft.roles import Leader
+from lograft.raft.core import follower as following
+from lograft.raft.core import leader as leading
+from lograft.raft.core.configuration import Configuration, ConfigurationChange, configuration
+from lograft.raft.core.messages import FromLeader, VoteResponse
+from lograft.raft.core.peer_progress import Progress
+from lograft.raft.core.raft_core import RaftCore
+from lograft.raft.core.ready import Ready
+from lograft.raft.core.roles import Leader
 
 OPERATED = replace(
     RESTLESS,

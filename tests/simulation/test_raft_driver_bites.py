@@ -11,15 +11,16 @@ from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.chaos.raft_schedule import RESTLESS
 from lograft.chaos.raft_simulation import NodeCluster, simulate_nodes
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.raft import bootstrap, bootstrapping
-from lograft.raft.bootstrap import Answer, Decision, Unreachable
-from lograft.raft.configuration import Configuration
-from lograft.raft.entries import Entry
-from lograft.raft.node import RaftNode
-from lograft.raft.ports import StoredState
-from lograft.raft.ready import Ready
-from lograft.raft.roles import Leader
-from lograft.raft.snapshotting import SnapshotTaker
+from lograft.raft.bootstrap import bootstrapper as bootstrapping
+from lograft.raft.bootstrap import decision as bootstrap
+from lograft.raft.bootstrap.decision import Answer, Decision, Unreachable
+from lograft.raft.core.configuration import Configuration
+from lograft.raft.core.entries import Entry
+from lograft.raft.core.ready import Ready
+from lograft.raft.core.roles import Leader
+from lograft.raft.driver.raft_node import RaftNode
+from lograft.raft.driver.snapshots import SnapshotTaker
+from lograft.raft.interfaces import StoredState
 
 SHORT = replace(RESTLESS, voters=3, duration_ms=3_000, snapshot_every=5, clients=3)
 

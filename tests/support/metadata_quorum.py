@@ -7,7 +7,7 @@ from support.raft_nodes import Cluster, CountingStore, Host, WireTransport
 
 from lograft.metadata.active_controller import ActiveController
 from lograft.metadata.machine import MetadataMachine
-from lograft.raft.node import RaftNode
+from lograft.raft.driver.raft_node import RaftNode
 
 
 class MetadataHost(Host):

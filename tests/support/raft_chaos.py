@@ -5,8 +5,8 @@ from collections.abc import Callable
 from support.raft_cluster import CrashPoint, RaftCluster, member
 from support.raft_rules import Rules
 
-from lograft.raft.configuration import AddLearner, ConfigurationChange, PromoteLearner, RemoveMember
-from lograft.raft.core import RaftLimits
+from lograft.raft.core.configuration import AddLearner, ConfigurationChange, PromoteLearner, RemoveMember
+from lograft.raft.core.raft_core import RaftLimits
 from lograft.runtime.rng import Rng
 
 NODES = 5

@@ -17,13 +17,13 @@ from uuid import UUID
 
 from support.raft_transcript import describe, describe_role
 
-from lograft.raft.configuration import Configuration, ConfigurationChange, Member, configuration
-from lograft.raft.core import RaftCore, RaftLimits, RaftTiming
-from lograft.raft.entries import NEW, NOTHING, Command, Entry, HardState, NewConfiguration, SnapshotMetadata
-from lograft.raft.log import RaftLog
-from lograft.raft.messages import AppendRequest, Envelope, InstallSnapshot, Message
-from lograft.raft.ready import Ready
-from lograft.raft.roles import Leader
+from lograft.raft.core.configuration import Configuration, ConfigurationChange, Member, configuration
+from lograft.raft.core.entries import NEW, NOTHING, Command, Entry, HardState, NewConfiguration, SnapshotMetadata
+from lograft.raft.core.messages import AppendRequest, Envelope, InstallSnapshot, Message
+from lograft.raft.core.raft_core import RaftCore, RaftLimits, RaftTiming
+from lograft.raft.core.raft_log import RaftLog
+from lograft.raft.core.ready import Ready
+from lograft.raft.core.roles import Leader
 from lograft.runtime.rng import Rng
 
 MAX_STEPS = 20_000

@@ -11,12 +11,12 @@ from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock, run_virtual
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.raft.configuration import Configuration, Member, configuration
+from lograft.raft.core.configuration import Configuration, Member, configuration
+from lograft.raft.core.messages import Envelope, InstallSnapshot, Message
+from lograft.raft.core.ready import SnapshotToSend
+from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.errors import RaftError
-from lograft.raft.messages import Envelope, InstallSnapshot, Message
-from lograft.raft.node import RaftNode
-from lograft.raft.ports import Inbox, Snapshot
-from lograft.raft.ready import SnapshotToSend
+from lograft.raft.interfaces import Inbox, Snapshot
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from support.raft_cluster import Node, RaftCluster
 
-from lograft.raft.configuration import Member
-from lograft.raft.entries import Entry, Payload
-from lograft.raft.roles import Leader
+from lograft.raft.core.configuration import Member
+from lograft.raft.core.entries import Entry, Payload
+from lograft.raft.core.roles import Leader
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections import deque
 
 from support.raft_stores import disk_runtime, entry, open_store, snapshot
 
-from lograft.raft.entries import HardState
+from lograft.raft.core.entries import HardState
 
 UNDER_WAY = 8
 ENTRIES_BETWEEN_SNAPSHOTS = 37

@@ -9,10 +9,10 @@ from uuid import UUID
 from lograft.chaos.memory_store import MemoryDisk
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.raft.configuration import Configuration, Member, configuration
-from lograft.raft.entries import Command, Entry, SnapshotMetadata
-from lograft.raft.lmdb_store import LmdbStore, open_lmdb_store
-from lograft.raft.ports import Snapshot, Store
+from lograft.raft.core.configuration import Configuration, Member, configuration
+from lograft.raft.core.entries import Command, Entry, SnapshotMetadata
+from lograft.raft.interfaces import Snapshot, Store
+from lograft.raft.store.lmdb_store import LmdbStore, open_lmdb_store
 from lograft.runtime.blocking import WorkerFactory
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.os_files import OsFiles

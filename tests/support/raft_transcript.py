@@ -1,7 +1,7 @@
 """Raft messages and roles in a line each, for people who read why a test failed."""
 
-from lograft.raft.entries import Command, Entry, NewConfiguration
-from lograft.raft.messages import (
+from lograft.raft.core.entries import Command, Entry, NewConfiguration
+from lograft.raft.core.messages import (
     AppendRefusal,
     AppendRequest,
     AppendResponse,
@@ -18,7 +18,7 @@ from lograft.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from lograft.raft.roles import Candidate, Follower, Leader, PreCandidate, Role
+from lograft.raft.core.roles import Candidate, Follower, Leader, PreCandidate, Role
 
 
 def describe(envelope: Envelope) -> str:

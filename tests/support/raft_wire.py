@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID
 
-from lograft.raft.configuration import Member, configuration
-from lograft.raft.entries import Command, Entry, SnapshotMetadata
-from lograft.raft.messages import AppendRequest, Envelope, Heartbeat, Message
-from lograft.raft.peer import TransportLimits
-from lograft.raft.ports import Snapshot, StoreIdentity
-from lograft.raft.ready import SnapshotToSend
-from lograft.raft.transport import RaftTransport
+from lograft.raft.core.configuration import Member, configuration
+from lograft.raft.core.entries import Command, Entry, SnapshotMetadata
+from lograft.raft.core.messages import AppendRequest, Envelope, Heartbeat, Message
+from lograft.raft.core.ready import SnapshotToSend
+from lograft.raft.interfaces import Snapshot, StoreIdentity
+from lograft.raft.transport.peer_connection import TransportLimits
+from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.network import Network
 from lograft.runtime.rng import Rng

@@ -15,10 +15,10 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.record_codec import encode_operation
 from lograft.metadata.records import Operation, Record, TopicCreated
 from lograft.proto import errors_pb2
-from lograft.raft.configuration import Configuration, Member
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.driver.observers import NodeObserver, Observers
 from lograft.raft.errors import NotLeader, ProposalLost, RaftError, ReadLost
-from lograft.raft.observers import NodeObserver, Observers
-from lograft.raft.ports import RaftStatus
+from lograft.raft.interfaces import RaftStatus
 
 Waiting = tuple[bytes, "asyncio.Future[Any]"]
 

@@ -40,7 +40,7 @@ def test_every_room_is_a_package_of_the_build() -> None:
 @pytest.mark.parametrize(
     ("room", "source"),
     [
-        ("storage", "from lograft.raft.core import Core"),
+        ("storage", "from lograft.raft.core.raft_core import Core"),
         ("storage", "import lograft.proto.errors_pb2"),
         ("storage", "from lograft import proto"),
         ("runtime", "from lograft.storage.log.partition_log import PartitionLog"),

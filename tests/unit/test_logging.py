@@ -118,8 +118,10 @@ def test_levels_can_be_switched_for_one_module_while_running() -> None:
 
 
 def test_parts_have_levels_of_their_own_until_others_are_set() -> None:
-    raft, node, broker = (logging.getLogger(name) for name in ("lograft.raft", "lograft.raft.node", "lograft.broker"))
-    set_own_levels("warning,lograft.raft=debug,lograft.raft.node=error")
+    raft, node, broker = (
+        logging.getLogger(name) for name in ("lograft.raft", "lograft.raft.driver.raft_node", "lograft.broker")
+    )
+    set_own_levels("warning,lograft.raft=debug,lograft.raft.driver.raft_node=error")
     assert [each.getEffectiveLevel() for each in (raft, node, broker)] == [
         logging.DEBUG, logging.ERROR, logging.WARNING,
     ]  # fmt: skip
@@ -148,7 +150,7 @@ def test_what_no_level_is_given_for_is_at_info_whatever_was_before(before: str) 
         ("info,lograft=debug", None),
         ("lograft.raft=loud", None),
         ("lograft.raftt=debug", None),
-        ("lograft.raft.core=debug", None),
+        ("lograft.raft.core.raft_core=debug", None),
         ("raft=debug", None),
         ("info,", None),
         ("", None),

@@ -21,7 +21,7 @@ def test_what_is_set_for_the_broker_is_in_force_at_once_and_the_file_again_when_
         (change("1", "warning"), ["warning"]),
         (change("1", "info"), ["info"]),
         (change("1", "lograft.raft=debug"), ["warning,lograft.raft=debug"]),
-        (change("1", "error,lograft.raft.node=info"), ["error,lograft.raft.node=info"]),
+        (change("1", "error,lograft.raft.driver.raft_node=info"), ["error,lograft.raft.driver.raft_node=info"]),
         (change("1", "from a later version"), ["warning"]),
         (change("1", None), []),
     ]

@@ -40,10 +40,10 @@ from lograft.proto.admin_pb2 import (
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.log_pb2 import AppendRequest, AppendResponse, NewRecord
 from lograft.proto.methods import APPEND, CREATE_TOPICS, DESCRIBE_CLUSTER, REPLACE_VOTER
-from lograft.raft.bootstrapping import OFFER_METHOD, PROBE_METHOD
-from lograft.raft.peer import MESSAGES_METHOD
-from lograft.raft.ports import Store
-from lograft.raft.snapshot_stream import SNAPSHOT_METHOD
+from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD
+from lograft.raft.interfaces import Store
+from lograft.raft.transport.peer_connection import MESSAGES_METHOD
+from lograft.raft.transport.snapshot_stream import SNAPSHOT_METHOD
 from lograft.runtime.files import read_whole
 from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.rng import Rng

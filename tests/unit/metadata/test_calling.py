@@ -16,7 +16,7 @@ from lograft.metadata.stream_errors import (
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from lograft.proto.errors import ERRORS
-from lograft.raft.codec import CodecError
+from lograft.raft.transport.envelope_codec import CodecError
 from lograft.runtime.network import MAX_MESSAGE_BYTES, Connection, Handler, Status, Stream, StreamError
 from lograft.runtime.production.grpc_network import GrpcNetwork
 

@@ -21,8 +21,8 @@ from lograft.metadata.partition import TopicId
 from lograft.metadata.record_codec import decode_operation
 from lograft.metadata.records import Record, TopicCreated, TopicDeleted
 from lograft.proto import errors_pb2
+from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.errors import NotLeader, Overloaded, RaftError
-from lograft.raft.snapshotting import SnapshotPolicy
 from lograft.runtime.rng import Rng
 
 NAMES = ["a", "b", "c", "d"]

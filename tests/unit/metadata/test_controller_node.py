@@ -40,9 +40,9 @@ from lograft.proto.methods import (
     READ_INDEX,
     WATCH_CLUSTER,
 )
-from lograft.raft.bootstrapping import Bootstrapping
-from lograft.raft.snapshotting import SnapshotPolicy
-from lograft.raft.store_errors import StoreFailed
+from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.driver.snapshots import SnapshotPolicy
+from lograft.raft.store.errors import StoreFailed
 from lograft.runtime.network import Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 

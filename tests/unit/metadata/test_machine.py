@@ -10,7 +10,7 @@ from lograft.metadata.image import ClusterImage
 from lograft.metadata.machine import Applied, MachineListener, MetadataMachine
 from lograft.metadata.record_codec import CodecError, encode_operation
 from lograft.metadata.records import Operation, Record, TopicCreated
-from lograft.raft.snapshotting import SnapshotPolicy
+from lograft.raft.driver.snapshots import SnapshotPolicy
 
 
 def operation(sequence: int, number: int) -> bytes:

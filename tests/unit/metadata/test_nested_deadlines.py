@@ -23,8 +23,8 @@ from lograft.metadata.quorum_changes import Connections, QuorumNode
 from lograft.metadata.quorum_service import QuorumService
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
-from lograft.raft.configuration import Configuration, Member
-from lograft.raft.ports import RaftStatus
+from lograft.raft.core.configuration import Configuration, Member
+from lograft.raft.interfaces import RaftStatus
 from lograft.runtime.network import Handler
 
 METHODS: dict[str, type[Message]] = {

@@ -15,7 +15,7 @@ from lograft.metadata.quorum_changes import refusal_of
 from lograft.metadata.quorum_service import QuorumService, missing_voters
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2
-from lograft.raft.configuration import (
+from lograft.raft.core.configuration import (
     AddLearner,
     Configuration,
     ConfigurationChange,

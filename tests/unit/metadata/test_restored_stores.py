@@ -11,7 +11,7 @@ from support.virtual_log import virtual
 from lograft.chaos.memory_store import Content
 from lograft.metadata.decision import Decision
 from lograft.metadata.records import ProducerIdsAllocated
-from lograft.raft.start_register import StartRegister
+from lograft.raft.bootstrap.start_register import StartRegister
 
 
 async def write(cluster: ControllerNodes, next_id: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lograft.raft.reads import AppliedWaiters
+from lograft.raft.driver.reads import AppliedWaiters
 
 
 def test_those_who_gave_up_do_not_pile_up_while_nothing_is_applied() -> None:

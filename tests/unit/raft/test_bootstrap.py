@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lograft.raft.bootstrap import (
+from lograft.raft.bootstrap.decision import (
     AcceptFirstVoters,
     Answer,
     Decision,
@@ -21,9 +21,9 @@ from lograft.raft.bootstrap import (
     decide,
     refuse_offer,
 )
-from lograft.raft.configuration import Configuration, Member, configuration
-from lograft.raft.entries import HardState, SnapshotMetadata
-from lograft.raft.ports import StoredState, StoreIdentity
+from lograft.raft.core.configuration import Configuration, Member, configuration
+from lograft.raft.core.entries import HardState, SnapshotMetadata
+from lograft.raft.interfaces import StoredState, StoreIdentity
 from lograft.runtime.rng import Rng
 
 CLUSTER = "c"

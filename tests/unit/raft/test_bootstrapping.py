@@ -12,17 +12,17 @@ from support.raft_nodes import make_runtime, virtual
 from lograft.chaos.memory_store import MemoryDisk, MemoryStore
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.raft.bootstrap import (
+from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD, Bootstrapping, BootstrapTiming
+from lograft.raft.bootstrap.codec import Offer, decode_answer, decode_offer_answer, encode_offer, encode_probe
+from lograft.raft.bootstrap.decision import (
     Empty,
     Initialised,
     Joining,
 )
-from lograft.raft.bootstrap_codec import Offer, decode_answer, decode_offer_answer, encode_offer, encode_probe
-from lograft.raft.bootstrapping import OFFER_METHOD, PROBE_METHOD, Bootstrapping, BootstrapTiming
-from lograft.raft.configuration import Configuration, Member, configuration
-from lograft.raft.entries import SnapshotMetadata
-from lograft.raft.ports import StoredState
-from lograft.raft.store_errors import StoreFailed
+from lograft.raft.core.configuration import Configuration, Member, configuration
+from lograft.raft.core.entries import SnapshotMetadata
+from lograft.raft.interfaces import StoredState
+from lograft.raft.store.errors import StoreFailed
 from lograft.runtime.network import Server, Status, StreamError
 from lograft.runtime.rng import Rng
 

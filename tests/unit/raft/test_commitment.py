@@ -3,9 +3,9 @@
 import pytest
 from support.raft_cluster import CrashPoint, RaftCluster, log_of_terms, member
 
-from lograft.raft.configuration import AddLearner
-from lograft.raft.entries import Command, NewConfiguration, NoOperation
-from lograft.raft.messages import AppendRequest, AppendResponse
+from lograft.raft.core.configuration import AddLearner
+from lograft.raft.core.entries import Command, NewConfiguration, NoOperation
+from lograft.raft.core.messages import AppendRequest, AppendResponse
 
 
 @pytest.mark.parametrize(

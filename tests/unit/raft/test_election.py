@@ -3,10 +3,10 @@
 import pytest
 from support.raft_cluster import CrashPoint, RaftCluster, append_request, log_of_terms, member
 
-from lograft.raft.configuration import AddLearner
-from lograft.raft.entries import NewConfiguration
-from lograft.raft.messages import AppendRequest, Heartbeat, PreVoteRequest, VoteRequest, VoteResponse
-from lograft.raft.roles import Candidate, Follower, Leader, PreCandidate
+from lograft.raft.core.configuration import AddLearner
+from lograft.raft.core.entries import NewConfiguration
+from lograft.raft.core.messages import AppendRequest, Heartbeat, PreVoteRequest, VoteRequest, VoteResponse
+from lograft.raft.core.roles import Candidate, Follower, Leader, PreCandidate
 
 
 def test_a_follower_that_hears_nothing_becomes_the_leader() -> None:

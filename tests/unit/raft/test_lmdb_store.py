@@ -16,10 +16,10 @@ import lmdb
 import pytest
 from support.raft_stores import CLUSTER, VOTERS, disk_runtime, entries, entry, open_store, snapshot
 
-from lograft.raft import store_layout
-from lograft.raft.entries import Command, HardState
-from lograft.raft.lmdb_store import LmdbStore
-from lograft.raft.store_errors import StoreFailed, StoreRefused
+from lograft.raft.core.entries import Command, HardState
+from lograft.raft.store import layout as store_layout
+from lograft.raft.store.errors import StoreFailed, StoreRefused
+from lograft.raft.store.lmdb_store import LmdbStore
 
 TESTS = Path(__file__).resolve().parents[2]
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -296,7 +296,7 @@ def test_the_space_of_what_is_compacted_is_used_again(tmp_path: Path) -> None:
 FAILING = """
 import asyncio, resource, signal, sys
 from support.raft_stores import disk_runtime, entry, open_store
-from lograft.raft.store_errors import StoreFailed
+from lograft.raft.store.errors import StoreFailed
 
 async def attempt(call):
     try:

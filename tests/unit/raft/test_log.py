@@ -3,9 +3,9 @@
 import pytest
 from support.raft_cluster import command, log_of_terms, member, new_configuration
 
-from lograft.raft.configuration import Configuration, configuration
-from lograft.raft.entries import NOTHING, Entry, SnapshotMetadata
-from lograft.raft.log import RaftLog
+from lograft.raft.core.configuration import Configuration, configuration
+from lograft.raft.core.entries import NOTHING, Entry, SnapshotMetadata
+from lograft.raft.core.raft_log import RaftLog
 
 SNAPSHOT = SnapshotMetadata(3, 2, Configuration())
 

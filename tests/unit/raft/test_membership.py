@@ -3,7 +3,7 @@
 import pytest
 from support.raft_cluster import RaftCluster, append_request, command, log_of_terms, member, new_configuration
 
-from lograft.raft.configuration import (
+from lograft.raft.core.configuration import (
     AddLearner,
     Configuration,
     ConfigurationChange,
@@ -13,8 +13,8 @@ from lograft.raft.configuration import (
     changed,
     configuration,
 )
-from lograft.raft.messages import AppendRequest, AppendResponse, PreVoteRequest, TimeoutNow
-from lograft.raft.roles import Follower
+from lograft.raft.core.messages import AppendRequest, AppendResponse, PreVoteRequest, TimeoutNow
+from lograft.raft.core.roles import Follower
 
 ONE, TWO, THREE, FOUR = map(member, (1, 2, 3, 4))
 

@@ -11,8 +11,8 @@ from lograft.chaos.crash import SimulatedCrash
 from lograft.chaos.memory_store import MemoryDisk
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.raft.entries import HardState
-from lograft.raft.store_errors import StoreFailed
+from lograft.raft.core.entries import HardState
+from lograft.raft.store.errors import StoreFailed
 from lograft.runtime.rng import Rng
 
 

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from support.raft_nodes import Cluster, led, running, virtual
 
+from lograft.raft.core.messages import (
+    ReadIndexRequest,
+)
 from lograft.raft.errors import (
     NotLeader,
     ProposalLost,
     ReadLost,
-)
-from lograft.raft.messages import (
-    ReadIndexRequest,
 )
 
 # -- proposals

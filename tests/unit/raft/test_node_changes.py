@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 from support.raft_nodes import ListMachine, led, node_of, running, virtual
 
-from lograft.raft.configuration import AddLearner, InvalidChange, Member, PromoteLearner, RemoveMember
+from lograft.raft.core.configuration import AddLearner, InvalidChange, Member, PromoteLearner, RemoveMember
+from lograft.raft.core.messages import (
+    TimeoutNow,
+)
+from lograft.raft.driver.observers import NodeObserver
+from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.errors import (
     ChangeRefused,
     NotLeader,
     TransferFailed,
 )
-from lograft.raft.messages import (
-    TimeoutNow,
-)
-from lograft.raft.node import RaftNode
-from lograft.raft.observers import NodeObserver
 from lograft.runtime.rng import Rng
 
 # -- membership and transfer

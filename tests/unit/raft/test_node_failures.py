@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 from support.raft_nodes import Cluster, Host, running, virtual
 
-from lograft.raft.core import RaftLimits
-from lograft.raft.entries import Command, Entry, NoOperation
+from lograft.raft.core.entries import Command, Entry, NoOperation
+from lograft.raft.core.messages import AppendRequest, Heartbeat, ReadIndexRequest
+from lograft.raft.core.raft_core import RaftLimits
+from lograft.raft.driver.inputs import NodeLimits
+from lograft.raft.driver.observers import NodeObserver
+from lograft.raft.driver.proposals import Proposals
+from lograft.raft.driver.raft_node import RaftNode
+from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.errors import (
     EntryTooLarge,
     NodeStopped,
@@ -16,13 +22,7 @@ from lograft.raft.errors import (
     ProposalReplaced,
     RaftError,
 )
-from lograft.raft.inputs import NodeLimits
-from lograft.raft.messages import AppendRequest, Heartbeat, ReadIndexRequest
-from lograft.raft.node import RaftNode
-from lograft.raft.observers import NodeObserver
-from lograft.raft.proposals import Proposals
-from lograft.raft.snapshotting import SnapshotPolicy
-from lograft.raft.store_errors import StoreFailed
+from lograft.raft.store.errors import StoreFailed
 from lograft.runtime.tasks.patience import PatientTimer
 
 

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from support.raft_nodes import Cluster, led, running, virtual
 
-from lograft.raft.core import RaftLimits, RaftTiming
-from lograft.raft.entries import Command
-from lograft.raft.errors import (
-    NodeStopped,
-    ProposalLost,
-    RaftError,
-)
-from lograft.raft.messages import (
+from lograft.raft.core.entries import Command
+from lograft.raft.core.messages import (
     AppendRequest,
     Heartbeat,
     HeartbeatResponse,
     ReadIndexRequest,
     VoteRequest,
     VoteResponse,
+)
+from lograft.raft.core.raft_core import RaftLimits, RaftTiming
+from lograft.raft.errors import (
+    NodeStopped,
+    ProposalLost,
+    RaftError,
 )
 
 # -- time

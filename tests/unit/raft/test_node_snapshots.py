@@ -4,9 +4,9 @@ import asyncio
 
 from support.raft_nodes import led, node_of, running, virtual
 
-from lograft.raft.configuration import Member
-from lograft.raft.ready import SnapshotToSend
-from lograft.raft.snapshotting import SnapshotPolicy, SnapshotSender
+from lograft.raft.core.configuration import Member
+from lograft.raft.core.ready import SnapshotToSend
+from lograft.raft.driver.snapshots import SnapshotPolicy, SnapshotSender
 from lograft.runtime.rng import Rng
 
 SMALL = SnapshotPolicy(entries=10, kept_entries=5)

@@ -3,9 +3,9 @@
 import pytest
 from support.raft_cluster import RaftCluster, log_of_terms
 
-from lograft.raft.core import RaftLimits
-from lograft.raft.entries import Command, Entry
-from lograft.raft.messages import AppendRequest, PreVoteRequest
+from lograft.raft.core.entries import Command, Entry
+from lograft.raft.core.messages import AppendRequest, PreVoteRequest
+from lograft.raft.core.raft_core import RaftLimits
 
 # Figure 7: the leader of term 8, and six followers whose logs differ in every way there is.
 FIGURE_7_LEADER = [1, 1, 1, 4, 4, 5, 5, 6, 6, 6]

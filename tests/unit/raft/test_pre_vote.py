@@ -3,8 +3,8 @@
 import pytest
 from support.raft_cluster import RaftCluster, log_of_terms, member
 
-from lograft.raft.messages import PreVoteRequest, PreVoteResponse, VoteRequest, VoteResponse
-from lograft.raft.roles import Candidate, Follower, PreCandidate
+from lograft.raft.core.messages import PreVoteRequest, PreVoteResponse, VoteRequest, VoteResponse
+from lograft.raft.core.roles import Candidate, Follower, PreCandidate
 
 
 def test_pre_vote_of_a_partitioned_node_disturbs_no_one() -> None:

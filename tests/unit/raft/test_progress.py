@@ -2,7 +2,7 @@
 
 import pytest
 
-from lograft.raft.progress import Probe, Progress, ReceiveSnapshot, Replicate
+from lograft.raft.core.peer_progress import Probe, Progress, ReceiveSnapshot, Replicate
 
 MANY, MANY_BYTES = 100, 10_000
 

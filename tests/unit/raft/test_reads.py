@@ -2,8 +2,8 @@
 
 from support.raft_cluster import RaftCluster, member
 
-from lograft.raft.configuration import AddLearner, RemoveMember
-from lograft.raft.messages import AppendResponse, Heartbeat, HeartbeatResponse, ReadIndexRequest, ReadIndexResponse
+from lograft.raft.core.configuration import AddLearner, RemoveMember
+from lograft.raft.core.messages import AppendResponse, Heartbeat, HeartbeatResponse, ReadIndexRequest, ReadIndexResponse
 
 
 def test_a_read_waits_until_a_majority_confirms_the_leader() -> None:

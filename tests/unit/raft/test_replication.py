@@ -5,8 +5,7 @@ from itertools import permutations
 import pytest
 from support.raft_cluster import CrashPoint, RaftCluster, append_request, command, log_of_terms, member
 
-from lograft.raft.core import RaftLimits
-from lograft.raft.messages import (
+from lograft.raft.core.messages import (
     AppendRefusal,
     AppendRequest,
     AppendResponse,
@@ -14,7 +13,8 @@ from lograft.raft.messages import (
     HeartbeatResponse,
     Message,
 )
-from lograft.raft.progress import Probe, Replicate
+from lograft.raft.core.peer_progress import Probe, Replicate
+from lograft.raft.core.raft_core import RaftLimits
 
 
 def test_a_command_reaches_everyone_once_and_in_order() -> None:

@@ -3,9 +3,9 @@
 import pytest
 from support.raft_cluster import CrashPoint, RaftCluster, log_of_terms, member
 
-from lograft.raft.entries import HardState
-from lograft.raft.messages import AppendRequest
-from lograft.raft.roles import Follower
+from lograft.raft.core.entries import HardState
+from lograft.raft.core.messages import AppendRequest
+from lograft.raft.core.roles import Follower
 
 
 def test_a_node_comes_back_as_a_follower_with_all_it_saved() -> None:

@@ -2,11 +2,11 @@
 
 from support.raft_cluster import CrashPoint, RaftCluster, append_request, command, log_of_terms, member
 
-from lograft.raft.configuration import AddLearner, PromoteLearner, RemoveMember, configuration
-from lograft.raft.core import RaftLimits
-from lograft.raft.entries import SnapshotMetadata
-from lograft.raft.messages import AppendRequest, AppendResponse, InstallSnapshot
-from lograft.raft.progress import Probe, ReceiveSnapshot, Replicate
+from lograft.raft.core.configuration import AddLearner, PromoteLearner, RemoveMember, configuration
+from lograft.raft.core.entries import SnapshotMetadata
+from lograft.raft.core.messages import AppendRequest, AppendResponse, InstallSnapshot
+from lograft.raft.core.peer_progress import Probe, ReceiveSnapshot, Replicate
+from lograft.raft.core.raft_core import RaftLimits
 
 VOTERS = configuration([member(1), member(2), member(3)])
 

@@ -2,8 +2,8 @@
 
 from support.raft_cluster import RaftCluster, member
 
-from lograft.raft.configuration import AddLearner, RemoveMember
-from lograft.raft.messages import AppendRequest, TimeoutNow, VoteRequest
+from lograft.raft.core.configuration import AddLearner, RemoveMember
+from lograft.raft.core.messages import AppendRequest, TimeoutNow, VoteRequest
 
 
 def test_leadership_is_handed_over_at_once() -> None:

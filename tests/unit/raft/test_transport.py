@@ -12,11 +12,11 @@ from support.raft_wire import TERM, WireNode, append, heartbeat, member, order_o
 
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.raft.codec import SnapshotChunk, decode_envelopes
-from lograft.raft.messages import Envelope, InstallSnapshot
-from lograft.raft.outbox import Outbox, size_of
-from lograft.raft.peer import MESSAGES_METHOD, TransportLimits
-from lograft.raft.snapshot_assembly import SnapshotAssembly, SnapshotRefused, cut
+from lograft.raft.core.messages import Envelope, InstallSnapshot
+from lograft.raft.transport.envelope_codec import SnapshotChunk, decode_envelopes
+from lograft.raft.transport.outbox import Outbox, size_of
+from lograft.raft.transport.peer_connection import MESSAGES_METHOD, TransportLimits
+from lograft.raft.transport.snapshot_chunks import SnapshotAssembly, SnapshotRefused, cut
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.rng import Rng
 

@@ -1,0 +1,122 @@
+"""Which openings of other members' stores this node has seen, so that none of them comes back from the past.
+
+A restored older store has forgotten votes that it gave and entries that it acknowledged. So it must not be heard by
+those who may have counted them: before anything that a member says counts here, the opening of its store is noted,
+durably; and from then on a store that never had that opening is refused.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from lograft.raft.core.configuration import Member
+from lograft.raft.store_starts import Start, Starts
+from lograft.runtime.observability.logging import get_logger
+
+log = get_logger(__name__)
+
+
+class OutdatedStore(Exception):
+    """A member's store is from the past: it never had the opening `seen`, which is noted here."""
+
+    def __init__(self, member: Member, seen: Start, starts: Starts) -> None:
+        super().__init__(
+            f"the store of node {member.node_id} is from the past: it was seen at its start {seen.number} before, and "
+            f"knows nothing of that at its start {starts.count}; {remedy(member.node_id)}"
+        )
+        self.member = member
+        self.seen = seen
+
+
+class NotingEnded(Exception):
+    """The node stops."""
+
+
+class StartStore(Protocol):
+    """What is needed of a `Store`."""
+
+    @property
+    def starts(self) -> Starts: ...
+
+    @property
+    def seen_starts(self) -> Mapping[Member, Start]: ...
+
+    async def note_start(self, member: Member, start: Start) -> None: ...
+
+
+def remedy(node_id: int) -> str:
+    """A majority of voters without their stores is the end of a quorum: hence one at a time."""
+    return (
+        f"stop node {node_id}, move its metadata folder away, start it, and give it its vote again with "
+        f"`lograft quorum replace {node_id}`; one node at a time: wait until that command has succeeded before you "
+        "stop the next"
+    )
+
+
+class StartRegister:
+    """`store`: this node's own; None: nothing is judged, and nobody can judge this node."""
+
+    def __init__(self, own: Member, store: StartStore | None) -> None:
+        self._own = own
+        self._store = store
+        self._seen = dict(store.seen_starts) if store is not None else {}
+        self._noting = asyncio.Lock()
+        self._is_ended = False
+        self._refused: dict[Member, str] = {}
+        self._outdated_reason: str | None = None
+        self._is_outdated = asyncio.Event()
+
+    @property
+    def own_starts(self) -> Starts | None:
+        return self._store.starts if self._store is not None else None
+
+    @property
+    def refused(self) -> Mapping[Member, str]:
+        """Members whose store was found to be from the past when it was last heard of, and the reason for people."""
+        return self._refused
+
+    @property
+    def outdated_reason(self) -> str | None:
+        """Why this node takes no part; None if nobody said that its own store is from the past."""
+        return self._outdated_reason
+
+    async def admit(self, member: Member, starts: Starts | None) -> None:
+        """Return once it is noted that the member's store was opened so; `OutdatedStore` if it is from the past.
+        `starts` None: it is of a version that does not count."""
+        if self._store is None or starts is None:
+            return
+        async with self._noting:
+            seen = self._seen.get(member)
+            if seen is not None and not starts.has_had(seen):
+                raise self._refusal(member, seen, starts)
+            self._refused.pop(member, None)
+            if seen != starts.latest:
+                if self._is_ended:
+                    raise NotingEnded
+                await self._store.note_start(member, starts.latest)
+                self._seen[member] = starts.latest
+
+    def _refusal(self, member: Member, seen: Start, starts: Starts) -> OutdatedStore:
+        refusal = OutdatedStore(member, seen, starts)
+        if member not in self._refused:
+            log.error("raft_store_refused", member=str(member), reason=str(refusal))
+        self._refused[member] = str(refusal)
+        return refusal
+
+    def refused_by(self, node_id: int, number: int) -> None:
+        """Another node has seen start `number` of this node's store, which this store never had."""
+        if self._outdated_reason is None:
+            self._outdated_reason = (
+                f"the controller's store is from the past: node {node_id} has seen its start {number}, of which it "
+                f"knows nothing; {remedy(self._own.node_id)}"
+            )
+            self._is_outdated.set()
+            log.error("raft_store_outdated", reason=self._outdated_reason)
+
+    async def until_outdated(self) -> None:
+        """Return once there is an `outdated_reason`."""
+        await self._is_outdated.wait()
+
+    def end(self) -> None:
+        """Nothing more is noted."""
+        self._is_ended = True

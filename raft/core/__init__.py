@@ -1,0 +1,1 @@
+"""The Raft algorithm as pure functions of state and message."""

@@ -1,0 +1,1 @@
+"""The shell that runs the core: store, transport, proposals, reads."""

@@ -1,0 +1,390 @@
+"""The driver: runs a core on an event loop, with a store, a transport and a state machine around it.
+
+node = RaftNode(runtime, store, state, transport, state_machine)
+group.create_task(node.run())
+result = await node.propose(b"command")
+index = await node.read_index()         # what is read here from now on is as new as that
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, assert_never
+
+from lograft.raft.core.configuration import Configuration, ConfigurationChange, Member
+from lograft.raft.core.entries import Command, Entry, NewConfiguration, NoOperation, SnapshotMetadata
+from lograft.raft.core.messages import Envelope, Message
+from lograft.raft.core.raft_core import RaftCore, RaftLimits, RaftTiming
+from lograft.raft.core.raft_log import RaftLog
+from lograft.raft.core.ready import Ready
+from lograft.raft.driver.alarm import Alarm
+from lograft.raft.driver.inputs import (
+    ChangeConfiguration,
+    ConnectionBroken,
+    Input,
+    InputQueue,
+    NodeLimits,
+    Propose,
+    Read,
+    Received,
+    SnapshotReported,
+    SnapshotSaved,
+    TransferLeadership,
+)
+from lograft.raft.driver.leadership import LeadershipWatch
+from lograft.raft.driver.observers import NodeObserver, Observers
+from lograft.raft.driver.reads import AppliedWaiters, Reads
+from lograft.raft.driver.requests import Requests
+from lograft.raft.driver.snapshots import SnapshotPolicy, SnapshotSender, SnapshotTaker
+from lograft.raft.driver.status import status_of
+from lograft.raft.errors import EntryTooLarge, NodeStopped
+from lograft.raft.interfaces import RaftStatus, Snapshot, StateMachine, Store, StoredState, Transport
+from lograft.runtime.histogram import Histogram
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.patience import PatientTimer
+from lograft.runtime.world import Runtime
+
+log = get_logger(__name__)
+
+
+class _Stop(Exception):
+    """Unwinds the node's tasks when it is closed."""
+
+
+class RaftNode:
+    """One node. All of it happens in `run`, which its owner's task group runs, and which ends with `close`, or with the
+    exception that broke it: a failed store, a broken invariant. It never limps on.
+
+    While a Ready is carried out, everything that arrives waits; so what was proposed during one transaction goes into
+    the next one together.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        store: Store,
+        state: StoredState,
+        transport: Transport,
+        state_machine: StateMachine,
+        *,
+        timing: RaftTiming | None = None,
+        limits: RaftLimits | None = None,
+        policy: SnapshotPolicy | None = None,
+        node_limits: NodeLimits | None = None,
+    ) -> None:
+        self._clock = runtime.clock
+        self._store = store
+        self._transport = transport
+        self._state_machine = state_machine
+        self.core = RaftCore(
+            state.identity.member,
+            state.hard_state,
+            RaftLog(state.snapshot, state.entries),
+            runtime.rng.fork(),
+            runtime.clock.monotonic_ms(),
+            timing,
+            limits,
+        )
+        self._timer = PatientTimer(self.core.timing.heartbeat_ms // 2)
+        self._inputs = InputQueue(node_limits or NodeLimits())
+        self._taken: deque[Input] = deque()  # being taken in: should that break the node, they are answered, too
+        self._requests = Requests(self.core)
+        self._reads = Reads(runtime.rng)
+        self._applied_waiters = AppliedWaiters()
+        self._applied_index = state.snapshot.index
+        self._applied_configuration = state.snapshot.configuration
+        self._observers = Observers()
+        self._leadership = LeadershipWatch(self._observers)
+        self._taker = SnapshotTaker(
+            policy or SnapshotPolicy(), state_machine, store, runtime.blocking, self._own_snapshot_saved
+        )
+        self._taker.start(state.snapshot)
+        self._sender = SnapshotSender(store, transport)
+        self.append_seconds = Histogram()  # to make a part of the log durable
+        self.commit_seconds = Histogram()  # from a proposal to its result
+        self._has_begun = False
+        self._is_stopping = False
+        self._has_ended = asyncio.Event()
+
+    # -- what others ask of it
+
+    @property
+    def member(self) -> Member:
+        return self.core.member
+
+    @property
+    def applied_index(self) -> int:
+        return self._applied_index
+
+    def observe(self, observer: NodeObserver) -> None:
+        """Tell `observer` what happens from now on."""
+        self._observers.add(observer)
+
+    def status(self) -> RaftStatus:
+        return status_of(self.core, self._applied_index)
+
+    async def propose(self, data: bytes) -> Any:
+        """Have `data` committed and applied: the state machine's result. The errors say what is known of the outcome.
+
+        A caller that is cancelled leaves its entry where it is, once it was appended.
+        """
+        if len(data) > self.core.limits.max_entry_bytes:
+            raise EntryTooLarge(len(data), self.core.limits.max_entry_bytes)
+        answer: asyncio.Future[Any] = self._future()
+        began_seconds = self._clock.monotonic_seconds()
+        self._inputs.put_proposal(Propose(data, answer), self._requests.appended, self._requests.appended_bytes)
+        result = await answer
+        self.commit_seconds.observe(self._clock.monotonic_seconds() - began_seconds)
+        return result
+
+    async def read_index(self) -> int:
+        """Return once this node has applied all that was committed anywhere when it was called: then read from its
+        state machine. The index is as of when that is. `ReadLost`: ask again.
+
+        A question lost on the way to the leader is not asked again: give up after a while (`asyncio.timeout`), and
+        retry.
+        """
+        answer: asyncio.Future[int] = self._future()
+        self._inputs.put_read(Read(answer))
+        return await answer
+
+    async def change_configuration(self, change: ConfigurationChange) -> Configuration:
+        """The configuration after `change`, once that is committed. `InvalidChange` if it makes no sense."""
+        answer: asyncio.Future[Configuration] = self._future()
+        self._inputs.put(ChangeConfiguration(change, answer))
+        return await answer
+
+    async def transfer_leadership(self, node_id: int) -> None:
+        """Return once voter `node_id` leads; proposals are refused meanwhile. `TransferFailed` if another does."""
+        answer: asyncio.Future[None] = self._future()
+        self._inputs.put(TransferLeadership(node_id, answer))
+        await answer
+
+    async def wait_applied(self, index: int) -> None:
+        """Return once `index` is applied here."""
+        answer: asyncio.Future[int] = self._future()
+        if index > self._applied_index:
+            self._applied_waiters.add(index, answer)
+            await answer
+
+    def _future(self) -> "asyncio.Future[Any]":
+        if self._is_stopping:
+            raise NodeStopped
+        return asyncio.get_running_loop().create_future()
+
+    # -- what the transport delivers
+
+    def receive(self, message: Message) -> None:
+        self._inputs.put_message(message)
+
+    def connection_broken(self, member: Member) -> None:
+        self._inputs.put(ConnectionBroken(member))
+
+    def snapshot_reported(self, recipient: Member, is_delivered: bool) -> None:
+        self._inputs.put(SnapshotReported(recipient, is_delivered))
+
+    def _own_snapshot_saved(self, metadata: SnapshotMetadata) -> None:
+        self._inputs.put(SnapshotSaved(metadata))
+
+    # -- life
+
+    async def run(self) -> None:
+        """Take part until `close`. At the end transport and store are closed, however it came."""
+        assert not self._has_begun, "run twice"
+        self._has_begun = True
+        try:
+            await self._live()
+        except BaseException:
+            self._answer_all()
+            await self._close_after_failure()
+            raise
+        else:
+            self._answer_all()
+            await self._transport.close()
+            await self._store.close()
+        finally:
+            self._has_ended.set()
+
+    async def close(self) -> None:
+        """Stop; what waits is answered with an error. Returns when `run` has closed transport and store."""
+        self._is_stopping = True
+        self._inputs.wake.set()
+        if self._has_begun:
+            await self._has_ended.wait()
+        else:
+            self._answer_all()
+
+    async def _live(self) -> None:
+        await self._restore_own_snapshot()
+        self._transport.start(self)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._work(group)
+                raise _Stop
+        except BaseExceptionGroup as failures:
+            for failure in failures.exceptions:
+                if not isinstance(failure, _Stop):
+                    raise failure from None
+
+    async def _restore_own_snapshot(self) -> None:
+        metadata = self.core.log.snapshot
+        if metadata.index > 0:
+            snapshot = await self._store.read_snapshot()
+            assert snapshot is not None
+            assert snapshot.metadata == metadata, f"the store has {snapshot.metadata}, not {metadata}"
+            self._state_machine.restore(snapshot.data)
+
+    def _answer_all(self) -> None:
+        """Nobody waits for a node that is gone. What was appended may be committed yet; the rest was not done."""
+        self._is_stopping = True
+        self._requests.stop()
+        self._reads.stop(NodeStopped())
+        self._applied_waiters.stop(NodeStopped())
+        for item in [*self._taken, *self._inputs.drain()]:
+            if isinstance(item, Propose | ChangeConfiguration | TransferLeadership | Read) and not item.answer.done():
+                item.answer.set_exception(NodeStopped())
+
+    async def _close_after_failure(self) -> None:
+        for part in (self._transport, self._store):
+            try:
+                await part.close()
+            except Exception:  # what made the node fail is told, not what followed from it
+                log.exception("raft_close_failed", part=type(part).__name__)
+
+    # -- the loop
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        alarm = Alarm(group, self._clock, self._inputs.wake.set)
+        while not self._is_stopping:
+            self._inputs.wake.clear()
+            self._take_in_all()
+            self._fire_timer()
+            self._leadership.note_loss(self.core)
+            ready = self.core.ready()
+            if ready is not None:
+                await self._carry_out(ready, group)
+            self._settle()
+            if ready is None:
+                alarm.set(self._timer.wake_ms(self.core.deadline_ms))
+                await self._inputs.wake.wait()
+
+    def _fire_timer(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if self._timer.is_due(self.core.deadline_ms, now_ms):
+            self.core.tick(now_ms)
+
+    async def _carry_out(self, ready: Ready, group: asyncio.TaskGroup) -> None:
+        """In the order that `Ready` gives, but for what is committed and on our disk already: who waits for that need
+        not wait for the next transaction, too."""
+        self._send(ready.messages_now)
+        committed_index = ready.committed[-1].index if ready.committed else 0
+        is_early = ready.snapshot is None and committed_index <= self.core.log.stable_index
+        if is_early:
+            self._apply(ready, group)
+        if ready.must_persist:
+            if ready.messages_now:
+                await asyncio.sleep(0)  # let them go out first: our disk and the others' are to work at the same time
+            await self._save(ready)
+        elif ready.committed:
+            await asyncio.sleep(0)  # a long log must not hold up the loop
+        self._send(ready.messages)
+        if not is_early:
+            self._restore(ready)
+            self._apply(ready, group)
+        for order in ready.snapshots_to_send:
+            self._sender.send(order, group)
+        self.core.advance(ready)
+
+    async def _save(self, ready: Ready) -> None:
+        snapshot = None
+        if ready.snapshot is not None:
+            snapshot = Snapshot(ready.snapshot.metadata, ready.snapshot.data)
+            self._taker.start(snapshot.metadata)
+        began_seconds = self._clock.monotonic_seconds()
+        await self._store.save(ready.hard_state, ready.entries, snapshot)
+        self.append_seconds.observe(self._clock.monotonic_seconds() - began_seconds)
+
+    def _send(self, envelopes: tuple[Envelope, ...]) -> None:
+        for envelope in envelopes:
+            self._transport.send(envelope)
+
+    def _restore(self, ready: Ready) -> None:
+        if ready.snapshot is not None:
+            metadata = ready.snapshot.metadata
+            assert metadata.index > self._applied_index
+            self._state_machine.restore(ready.snapshot.data)
+            self._applied_index = metadata.index
+            self._applied_configuration = metadata.configuration
+            log.info("raft_snapshot_restored", index=metadata.index, term=metadata.term)
+            self._observers.committed(metadata.index)
+
+    def _apply(self, ready: Ready, group: asyncio.TaskGroup) -> None:
+        before = self._applied_index
+        for entry in ready.committed:
+            assert entry.index == self._applied_index + 1, f"entry {entry.index} after {self._applied_index}"
+            result = self._apply_entry(entry)
+            self._applied_index = entry.index
+            self._requests.applied(entry, result)
+        for read in ready.reads:
+            self._reads.answered(read.read_id, read.index, self._applied_waiters)
+        self._applied_waiters.applied(self._applied_index)
+        if ready.committed:
+            self._taker.applied(ready.committed, self._applied_configuration, group)
+        if self._applied_index > before:
+            self._observers.committed(self._applied_index)
+
+    def _apply_entry(self, entry: Entry) -> Any:
+        match entry.payload:
+            case Command(data=data):
+                return self._state_machine.apply(entry.index, data)
+            case NewConfiguration(configuration=configuration):
+                self._applied_configuration = configuration
+                return configuration
+            case NoOperation():
+                return None
+            case _:
+                assert_never(entry.payload)
+
+    def _settle(self) -> None:
+        """Tell those who can no longer be served as they hoped."""
+        self._leadership.note(self.core, self._applied_index)
+        self._requests.settle()
+        self._reads.keep_only(self.core.term, self.core.leader)
+
+    # -- what waits for the loop
+
+    def _take_in_all(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._taken = self._inputs.drain()
+        reads: list[Read] = []
+        for item in self._taken:
+            if isinstance(item, Read):
+                reads.append(item)
+            else:
+                self._take_in(item, now_ms)
+        if reads:
+            answers = [read.answer for read in reads]
+            self.core.read_index(self._reads.ask(answers, self.core.term, self.core.leader))
+        self._taken = deque()
+
+    def _take_in(self, item: Input, now_ms: int) -> None:
+        match item:
+            case Received(message=message):
+                self.core.step(message, now_ms)
+            case Propose():
+                self._requests.propose(item)
+            case ConnectionBroken(member=member):
+                self.core.connection_broken(member, now_ms)
+            case SnapshotReported(recipient=recipient, is_delivered=is_delivered):
+                self._sender.reported(recipient)
+                self.core.snapshot_reported(recipient, is_delivered)
+            case SnapshotSaved(metadata=metadata):
+                if metadata.index > self.core.log.snapshot.index:
+                    self.core.snapshot_taken(metadata)
+            case ChangeConfiguration():
+                self._requests.change_configuration(item)
+            case TransferLeadership():
+                self._requests.transfer_leadership(item)
+            case Read():
+                raise AssertionError("asked together")
+            case _:
+                assert_never(item)

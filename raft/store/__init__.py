@@ -1,0 +1,1 @@
+"""The log and hard state on LMDB."""

@@ -1,0 +1,1 @@
+"""Messages between members over streams."""
