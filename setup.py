@@ -6,7 +6,7 @@ room.
 
 from setuptools import find_packages, setup
 
-ROOMS = ("broker", "chaos", "clients", "metadata", "proto", "raft", "runtime", "storage")
+ROOMS = ("broker", "chaos", "clients", "metadata", "proto", "raft", "rpc", "runtime", "storage")
 
 packages = ["lograft", "pyspark_lograft"]
 for room in ROOMS:

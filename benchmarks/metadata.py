@@ -21,14 +21,13 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from support.controller_processes import CLUSTER_ID, ControllerCluster, FakeBroker, controller_cluster
 
-from lograft.metadata.broker_states import fence
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.follower import MetadataFollower
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import decode_snapshot, encode_snapshot
-from lograft.metadata.partition import BrokerId, Partition, PartitionEpoch
-from lograft.metadata.record_codec import decode_operation, encode_operation
-from lograft.metadata.records import Operation, PartitionChanged
+from lograft.metadata.decisions.brokers.fencing import fence
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition, PartitionEpoch
+from lograft.metadata.image.record_codec import decode_operation, encode_operation
+from lograft.metadata.image.records import Operation, PartitionChanged
+from lograft.metadata.image.snapshot import decode_snapshot, encode_snapshot
+from lograft.metadata.membership.metadata_follower import MetadataFollower
 from lograft.proto.admin_pb2 import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -38,6 +37,7 @@ from lograft.proto.admin_pb2 import (
     NewTopic,
 )
 from lograft.proto.methods import ALTER_CONFIGS, CREATE_TOPICS
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer

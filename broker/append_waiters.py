@@ -5,8 +5,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Appended
+from lograft.rpc.replica_errors import ReplicaError
 
 
 class PendingAppend:

@@ -12,8 +12,8 @@ from lograft.broker.log_services import LogServices
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.traffic import PartitionTraffic
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.image import ClusterImage
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.storage.log.data_directory import DataDirectory
 

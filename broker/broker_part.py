@@ -21,17 +21,17 @@ from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
 from lograft.broker.replication_source import ReplicationSource
 from lograft.broker.request_limit import RequestLimit
 from lograft.broker.slow_requests import SlowRequestSetting
-from lograft.broker.standard_services import with_standard_services
 from lograft.broker.traffic import Traffic
 from lograft.broker.upkeep import UpkeepTimes
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import FullDirectory, Wanted
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
-from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.registration import DirectoryUse, Registration
-from lograft.metadata.sessions import SessionTiming
+from lograft.metadata.controller.broker_liveness import SessionTiming
+from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
+from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.metadata.membership.broker_session import FullDirectory, Wanted
+from lograft.metadata.membership.cluster_membership import ClusterMembership
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.standard_services import with_standard_services
 from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, budgeted
 from lograft.runtime.network import AddressInUse, ConnectionLimits, PanicHandler, Server
 from lograft.runtime.observability.logging import get_logger

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from google.protobuf.descriptor_pool import Default
 
 from lograft.broker.slow_requests import SlowRequests, begin_timing
-from lograft.metadata.stream_errors import read_detail
 from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+from lograft.rpc.status import read_detail
 from lograft.runtime.clock import Clock
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.network import Handler, Status, Stream, StreamError

@@ -1,9 +1,9 @@
 """What `/metrics` tells of a controller: of the quorum, and of the cluster as its metadata have it."""
 
 from lograft.broker import metric_families as families
-from lograft.metadata.broker import BrokerState
 from lograft.metadata.controller_node import ControllerNode
-from lograft.metadata.image import ClusterImage
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.raft.driver.raft_node import RaftNode
 from lograft.runtime.observability.prometheus_text import Exposition
 

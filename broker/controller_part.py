@@ -5,15 +5,15 @@ from typing import TypeAlias
 
 from lograft.broker.call_stats import ServerStats, counted
 from lograft.broker.controller_metrics import add_controller
-from lograft.broker.health import HealthService
 from lograft.broker.node_config import NodeConfig
 from lograft.broker.node_metrics import add_connections, add_server
 from lograft.broker.slow_requests import SlowRequestSetting
-from lograft.broker.standard_services import with_standard_services
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.raft.interfaces import Store, StoredState
+from lograft.rpc.health import HealthService
+from lograft.rpc.standard_services import with_standard_services
 from lograft.runtime.network import ConnectionLimits, PanicHandler, Server
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.runtime.world import Runtime

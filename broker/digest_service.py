@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import ServedLogs
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.calling import unary
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import OffsetOutOfRange

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
-from lograft.metadata.calling import call
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.request_checks import MAX_ITEMS
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.request_limits import MAX_ITEMS
+from lograft.rpc.unary import call
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.world import Runtime
 

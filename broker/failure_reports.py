@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.errors import ControllerError
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.world import Runtime

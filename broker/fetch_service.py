@@ -10,16 +10,16 @@ from google.protobuf.message import DecodeError
 
 from lograft.broker.call_stats import ServerStats
 from lograft.broker.fetch_outbox import FetchOutbox
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_offset, check_past, epoch_given, not_readable
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.calling import invalid
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.request_checks import check_item_count
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.request_limits import check_item_count
+from lograft.rpc.unary import invalid
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, FREE_BYTES, BufferBudget
 from lograft.runtime.limits.byte_budget import Claim

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 

@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import TypeAlias
 
 from lograft.broker.group_state import SubscribedTopic
-from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.decisions.bulk_change import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)

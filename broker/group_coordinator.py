@@ -9,17 +9,17 @@ from typing import Protocol
 from lograft.broker.alarms import Alarms
 from lograft.broker.group_errors import GroupError
 from lograft.broker.group_partition import GroupPartition, GroupWorld
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import TopicId
-from lograft.metadata.records import PartitionChanged, Record, TopicCreated, TopicDeleted
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.records import PartitionChanged, Record, TopicCreated, TopicDeleted
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.deadline import COORDINATOR_MS, answer_ms

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from lograft.broker.group_assignors import ASSIGNORS, UNIFORM, Candidate
 from lograft.broker.group_state import Change, Group, GroupPut, Member, MemberGone, MemberPut, SubscribedTopic
-from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.decisions.bulk_change import PartitionKey
 
 FindTopic: TypeAlias = Callable[[str], SubscribedTopic | None]
 """A topic by its name, as it is now; None if there is none."""

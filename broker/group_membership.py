@@ -11,7 +11,7 @@ from lograft.broker.group_assignors import ASSIGNORS
 from lograft.broker.group_draft import FindTopic, GroupDraft, subscribed_topics
 from lograft.broker.group_errors import GroupError
 from lograft.broker.group_state import Change, Group, Member
-from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.proto import errors_pb2
 
 JOIN = 0

@@ -16,8 +16,8 @@ from lograft.broker.group_state import (
     OffsetGone,
     OffsetPut,
 )
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 
 MAX_METADATA_CHARACTERS = 4096

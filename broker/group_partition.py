@@ -43,15 +43,15 @@ from lograft.broker.group_state import (
     Member,
     SubscribedTopic,
 )
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, ServedReplica
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.broker.slow_requests import waiting
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import TopicId
-from lograft.metadata.settings import cluster_setting
+from lograft.metadata.config.effective_settings import cluster_setting
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms

@@ -18,8 +18,8 @@ from lograft.broker.group_state import (
     OffsetPut,
     SubscribedTopic,
 )
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import group_records_pb2 as pb
 
 

@@ -8,7 +8,7 @@ which it held it is still there. Only what was said last of each thing counts, a
 from dataclasses import replace
 
 from lograft.broker.group_state import Change, GroupTable, Held, MemberPut
-from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.decisions.bulk_change import PartitionKey
 
 
 class GroupReplay:

@@ -13,10 +13,9 @@ from lograft.broker.group_membership import Heartbeat, check_group_name
 from lograft.broker.group_offsets import CommitDecision, Speaker, ToCommit
 from lograft.broker.group_state import Group, Member
 from lograft.broker.service_errors import SERVICE_ERRORS, detail_of, stream_error_of
-from lograft.metadata.calling import unary
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import (
@@ -29,6 +28,7 @@ from lograft.proto.methods import (
     GROUP_HEARTBEAT,
     LIST_GROUPS,
 )
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 
 Q = TypeVar("Q", bound=Message)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 
 Held: TypeAlias = Mapping[PartitionKey, int]
 """Partitions, and the member epoch since which each is held."""

@@ -17,8 +17,8 @@ from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
 from lograft.broker.replica_world import ReplicaIdentity, ReplicaWorld
 from lograft.broker.wanted_partitions import WantedPartitions
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import Partition
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import Partition
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
 from lograft.storage.errors import CorruptLog, Shortage

@@ -8,8 +8,8 @@ counts until the metadata say that it is gone. The committed ISR comes from the 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lograft.metadata.alter_partition import IsrMember
-from lograft.metadata.partition import BrokerId, LeaderEpoch, PartitionEpoch
+from lograft.metadata.decisions.partitions.alter_isr import IsrMember
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, PartitionEpoch
 
 RETRY_MS = 500
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lograft.broker.isr import ProposeIsr
-from lograft.metadata.alter_partition import Alteration
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import PartitionEpoch
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.partitions.alter_isr import Alteration
+from lograft.metadata.image.partition import PartitionEpoch
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorCode
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)

@@ -25,12 +25,12 @@ from uuid import UUID
 
 from lograft.broker.end_history import EndHistory
 from lograft.broker.isr import IsrAlterations, IsrState, PendingExpansion, ProposeIsr
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.alter_partition import IsrMember
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.decisions.partitions.alter_isr import IsrMember
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
+from lograft.rpc.replica_errors import ReplicaError
 
 _UNMATCHED = -1
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from lograft.broker.call_stats import ServerStats
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplicas
 from lograft.broker.traffic import PartitionTraffic, Traffic
-from lograft.metadata.calling import unary
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.request_checks import check_item_count
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.request_limits import check_item_count
+from lograft.rpc.unary import unary
 from lograft.runtime.clock import Clock
 from lograft.runtime.network import Handler
 from lograft.runtime.tasks.loop_lag import LoopLag

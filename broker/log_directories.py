@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from lograft.metadata.partition import BrokerEpoch
+from lograft.metadata.image.partition import BrokerEpoch
 from lograft.runtime.blocking import run_to_end
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import Files, is_shortage

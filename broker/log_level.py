@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import ConfigResource, ResourceKind
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.runtime.observability.log_levels import ROOT, levels_text, parse_levels
 from lograft.runtime.observability.logging import get_logger
 

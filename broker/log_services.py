@@ -14,7 +14,7 @@ from lograft.broker.records_service import RecordsService
 from lograft.broker.replica_ports import ServedReplicas
 from lograft.broker.replicas_service import ReplicasService
 from lograft.broker.served_logs import ServedLogs
-from lograft.metadata.membership import ClusterMembership
+from lograft.metadata.membership.cluster_membership import ClusterMembership
 from lograft.runtime.limits.buffer_budget import BufferBudget
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime

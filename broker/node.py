@@ -22,7 +22,7 @@ from lograft.broker.node_config import NodeConfig
 from lograft.broker.node_metrics import add_disks, add_process
 from lograft.broker.settings_check import SettingsCheck
 from lograft.broker.upkeep import UpkeepTimes
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
 from lograft.raft.store.errors import StoreRefused
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import is_without_room

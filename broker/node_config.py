@@ -26,11 +26,11 @@ from lograft.broker.config_values import (
     is_loopback,
     is_wildcard,
 )
-from lograft.metadata.cluster_config import CLUSTER_CONFIG
-from lograft.metadata.config_key import LONG_MAX, ConfigKey, check_changes
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.registration import MAX_RACK_CHARACTERS
-from lograft.metadata.topic_config import TOPIC_CONFIG
+from lograft.metadata.config.cluster_config import CLUSTER_CONFIG
+from lograft.metadata.config.config_key import LONG_MAX, ConfigKey, check_changes
+from lograft.metadata.config.topic_config import TOPIC_CONFIG
+from lograft.metadata.decisions.brokers.registration import MAX_RACK_CHARACTERS
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 
 VARIABLE_PREFIX = "LOGRAFT_"

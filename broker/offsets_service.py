@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import OffsetKind, OffsetSpec
 from lograft.broker.served_logs import ServedLogs, epoch_given
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.calling import unary
-from lograft.metadata.request_checks import check_item_count
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.request_limits import check_item_count
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 
 # Searches by time read from disk: a few at a time, so that others can, too.

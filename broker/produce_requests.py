@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
 from lograft.broker.served_logs import epoch_given
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.request_checks import check_item_count, check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.request_limits import check_item_count, check_timeout
 from lograft.runtime.files import Buffer
 from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS
 

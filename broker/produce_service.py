@@ -15,10 +15,10 @@ from lograft.broker.produce_requests import Item, ProduceMessage, UnreadableMess
 from lograft.broker.replica_ports import Acks, PendingAppend, ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_writable
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import PRODUCE
+from lograft.rpc.unary import invalid
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
 from lograft.runtime.limits.byte_budget import Claim

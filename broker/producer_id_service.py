@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from lograft.metadata.calling import unary
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.producer_ids import ProducerIdBlock
+from lograft.metadata.decisions.brokers.producer_ids import ProducerIdBlock
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lograft.broker.call_stats import ServerStats
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ServedReplica
 from lograft.broker.served_logs import ServedLogs, check_size, epoch_given, not_readable
 from lograft.broker.service_errors import SERVICE_ERRORS
-from lograft.metadata.calling import read_request, receive_request
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire_format import field_head
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.unary import read_request, receive_request
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer
 from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, StreamBudget

@@ -1,8 +1,8 @@
 """Whether a broker does all that is expected of it. Pure."""
 
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
 
 _SHOWN = 3
 

@@ -11,7 +11,6 @@ from google.protobuf.message import DecodeError
 from lograft.broker.admitting import AdmissionQueue
 from lograft.broker.plain_records import batch_of, records_of
 from lograft.broker.produce_requests import read_acks
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, ServedReplica
 from lograft.broker.served_logs import (
     ServedLogs,
@@ -24,12 +23,13 @@ from lograft.broker.served_logs import (
 )
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.broker.slow_requests import waiting
-from lograft.metadata.calling import unary
-from lograft.metadata.request_checks import check_timeout
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
 from lograft.proto.wire_format import WireError, fields_before
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.request_limits import check_timeout
+from lograft.rpc.unary import unary
 from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
 from lograft.runtime.network import Handler
 from lograft.runtime.world import Runtime

@@ -14,17 +14,17 @@ from lograft.broker.log_operations import LogOperations
 from lograft.broker.log_reading import read_log, reading
 from lograft.broker.matching import TruncateTo, reader_parts_at
 from lograft.broker.readable_waiters import ReadableWaiters
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_feed import ReplicaFeed
 from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
 from lograft.broker.replication_ports import FeedListener, ResetTo
-from lograft.metadata.broker_session import ReplicaEnd
-from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition
+from lograft.metadata.membership.broker_session import ReplicaEnd
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
 from lograft.storage.errors import CorruptLog, LogClosed

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from lograft.broker.following import Acknowledge
 from lograft.broker.leading import Subscription
 from lograft.broker.log_reading import read_log
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_ports import FeedListener, OutgoingFrame
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
 from lograft.storage.files.batch_scan import batch_bounds
 

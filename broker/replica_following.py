@@ -8,10 +8,10 @@ from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Matched,
 from lograft.broker.log_operations import LogOperations
 from lograft.broker.log_reading import reading
 from lograft.broker.matching import TruncateTo
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
 from lograft.broker.replication_ports import ResetTo
-from lograft.metadata.partition import BrokerId, LeaderEpoch, TopicId
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import CorruptLog
 from lograft.storage.log.partition_log import PartitionLog
 from lograft.storage.log.replica_frame import Frame

@@ -13,14 +13,14 @@ from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber
 from lograft.broker.log_reading import reading
 from lograft.broker.matching import Matched, Reset, TruncateTo, match
 from lograft.broker.producer_history import producers_at
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_feed import ReplicaFeed
 from lograft.broker.replica_ports import Acks, Appended
 from lograft.broker.replica_world import Assignment, ReplicaIdentity, ReplicaWorld
 from lograft.broker.replication_ports import FeedListener, ResetTo
-from lograft.metadata.partition import BrokerId, PartitionEpoch
+from lograft.metadata.image.partition import BrokerId, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import CorruptLog, DiskFull, LogClosed, ProducerError
 from lograft.storage.log.admission import Admitted
 from lograft.storage.log.partition_log import PartitionLog

@@ -11,7 +11,7 @@ from typing import Protocol
 from uuid import UUID
 
 from lograft.broker.traffic import PartitionTraffic
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.partition import TopicId
 from lograft.storage.log.admission import Admitted
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.log.log_reader import Batches

@@ -10,10 +10,10 @@ from lograft.broker.isr import ProposeIsr
 from lograft.broker.isr_requests import IsrLeader
 from lograft.broker.replication_ports import ReplicationSink
 from lograft.broker.traffic import Traffic
-from lograft.metadata.broker import Broker
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import BrokerId, Partition
-from lograft.metadata.topic_names import INTERNAL_PREFIX
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.partition import BrokerId, Partition
+from lograft.metadata.image.topic_names import INTERNAL_PREFIX
 from lograft.runtime.clock import Clock
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.errors import CorruptLog

@@ -18,7 +18,6 @@ from lograft.broker.hosted_logs import Corrupt, HostedLogs, Open
 from lograft.broker.isr_requests import IsrRequests
 from lograft.broker.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ReplicaFacts
 from lograft.broker.replica_world import ReplicaCounts, ReplicaWorld
 from lograft.broker.replication_ports import ReplicationSink
@@ -26,17 +25,18 @@ from lograft.broker.stray_logs import settle_strays
 from lograft.broker.traffic import Traffic
 from lograft.broker.upkeep import Upkeep, UpkeepTimes
 from lograft.broker.wanted_partitions import Changes, WantedPartitions
-from lograft.metadata.alter_partition import Alteration
-from lograft.metadata.broker import Broker
-from lograft.metadata.broker_session import ReplicaEnd
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from lograft.metadata.records import Record
-from lograft.metadata.settings import cluster_setting
+from lograft.metadata.config.effective_settings import cluster_setting
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.partitions.alter_isr import Alteration
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from lograft.metadata.image.records import Record
+from lograft.metadata.image.state_machine import MachineListener
+from lograft.metadata.membership.broker_session import ReplicaEnd
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import keep_cancellation

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from lograft.broker.replica_ports import ReplicaFacts
 from lograft.broker.served_logs import ServedLogs
-from lograft.metadata.calling import unary
-from lograft.metadata.request_checks import check_item_count
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_REPLICAS
+from lograft.rpc.request_limits import check_item_count
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 
 

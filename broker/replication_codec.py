@@ -12,8 +12,8 @@ from lograft.broker.following import Acknowledge, Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_ports import Followed, ResetTo
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
 from lograft.storage.log.replica_frame import Frame

@@ -16,12 +16,12 @@ from enum import Enum, auto
 from math import ceil
 
 from lograft.broker.matching import TruncateTo
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_outbox import ReplicationOutbox
 from lograft.broker.replication_ports import Feed, OutgoingFrame, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS
 from lograft.broker.throttle import Throttle
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.network import Stream
 

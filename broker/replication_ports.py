@@ -15,8 +15,8 @@ from uuid import UUID
 from lograft.broker.following import Acknowledge, Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.partition import BrokerId, LeaderEpoch, TopicId
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.log.replica_frame import Frame
 from lograft.storage.state.epoch_cache import EpochEntry
 

@@ -8,7 +8,7 @@ from itertools import count
 from lograft.broker.replication_codec import REPLICATE, ReplicationCodecError
 from lograft.broker.replication_following import FollowingLimits, FollowingStream
 from lograft.broker.replication_ports import Followed
-from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lograft.broker.matching import TruncateTo
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_codec import (
     REPLICATE,
     ReplicationCodecError,
@@ -20,15 +19,16 @@ from lograft.broker.replication_feeding import Fed, Feeding, FeedingLimits
 from lograft.broker.replication_ports import LedReplicas, ResetTo
 from lograft.broker.service_errors import SERVICE_ERRORS, detail_of
 from lograft.broker.throttle import Throttle
-from lograft.metadata.broker import Broker
-from lograft.metadata.calling import invalid
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.settings import cluster_setting
-from lograft.metadata.stream_errors import to_stream_error
+from lograft.metadata.config.effective_settings import cluster_setting
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.status import to_stream_error
+from lograft.rpc.unary import invalid
 from lograft.runtime.network import Handler, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence

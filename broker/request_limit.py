@@ -7,9 +7,9 @@ refused for its topic's `max.message.bytes`: copied on the loop, while others wa
 import asyncio
 from collections.abc import Callable
 
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.records import ConfigChanged, ConfigResource, Record, ResourceKind
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.records import ConfigChanged, ConfigResource, Record, ResourceKind
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 
 USUAL_BATCH_BYTES = 16 * 1024 * 1024

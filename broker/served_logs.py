@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from uuid import UUID
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import ReplicaFacts, ServedReplica, ServedReplicas
 from lograft.broker.service_errors import NotReadable, ReaderParted, detail_of, stream_error_of
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.network import StreamError
 
 _UUID_BYTES = 16

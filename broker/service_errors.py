@@ -1,12 +1,12 @@
 """What went wrong, as a client is told: each of storage's and the replicas' errors has a code. Pure."""
 
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS, error_detail
 from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.network import Status, StreamError
 from lograft.storage import errors as storage

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.settings import CLUSTER
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)

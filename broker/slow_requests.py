@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from lograft.metadata.cluster_config import SLOW_REQUEST, broker_default_of
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.config.cluster_config import SLOW_REQUEST, broker_default_of
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import ConfigResource, ResourceKind
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 

@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from lograft.broker.log_directories import LogDirectories
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.runtime.disk.disk_writer import DiskFailed
 
 

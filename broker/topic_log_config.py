@@ -1,9 +1,9 @@
 """How the metadata wants a partition's log to behave, as storage takes it. Pure."""
 
-from lograft.metadata.config_key import LONG_MAX
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import TopicId
-from lograft.metadata.settings import topic_setting
+from lograft.metadata.config.config_key import LONG_MAX
+from lograft.metadata.config.effective_settings import topic_setting
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
 from lograft.storage.batch.compression import Compression
 from lograft.storage.log.log_config import FlushMode, LogConfig
 

@@ -7,8 +7,8 @@ can make a rate of it.
 from collections.abc import Container, Iterable, Iterator
 from itertools import chain
 
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 
 
 class PartitionTraffic:

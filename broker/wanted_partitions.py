@@ -6,10 +6,11 @@ from uuid import UUID
 
 from lograft.broker.replica_world import Assignment
 from lograft.broker.topic_log_config import log_config_of
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, TopicId
-from lograft.metadata.records import (
+from lograft.metadata.config.effective_settings import cluster_setting, effective_min_isr
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, TopicId
+from lograft.metadata.image.records import (
     BrokerRegistered,
     BrokerStateChanged,
     ConfigChanged,
@@ -18,7 +19,6 @@ from lograft.metadata.records import (
     ResourceKind,
     TopicDeleted,
 )
-from lograft.metadata.settings import cluster_setting, effective_min_isr
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.log_config import LogConfig
 

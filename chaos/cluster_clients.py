@@ -9,7 +9,7 @@ from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.image import ClusterImage, Topic
+from lograft.metadata.image.cluster_image import ClusterImage, Topic
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 

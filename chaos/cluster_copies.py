@@ -5,7 +5,7 @@ from uuid import UUID
 
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.durability import DirectoryNode
-from lograft.metadata.image import ClusterImage
+from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.storage.log.data_directory import IDENTITY_FILE, mark_restored
 from lograft.storage.state.used_epoch import read_use
 

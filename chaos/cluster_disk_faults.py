@@ -14,9 +14,9 @@ from lograft.chaos.cluster_quorum import may_lose_store, may_put_store_back
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.memory_store import Content
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.broker import Broker
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.runtime.files import parent_of
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import iterate_batches

@@ -13,9 +13,9 @@ from uuid import UUID
 from lograft.chaos.cluster_history import PartitionKey
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_watch import members_of
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition, TopicId
-from lograft.metadata.settings import effective_min_isr
+from lograft.metadata.config.effective_settings import effective_min_isr
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition, TopicId
 
 
 class Cluster(Protocol):

@@ -16,8 +16,8 @@ from lograft.clients.errors import LograftError
 from lograft.clients.rebalance import RebalanceListener
 from lograft.clients.record_run import Position
 from lograft.clients.topic_partition import TopicPartition
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.image.partition import TopicId
 from lograft.runtime.rng import Rng
 
 _ALL_TOPICS = re.compile(r"topic\d+")

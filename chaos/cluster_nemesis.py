@@ -12,8 +12,8 @@ from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_selection import Selection
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition, TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition, TopicId
 from lograft.runtime.rng import Rng
 
 _STRANDING_LOOKS = 500

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.image import ClusterImage
+from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.runtime.rng import Rng
 
 Plan: TypeAlias = Callable[[int, Callable[[], None]], None]

@@ -23,8 +23,8 @@ from lograft.chaos.virtual_loop import VirtualClock, VirtualLoop
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_process import Process
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
 from lograft.raft.core.configuration import Configuration
 from lograft.raft.core.roles import Leader
 from lograft.raft.interfaces import Store

@@ -9,8 +9,8 @@ from lograft.clients.admin_types import ConfigKind, ElectionKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import LograftError
 from lograft.clients.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain
-from lograft.metadata.image import Topic
-from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.image.cluster_image import Topic
+from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.runtime.rng import Rng
 
 _PATIENCE_MS = 5_000

@@ -6,7 +6,7 @@ from lograft.chaos.live.entries import ConfigRead, ConfigTold, ConfigWrite, Done
 from lograft.clients.admin_types import ConfigKind
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import LograftError
-from lograft.metadata.cluster_config import SLOW_REQUEST
+from lograft.metadata.config.cluster_config import SLOW_REQUEST
 
 REGISTER = SLOW_REQUEST
 """A setting of brokers, which are never deleted and made anew as topics are; it takes any number, and changes nothing

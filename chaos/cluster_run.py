@@ -45,8 +45,8 @@ from lograft.clients.aio_consumer import Consumer
 from lograft.clients.aio_producer import Producer
 from lograft.clients.errors import LograftError
 from lograft.clients.topic_partition import TopicPartition
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import Partition, TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import Partition, TopicId
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.batch.codec import decode_records, iterate_batches

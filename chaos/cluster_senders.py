@@ -14,7 +14,7 @@ from lograft.clients.calling import call
 from lograft.clients.delivery import Delivery
 from lograft.clients.errors import LograftError
 from lograft.clients.pending_batch import PendingBatch, Stored
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND
 from lograft.runtime.network import ConnectFailed

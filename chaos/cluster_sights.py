@@ -9,7 +9,7 @@ from lograft.broker.replica import Replica
 from lograft.chaos.cluster_history import PartitionKey, named
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.partition import Partition
+from lograft.metadata.image.partition import Partition
 
 
 class Cluster(Protocol):

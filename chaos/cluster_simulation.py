@@ -48,9 +48,9 @@ from lograft.chaos.virtual_link import Delays
 from lograft.chaos.virtual_loop import VirtualClock, run_virtual
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.records import PartitionChanged, Record, TopicDeleted
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.records import PartitionChanged, Record, TopicDeleted
+from lograft.metadata.image.state_machine import MachineListener, MetadataMachine
 from lograft.raft.errors import RaftError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime

@@ -10,8 +10,8 @@ from lograft.chaos.cluster_node import CLUSTER_ID, SimulatedHost
 from lograft.chaos.cluster_sights import Sights
 from lograft.chaos.raft_invariants import InvariantBroken
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.broker import Broker
-from lograft.metadata.image import ClusterImage, Topic
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage, Topic
 from lograft.proto import controller_pb2 as pb
 from lograft.proto import replication_pb2
 from lograft.proto.methods import (

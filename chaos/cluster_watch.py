@@ -14,8 +14,8 @@ from lograft.broker.replica_leading import Leading
 from lograft.chaos.cluster_checks import check_leader
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, named, require
 from lograft.chaos.cluster_node import SimulatedHost
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.storage.log.partition_log import PartitionLog
 
 

@@ -5,15 +5,15 @@ import asyncio
 from lograft.chaos.metadata_node import CLUSTER_ID, SimulatedNode, World
 from lograft.chaos.metadata_stub_broker import StubBroker
 from lograft.chaos.metadata_stub_log import StubDisks
-from lograft.metadata.alter_partition import Alteration
-from lograft.metadata.broker_session import Wanted
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.follower import MetadataFollower
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.partition import BrokerId, PartitionEpoch
-from lograft.metadata.records import BrokerRegistered, PartitionChanged, Record, TopicDeleted
-from lograft.metadata.registration import Registration
+from lograft.metadata.decisions.brokers.registration import Registration
+from lograft.metadata.decisions.partitions.alter_isr import Alteration
+from lograft.metadata.image.partition import BrokerId, PartitionEpoch
+from lograft.metadata.image.records import BrokerRegistered, PartitionChanged, Record, TopicDeleted
+from lograft.metadata.image.state_machine import MachineListener
+from lograft.metadata.membership.broker_session import Wanted
+from lograft.metadata.membership.cluster_membership import ClusterMembership
+from lograft.metadata.membership.metadata_follower import MetadataFollower
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 

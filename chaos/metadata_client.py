@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 from google.protobuf.message import Message
 
 from lograft.chaos.linearizability import Outcome
-from lograft.metadata.calling import call
-from lograft.metadata.controller_client import ControllerClient
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.stream_errors import error_of
+from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import error_of
+from lograft.rpc.unary import call
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.world import Runtime
 

@@ -4,11 +4,11 @@ import asyncio
 
 from lograft.chaos.memory_store import MemoryDisk, MemoryStore
 from lograft.chaos.metadata_node import CLUSTER_ID, SimulatedNode, World
+from lograft.metadata.controller.timers import ControllerTiming
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
-from lograft.metadata.controller_timers import ControllerTiming
-from lograft.metadata.delta_buffer import DeltaBuffer, DeltaLimits
-from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.records import Record
+from lograft.metadata.image.delta_buffer import DeltaBuffer, DeltaLimits
+from lograft.metadata.image.records import Record
+from lograft.metadata.image.state_machine import MachineListener, MetadataMachine
 from lograft.raft.core.roles import Leader
 from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.runtime.rng import Rng

@@ -6,7 +6,7 @@ The records of the metadata say what is so from now on, not why. The checker ask
 from collections import Counter
 from uuid import UUID
 
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerId, TopicId
 
 PartitionKey = tuple[TopicId, int]
 Target = tuple[int, ...]

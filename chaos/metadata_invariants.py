@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from lograft.chaos.metadata_facts import Facts, PartitionKey
 from lograft.chaos.metadata_partition_rules import Change, check_change, check_state, require
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, TopicId
-from lograft.metadata.records import (
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, TopicId
+from lograft.metadata.image.records import (
     BrokerRegistered,
     BrokerStateChanged,
     BrokerUnregistered,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from lograft.chaos.metadata_facts import PartitionKey
 from lograft.chaos.metadata_partition_rules import require
 from lograft.chaos.metadata_stub_log import Entry, StubDisks, StubLog
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition
-from lograft.metadata.producer_ids import ProducerIdBlock
-from lograft.metadata.records import BrokerRegistered, PartitionChanged, Record
+from lograft.metadata.decisions.brokers.producer_ids import ProducerIdBlock
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition
+from lograft.metadata.image.records import BrokerRegistered, PartitionChanged, Record
 
 _EMPTY = StubLog()
 

@@ -13,7 +13,7 @@ from lograft.chaos.raft_schedule import Detail
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 

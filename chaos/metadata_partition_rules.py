@@ -9,10 +9,10 @@ from uuid import UUID
 
 from lograft.chaos.metadata_facts import Facts, PartitionKey
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition, TopicId
-from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition, TopicId
+from lograft.metadata.image.records import ConfigResource, ResourceKind
 
 _CLUSTER = ConfigResource(ResourceKind.CLUSTER)
 

@@ -17,9 +17,9 @@ from lograft.chaos.metadata_weather import MetadataWeather
 from lograft.chaos.metadata_workload import Workload
 from lograft.chaos.raft_run import NotLive
 from lograft.chaos.raft_schedule import Detail, Schedule
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.partition import Partition
-from lograft.metadata.records import ProducerIdsAllocated
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import Partition
+from lograft.metadata.image.records import ProducerIdsAllocated
 from lograft.runtime.rng import Rng
 
 _FIRST_START_MS = 10_000

@@ -25,9 +25,9 @@ from lograft.chaos.virtual_link import Delays
 from lograft.chaos.virtual_loop import VirtualClock, run_virtual
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import (
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import (
     BrokerRegistered,
     BrokerStateChanged,
     BrokerUnregistered,

@@ -9,11 +9,11 @@ from lograft.chaos.metadata_partition_rules import require
 from lograft.chaos.metadata_stub_log import StubDirectory, StubDisks, StubLog
 from lograft.chaos.metadata_stub_messages import Diverged, Fetch, Fetched, StubMessage
 from lograft.chaos.metadata_stub_roles import Following, Leading
-from lograft.metadata.alter_partition import Alteration
-from lograft.metadata.broker_session import ReplicaEnd
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition, PartitionEpoch
-from lograft.metadata.settings import trusts_page_cache
+from lograft.metadata.config.effective_settings import trusts_page_cache
+from lograft.metadata.decisions.partitions.alter_isr import Alteration
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Partition, PartitionEpoch
+from lograft.metadata.membership.broker_session import ReplicaEnd
 from lograft.runtime.rng import Rng
 
 _ANSWER_AWAITED_MS = 100

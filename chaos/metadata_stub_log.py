@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from lograft.chaos.metadata_facts import PartitionKey
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch
 from lograft.runtime.rng import Rng
 
 NO_EPOCH = LeaderEpoch(-1)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from lograft.chaos.metadata_facts import PartitionKey
 from lograft.chaos.metadata_stub_log import Entry
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from lograft.chaos.metadata_facts import PartitionKey
 from lograft.chaos.metadata_ledger import Ledger
 from lograft.chaos.metadata_stub_log import Entry, StubDirectory, StubLog
 from lograft.chaos.metadata_stub_messages import Diverged, Fetch, Fetched
-from lograft.metadata.alter_partition import Alteration, IsrMember
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
-from lograft.metadata.settings import effective_min_isr
+from lograft.metadata.config.effective_settings import effective_min_isr
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 
 _MAX_ENTRIES_IN_AN_ANSWER = 5
 

@@ -12,12 +12,12 @@ from lograft.chaos.metadata_invariants import MetadataInvariants
 from lograft.chaos.metadata_partition_rules import require
 from lograft.chaos.metadata_weather import MetadataWeather
 from lograft.chaos.raft_schedule import Detail
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import Topic
-from lograft.metadata.partition import BrokerId, Partition, TopicId
+from lograft.metadata.image.cluster_image import Topic
+from lograft.metadata.image.partition import BrokerId, Partition, TopicId
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import methods
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.rng import Rng
 

@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lograft.metadata.active_controller import ActiveController
-from lograft.metadata.admin_service import AdminService
-from lograft.metadata.cluster_service import ClusterService
-from lograft.metadata.controller_service import ControllerService
-from lograft.metadata.controller_timers import ControllerTimers, ControllerTiming, usual_chores
-from lograft.metadata.first_records import FirstRecords
-from lograft.metadata.heartbeat_service import HeartbeatService
-from lograft.metadata.log_ends import LogEnds
-from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.publishing import Publishing
-from lograft.metadata.quorum import Quorum, VoterList
-from lograft.metadata.quorum_service import QuorumService
-from lograft.metadata.reported_disks import ReportedDisks
-from lograft.metadata.reported_ends import ReportedEnds
-from lograft.metadata.sessions import Sessions, SessionTiming
+from lograft.metadata.controller.active_controller import ActiveController
+from lograft.metadata.controller.broker_liveness import Sessions, SessionTiming
+from lograft.metadata.controller.initial_records import FirstRecords
+from lograft.metadata.controller.reported_disks import ReportedDisks
+from lograft.metadata.controller.reported_ends import ReportedEnds
+from lograft.metadata.controller.services.admin_service import AdminService
+from lograft.metadata.controller.services.heartbeat_service import HeartbeatService
+from lograft.metadata.controller.services.internal_service import ControllerService
+from lograft.metadata.controller.services.metadata_publisher import Publishing
+from lograft.metadata.controller.services.quorum_service import QuorumService
+from lograft.metadata.controller.timers import ControllerTimers, ControllerTiming, usual_chores
+from lograft.metadata.decisions.partitions.log_ends import LogEnds
+from lograft.metadata.image.state_machine import MetadataMachine
+from lograft.metadata.membership.cluster_service import ClusterService
+from lograft.metadata.quorum_view import Quorum, VoterList
 from lograft.raft.bootstrap.bootstrapper import Bootstrapping
 from lograft.raft.core.raft_core import RaftTiming
 from lograft.raft.driver.raft_node import RaftNode

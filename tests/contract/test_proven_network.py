@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lograft.metadata.calling import call, unary
-from lograft.metadata.stream_errors import read_detail
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import MetadataIndexRequest, MetadataIndexResponse
 from lograft.proto.methods import PROVE
 from lograft.proto.node_proof_pb2 import NodeHello, NodeProofRequest
+from lograft.rpc.status import read_detail
+from lograft.rpc.unary import call, unary
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.network import (
     ConnectFailed,

@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from support.controller_processes import ControllerCluster, FakeBroker, controller_cluster
 
-from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import (
     CreateTopicsRequest,
@@ -21,6 +20,7 @@ from lograft.proto.admin_pb2 import (
 )
 from lograft.proto.cluster_pb2 import Broker, ClusterDescription
 from lograft.proto.methods import CREATE_TOPICS, DELETE_TOPICS
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import ConnectFailed
 
 DEADLINE_SECONDS = 180

@@ -14,8 +14,8 @@ from lograft.broker.group_offsets import Speaker, ToCommit, check_may_fetch, dec
 from lograft.broker.group_records import decode_change, encode_change
 from lograft.broker.group_replay import GroupReplay
 from lograft.broker.group_state import Change, Group, GroupTable, SubscribedTopic
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 
 NAMES = ("x", "y")
 members = st.sampled_from(["a", "b", "c", "d"])

@@ -7,17 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.metadata_operations import BROKER_IDS, EPOCHS, TEXTS, UUIDS, brokers, histories, partitions
 
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import SnapshotBuilder, decode_snapshot, encode_snapshot, records_of, split
-from lograft.metadata.partition import BrokerEpoch, Replica, TopicId
-from lograft.metadata.record_codec import (
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, Replica, TopicId
+from lograft.metadata.image.record_codec import (
     CodecError,
     decode_operation,
     decode_records,
     encode_operation,
     encode_records,
 )
-from lograft.metadata.records import (
+from lograft.metadata.image.records import (
     BrokerEpochsUsed,
     BrokerRegistered,
     BrokerStateChanged,
@@ -33,6 +32,7 @@ from lograft.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+from lograft.metadata.image.snapshot import SnapshotBuilder, decode_snapshot, encode_snapshot, records_of, split
 from lograft.proto import metadata_pb2 as pb
 
 WIDE = st.integers(0, 2**63 - 1)

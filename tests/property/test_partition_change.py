@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from support.partition_lives import BROKERS, PartitionLife
 
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
 from lograft.runtime.rng import Rng
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "150"))  # each a life of up to 120 operations, twice

@@ -14,7 +14,7 @@ from support.replica_lives import ReplicaLife
 from support.replica_views import BROKERS
 
 from lograft.broker.leading import LeaderCore
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
 from lograft.runtime.rng import Rng
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "100"))

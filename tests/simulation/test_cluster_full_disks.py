@@ -13,8 +13,8 @@ from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.clients.aio_admin import Admin
 from lograft.clients.errors import DiskFull
-from lograft.metadata import controller_timers
-from lograft.metadata.decision import Decision
+from lograft.metadata.controller import timers as controller_timers
+from lograft.metadata.decisions.decision import Decision
 
 SOON_MS = 1500  # a heartbeat and an election, or the first write that a full follower does not take
 REBALANCE_MS = 40_000

@@ -22,8 +22,8 @@ from lograft.clients.aio_consumer import Consumer
 from lograft.clients.errors import LograftError
 from lograft.clients.fetched_partition import FetchedPartition
 from lograft.clients.topic_partition import TopicPartition
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.storage.log.recovery import RecoveredLog, recover
 from lograft.storage.state.producer_state import ProducerState
 
@@ -106,7 +106,7 @@ async def the_last_in_sync_comes_back_from_the_past(cluster: SimulatedCluster) -
 
 
 def trust_copies_from_the_past(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("lograft.metadata.registration.stale_directories", lambda image, request: ())
+    patch.setattr("lograft.metadata.decisions.brokers.registration.stale_directories", lambda image, request: ())
 
 
 # -- a consumer notices that what it read is gone

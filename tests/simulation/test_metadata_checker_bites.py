@@ -20,31 +20,29 @@ from support.metadata_chaos import (
 from lograft.chaos.metadata_simulation import simulate_metadata
 from lograft.chaos.metadata_weather import MetadataWeather
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.metadata import (
-    admin_service,
-    alter_configs,
-    alter_partition,
-    broker_states,
-    failures,
-    partition_change,
-    reassignment,
-    registration,
-)
-from lograft.metadata.active_controller import ActiveController, Committed
-from lograft.metadata.alter_partition import Alteration, IsrMember
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.decision import Decide
-from lograft.metadata.delta_buffer import Delta, DeltaBuffer
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import encode_snapshot
-from lograft.metadata.leaving import leave_isrs
-from lograft.metadata.partition import BrokerId, Partition, Replica
-from lograft.metadata.partition_change import Conditions
-from lograft.metadata.quorum import Quorum
-from lograft.metadata.records import PartitionChanged, Record
-from lograft.metadata.registration import Registration
-from lograft.metadata.speculation import Speculation
+from lograft.metadata.controller.active_controller import ActiveController, Committed
+from lograft.metadata.controller.pending_operations import Speculation
+from lograft.metadata.controller.services import admin_service
+from lograft.metadata.decisions import alter_configs
+from lograft.metadata.decisions.brokers import fencing as broker_states
+from lograft.metadata.decisions.brokers import registration
+from lograft.metadata.decisions.brokers import report_failures as failures
+from lograft.metadata.decisions.brokers.registration import Registration
+from lograft.metadata.decisions.decision import Decide
+from lograft.metadata.decisions.partitions import alter_isr as alter_partition
+from lograft.metadata.decisions.partitions import reassignment
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember
+from lograft.metadata.decisions.partitions.leave_isr import leave_isrs
+from lograft.metadata.image import partition_transition as partition_change
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.delta_buffer import Delta, DeltaBuffer
+from lograft.metadata.image.partition import BrokerId, Partition, Replica
+from lograft.metadata.image.partition_transition import Conditions
+from lograft.metadata.image.records import PartitionChanged, Record
+from lograft.metadata.image.snapshot import encode_snapshot
+from lograft.metadata.quorum_view import Quorum
+from lograft.rpc.coded_error import ControllerError
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -77,7 +75,7 @@ def keep_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
         same = replace(first, broker=replace(first.broker, epoch=old.epoch))  # type: ignore[union-attr, arg-type]
         return replace(decision, records=(same, *decision.records[1:]), answer=old.epoch)
 
-    patch.setattr("lograft.metadata.controller_service.register", register)
+    patch.setattr("lograft.metadata.controller.services.internal_service.register", register)
 
 
 def trust_the_page_cache_after_a_power_failure(patch: pytest.MonkeyPatch) -> None:
@@ -136,7 +134,7 @@ def ignore_the_partition_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
     """Nor is what its process asked for before made void by another partition epoch."""
-    _leave_epochs_alone(patch, "lograft.metadata.registration.leave_isrs")
+    _leave_epochs_alone(patch, "lograft.metadata.decisions.brokers.registration.leave_isrs")
     original = alter_partition._check_member
 
     def check_member(image: ClusterImage, before: Partition, member: IsrMember, alteration: Alteration) -> None:
@@ -190,7 +188,7 @@ def leave_the_corrupt_where_it_is(patch: pytest.MonkeyPatch) -> None:
 
 def keep_the_epoch_of_what_does_not_count(patch: pytest.MonkeyPatch) -> None:
     """What was corrupt, and out of the ISR, is taken back by what it had before."""
-    _leave_epochs_alone(patch, "lograft.metadata.failures.leave_isrs")
+    _leave_epochs_alone(patch, "lograft.metadata.decisions.brokers.report_failures.leave_isrs")
 
 
 # -- the controller
@@ -269,7 +267,7 @@ def forget_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
         other.deleted_topics = {}
         return encode_snapshot(other)
 
-    patch.setattr("lograft.metadata.machine.encode_snapshot", encode)
+    patch.setattr("lograft.metadata.image.state_machine.encode_snapshot", encode)
 
 
 CASES: Mapping[str, tuple[Break, MetadataWeather, int, str]] = {

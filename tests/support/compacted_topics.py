@@ -6,7 +6,7 @@ from support.virtual_log import admitted
 
 from lograft.broker.replica import Replica
 from lograft.broker.replica_ports import Acks
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
 
 ONE, TWO, THREE = ids(1, 2, 3)

@@ -20,14 +20,14 @@ from support.raft_nodes import make_runtime
 from lograft.chaos.memory_store import MemoryDisk, MemoryStore
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import ReplicaEnd, Wanted
-from lograft.metadata.calling import call
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.registration import Registration
+from lograft.metadata.decisions.brokers.registration import Registration
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.metadata.membership.broker_session import ReplicaEnd, Wanted
+from lograft.metadata.membership.cluster_membership import ClusterMembership
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import call
 from lograft.runtime.network import Connection, Server
 from lograft.runtime.rng import Rng
 

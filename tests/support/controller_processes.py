@@ -12,17 +12,17 @@ from google.protobuf.message import Message
 from support.free_ports import free_address
 from support.node_processes import NodeProcess
 
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import Wanted
-from lograft.metadata.calling import call
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
-from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.registration import Registration
+from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
+from lograft.metadata.decisions.brokers.registration import Registration
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.membership.broker_session import Wanted
+from lograft.metadata.membership.cluster_membership import ClusterMembership
 from lograft.proto.admin_pb2 import DescribeQuorumRequest, DescribeQuorumResponse
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.methods import DESCRIBE_CLUSTER, DESCRIBE_QUORUM
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import call
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
 from lograft.runtime.world import Runtime

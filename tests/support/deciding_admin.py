@@ -12,20 +12,20 @@ from support.metadata_images import apply
 
 from lograft.clients.admin_types import BrokerLoad
 from lograft.clients.aio_admin import Admin
-from lograft.metadata.admin_decisions import (
+from lograft.metadata.controller.services.admin_partitions import decide_list_reassignments, decide_reassign
+from lograft.metadata.controller.services.admin_topics import (
     decide_add_partitions,
     decide_alter_configs,
     decide_create,
     decide_describe_configs,
 )
-from lograft.metadata.admin_partitions import decide_list_reassignments, decide_reassign
-from lograft.metadata.cluster_codec import TopicChoice, describe_cluster
-from lograft.metadata.decision import Decision
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import TopicId
-from lograft.metadata.stream_errors import detail_of
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.membership.cluster_codec import TopicChoice, describe_cluster
 from lograft.proto import cluster_pb2, methods
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import detail_of
 from lograft.runtime.rng import Rng
 
 

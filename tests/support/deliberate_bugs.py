@@ -21,9 +21,9 @@ from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.chaos.cluster_simulation import SimulatedCluster
 from lograft.chaos.cluster_weather import ClusterWeather
-from lograft.metadata import registration
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.decisions.brokers import registration
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.partition import BrokerId
 from lograft.storage.batch.header import HEADER_BYTES, parse_header
 from lograft.storage.errors import InvalidBatch
 from lograft.storage.files.batch_scan import scan_batches

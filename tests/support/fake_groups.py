@@ -23,11 +23,11 @@ from lograft.broker.group_offsets import Speaker, ToCommit, decide_commit
 from lograft.broker.group_state import Member
 from lograft.clients.errors import LograftError
 from lograft.clients.group_member import Beat, GroupPartition
-from lograft.metadata.calling import unary
 from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.errors import error_detail
 from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler, Status, StreamError
 
 Q = TypeVar("Q", bound=Message)

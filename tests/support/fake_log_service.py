@@ -19,17 +19,24 @@ from support.served_replicas import Log as ComparedLog
 
 from lograft.broker.matching import reader_parts_at
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.calling import unary
-from lograft.metadata.cluster_service import ClusterService
-from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.partition import TopicId
-from lograft.metadata.record_codec import encode_operation
-from lograft.metadata.records import BrokerRegistered, Operation, PartitionChanged, Record, TopicCreated, TopicDeleted
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.record_codec import encode_operation
+from lograft.metadata.image.records import (
+    BrokerRegistered,
+    Operation,
+    PartitionChanged,
+    Record,
+    TopicCreated,
+    TopicDeleted,
+)
+from lograft.metadata.image.state_machine import MetadataMachine
+from lograft.metadata.membership.cluster_service import ClusterService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors import error_detail
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import FETCH, INIT_PRODUCER, LIST_OFFSETS, PRODUCE
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler, Server, Stream
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime

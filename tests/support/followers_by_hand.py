@@ -21,8 +21,8 @@ from support.replication_fakes import (
 from lograft.broker.replication_codec import REPLICATE
 from lograft.broker.replication_source import ReplicationSource, SourceLimits
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.stream_errors import read_detail
 from lograft.proto import replication_pb2 as pb
+from lograft.rpc.status import read_detail
 from lograft.runtime.network import StreamError
 from lograft.runtime.rng import Rng
 

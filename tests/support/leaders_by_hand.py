@@ -12,7 +12,7 @@ from lograft.broker.replication_codec import REPLICATE
 from lograft.broker.replication_following import FollowingLimits
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams, SinkLimits
 from lograft.chaos.virtual_network import VirtualNetwork, VirtualServer
-from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import Stream
 from lograft.runtime.rng import Rng

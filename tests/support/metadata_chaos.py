@@ -11,8 +11,8 @@ from lograft.chaos.metadata_simulation import MetadataCluster, first_cause
 from lograft.chaos.metadata_weather import MetadataWeather
 from lograft.chaos.virtual_link import Delays
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition, TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Partition, TopicId
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from lograft.proto.methods import CREATE_TOPICS
 

@@ -8,11 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.decision import Decision
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
-from lograft.metadata.records import (
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Partition,
+    PartitionEpoch,
+    Replica,
+    TopicId,
+)
+from lograft.metadata.image.records import (
     BrokerRegistered,
     ConfigChanged,
     ConfigResource,

@@ -8,10 +8,18 @@ from uuid import UUID
 from hypothesis import strategies as st
 from support.metadata_images import directory
 
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
-from lograft.metadata.records import (
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Partition,
+    PartitionEpoch,
+    Replica,
+    TopicId,
+)
+from lograft.metadata.image.records import (
     BrokerEpochsUsed,
     BrokerRegistered,
     BrokerStateChanged,

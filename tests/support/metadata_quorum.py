@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from support.raft_nodes import Cluster, CountingStore, Host, WireTransport
 
-from lograft.metadata.active_controller import ActiveController
-from lograft.metadata.machine import MetadataMachine
+from lograft.metadata.controller.active_controller import ActiveController
+from lograft.metadata.image.state_machine import MetadataMachine
 from lograft.raft.driver.raft_node import RaftNode
 
 

@@ -8,8 +8,8 @@ from lograft.broker.group_membership import Heartbeat, Told, decide_expel, decid
 from lograft.broker.group_state import Change, Group, GroupTable, Member, SubscribedTopic
 from lograft.clients.errors import LograftError, error_of
 from lograft.clients.group_member import Beat, BeatAnswer, GroupPartition
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 from lograft.proto.errors import error_detail
 
 INTERVAL_MS = 1000

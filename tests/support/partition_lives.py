@@ -35,21 +35,21 @@ from support.metadata_images import (
     with_records,
 )
 
-from lograft.metadata.alter_configs import alter_configs
-from lograft.metadata.alter_partition import Alteration, IsrMember, alter_partitions
-from lograft.metadata.broker_states import fence, shut_down, unfence
-from lograft.metadata.decision import Decision
-from lograft.metadata.elect_leaders import elect_possible, elect_preferred, elect_unclean_leaders
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.failures import report_failures
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.leader_balance import rebalance_leaders
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
-from lograft.metadata.reassignment import Reassignment, complete_due, reassign
-from lograft.metadata.records import ConfigResource, FeatureLevelChanged, ResourceKind
-from lograft.metadata.registration import Registration, latest_epoch, register
-from lograft.metadata.settings import CLUSTER, effective_min_isr
+from lograft.metadata.config.effective_settings import CLUSTER, effective_min_isr
+from lograft.metadata.decisions.alter_configs import alter_configs
+from lograft.metadata.decisions.brokers.fencing import fence, shut_down, unfence
+from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember, alter_partitions
+from lograft.metadata.decisions.partitions.elect_leaders import elect_possible, elect_preferred, elect_unclean_leaders
+from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.decisions.partitions.reassignment import Reassignment, complete_due, reassign
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
+from lograft.metadata.image.records import ConfigResource, FeatureLevelChanged, ResourceKind
+from lograft.rpc.coded_error import ControllerError
 
 BROKERS = ids(1, 2, 3, 4)
 TOPIC = topic_id(1)

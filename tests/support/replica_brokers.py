@@ -22,24 +22,22 @@ from lograft.broker.broker_part import use_of
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import Acks
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_ports import Feed, Followed, ResetTo
 from lograft.broker.upkeep import UpkeepTimes
-from lograft.metadata.alter_partition import Alteration, alter_partitions
-from lograft.metadata.broker_states import fence, unfence
-from lograft.metadata.decision import Decision
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.failures import report_failures
-from lograft.metadata.first_records import FEATURE_LEVEL
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition, TopicId
-from lograft.metadata.partition import Replica as Place
-from lograft.metadata.records import (
+from lograft.metadata.controller.initial_records import FEATURE_LEVEL
+from lograft.metadata.decisions.brokers.fencing import fence, unfence
+from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration, latest_epoch, register
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, alter_partitions
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Partition, TopicId
+from lograft.metadata.image.partition import Replica as Place
+from lograft.metadata.image.records import (
     ConfigChanged,
     ConfigResource,
     FeatureLevelChanged,
@@ -49,9 +47,11 @@ from lograft.metadata.records import (
     ResourceKind,
     TopicCreated,
 )
-from lograft.metadata.registration import DirectoryUse, Registration, latest_epoch, register
-from lograft.metadata.stream_errors import detail_of
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.status import detail_of
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import DirectoryFailed, DiskFull, FrameMismatch

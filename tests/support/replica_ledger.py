@@ -3,7 +3,7 @@
 from support.replica_logs import Entry, MiniatureLog
 
 from lograft.broker.leading import LeaderCore
-from lograft.metadata.partition import LeaderEpoch
+from lograft.metadata.image.partition import LeaderEpoch
 
 
 class Ledger:

@@ -17,16 +17,16 @@ from support.replica_talk import ReplicaTalk
 from support.replica_views import BROKERS, KEY, TOPIC, counts
 
 from lograft.broker.following import FollowerCore
-from lograft.metadata.alter_configs import alter_configs
-from lograft.metadata.alter_partition import Alteration, alter_partitions
-from lograft.metadata.broker_states import fence, unfence
-from lograft.metadata.elect_leaders import elect_possible, elect_preferred, elect_unclean_leaders
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.failures import report_failures
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerId, LeaderEpoch
-from lograft.metadata.records import ConfigResource, ResourceKind
-from lograft.metadata.registration import Registration, latest_epoch, register
+from lograft.metadata.decisions.alter_configs import alter_configs
+from lograft.metadata.decisions.brokers.fencing import fence, unfence
+from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, alter_partitions
+from lograft.metadata.decisions.partitions.elect_leaders import elect_possible, elect_preferred, elect_unclean_leaders
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch
+from lograft.metadata.image.records import ConfigResource, ResourceKind
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 

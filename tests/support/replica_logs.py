@@ -5,7 +5,7 @@ from uuid import UUID
 
 from support.metadata_images import directory
 
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
 from lograft.runtime.rng import Rng
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 

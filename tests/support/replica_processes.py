@@ -10,8 +10,8 @@ from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Subscrib
 from lograft.broker.isr import ProposeIsr
 from lograft.broker.leading import LeaderCore, Subscription
 from lograft.broker.matching import Reset
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
+from lograft.rpc.coded_error import ControllerError
 from lograft.storage.state.epoch_cache import EpochEntry
 
 

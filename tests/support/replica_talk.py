@@ -18,8 +18,8 @@ from support.replica_views import ReplicaViews
 from lograft.broker.following import Acknowledge, Cutting, FollowerCore, Subscribe, Truncate
 from lograft.broker.leading import LeaderCore, Subscriber
 from lograft.broker.matching import Matched, TruncateTo, match
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId
+from lograft.rpc.replica_errors import ReplicaError
 
 _MOST_IN_A_FRAME = 3
 

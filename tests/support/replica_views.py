@@ -11,11 +11,11 @@ from support.replica_processes import Barrier, Process, Request, Stream
 from lograft.broker.following import FollowerCore, GiveUp, Truncate
 from lograft.broker.leading import LeaderCore, LeadersEnds
 from lograft.broker.matching import Reset
-from lograft.metadata.decision import Decision
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition
-from lograft.metadata.records import FeatureLevelChanged
-from lograft.metadata.settings import effective_min_isr
+from lograft.metadata.config.effective_settings import effective_min_isr
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition
+from lograft.metadata.image.records import FeatureLevelChanged
 
 BROKERS = ids(1, 2, 3)
 TOPIC = topic_id(1)

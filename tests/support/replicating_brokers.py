@@ -13,34 +13,41 @@ from support.raft_nodes import make_runtime
 
 from lograft.broker.broker_part import use_of
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replicas import ReplicaManager
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
 from lograft.broker.replication_source import ReplicationSource
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.alter_partition import Alteration, alter_partitions
-from lograft.metadata.broker_states import fence, unfence
-from lograft.metadata.decision import Decision
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.failures import report_failures
-from lograft.metadata.first_records import begin_cluster
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener
-from lograft.metadata.partition import (
+from lograft.metadata.controller.initial_records import begin_cluster
+from lograft.metadata.decisions.brokers.fencing import fence, unfence
+from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, alter_partitions
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import (
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     Partition,
     PartitionEpoch,
 )
-from lograft.metadata.partition import Replica as Place
-from lograft.metadata.records import ConfigChanged, ConfigResource, Operation, PartitionChanged, Record, ResourceKind
-from lograft.metadata.records import TopicCreated as Created
-from lograft.metadata.registration import Registration, latest_epoch, register
-from lograft.metadata.stream_errors import detail_of
+from lograft.metadata.image.partition import Replica as Place
+from lograft.metadata.image.records import (
+    ConfigChanged,
+    ConfigResource,
+    Operation,
+    PartitionChanged,
+    Record,
+    ResourceKind,
+)
+from lograft.metadata.image.records import TopicCreated as Created
+from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.status import detail_of
 from lograft.runtime.rng import Rng
 from lograft.storage.log.data_directory import DataDirectory, open_directory
 

@@ -12,12 +12,12 @@ from lograft.broker.following import Acknowledge, FollowerCore, Subscribe
 from lograft.broker.following import Truncate as Cut
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import Matched, TruncateTo, match
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_ports import FeedListener, OutgoingFrame, ReplicationSink, ResetTo
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.network import Stream
 from lograft.storage.errors import FrameMismatch
 from lograft.storage.log.replica_frame import Frame

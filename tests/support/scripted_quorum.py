@@ -6,19 +6,19 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-from lograft.metadata.active_controller import ActiveController, ControllerLimits
-from lograft.metadata.decision import Decide, Decision
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.partition import TopicId
-from lograft.metadata.record_codec import encode_operation
-from lograft.metadata.records import Operation, Record, TopicCreated
+from lograft.metadata.controller.active_controller import ActiveController, ControllerLimits
+from lograft.metadata.decisions.decision import Decide, Decision
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.record_codec import encode_operation
+from lograft.metadata.image.records import Operation, Record, TopicCreated
+from lograft.metadata.image.state_machine import MetadataMachine
 from lograft.proto import errors_pb2
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.driver.observers import NodeObserver, Observers
 from lograft.raft.errors import NotLeader, ProposalLost, RaftError, ReadLost
 from lograft.raft.interfaces import RaftStatus
+from lograft.rpc.coded_error import ControllerError
 
 Waiting = tuple[bytes, "asyncio.Future[Any]"]
 

@@ -8,18 +8,18 @@ from support.metadata_images import brokers, image_with, partition, topic_id
 from support.raft_nodes import make_runtime
 
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.active_controller import Committed
-from lograft.metadata.admin_items import Submitter
-from lograft.metadata.admin_service import AdminService
-from lograft.metadata.calling import call
-from lograft.metadata.decision import Decide
-from lograft.metadata.disk_room import DiskRoom
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.log_ends import LogEnds
-from lograft.metadata.records import Operation
+from lograft.metadata.controller.active_controller import Committed
+from lograft.metadata.controller.services.admin_items import Submitter
+from lograft.metadata.controller.services.admin_service import AdminService
+from lograft.metadata.decisions.decision import Decide
+from lograft.metadata.decisions.partitions.log_ends import LogEnds
+from lograft.metadata.decisions.topics.disk_room import DiskRoom
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.records import Operation
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import call
 from lograft.runtime.network import Connection
 from lograft.runtime.rng import Rng
 

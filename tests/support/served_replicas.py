@@ -14,11 +14,11 @@ from uuid import UUID
 from support.metadata_images import topic_id
 
 from lograft.broker.matching import reader_parts_at
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
 from lograft.broker.traffic import PartitionTraffic, Traffic
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.batch.codec import decode_records, encode_batch, parse_header, stamp
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.log.admission import Admitted

@@ -8,15 +8,9 @@ from support.metadata_images import brokers, partition, topic_id
 from support.raft_nodes import make_runtime
 
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.calling import call
-from lograft.metadata.cluster_codec import TopicChoice, describe_cluster
-from lograft.metadata.cluster_service import ClusterService
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import encode_snapshot
-from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.record_codec import encode_operation
-from lograft.metadata.records import (
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.record_codec import encode_operation
+from lograft.metadata.image.records import (
     BrokerRegistered,
     ConfigChanged,
     ConfigResource,
@@ -26,9 +20,15 @@ from lograft.metadata.records import (
     ResourceKind,
     TopicCreated,
 )
-from lograft.metadata.stream_errors import to_controller_error
+from lograft.metadata.image.snapshot import encode_snapshot
+from lograft.metadata.image.state_machine import MetadataMachine
+from lograft.metadata.membership.cluster_codec import TopicChoice, describe_cluster
+from lograft.metadata.membership.cluster_service import ClusterService
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_controller_error
+from lograft.rpc.unary import call
 from lograft.runtime.network import Connection, Stream, StreamError
 from lograft.runtime.rng import Rng
 

@@ -14,7 +14,7 @@ from lograft.broker.broker_metrics import BrokerMetrics
 from lograft.broker.fetch_service import FetchService
 from lograft.broker.produce_service import ProduceService
 from lograft.broker.replica_world import ReplicaCounts
-from lograft.metadata.each_partition import PartitionKey
+from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.runtime.observability.prometheus_text import Exposition
 
 ORDERS = topic_id(1)

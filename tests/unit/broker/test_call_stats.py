@@ -6,8 +6,8 @@ import pytest
 from support.raft_nodes import make_runtime, virtual
 
 from lograft.broker.call_stats import CallStats, ServerStats, counted
-from lograft.metadata.calling import invalid
 from lograft.proto import log_pb2
+from lograft.rpc.unary import invalid
 from lograft.runtime.network import Handler, Status, Stream, StreamError
 
 LOG = log_pb2.DESCRIPTOR.services_by_name["Log"].full_name

@@ -17,7 +17,7 @@ from lograft.broker.following import (
     Truncate,
     Unmatched,
 )
-from lograft.metadata.partition import LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.image.partition import LeaderEpoch, Partition, PartitionEpoch
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lograft.broker.group_assignors import ASSIGNORS, Candidate, Targets, range_of_each, round_robin, uniform
 from lograft.broker.group_state import SubscribedTopic
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 
 
 def topic(name: str, partitions: int) -> SubscribedTopic:

@@ -18,8 +18,8 @@ from lograft.broker.group_membership import (
     decide_topics,
 )
 from lograft.broker.group_state import Group, GroupTable, SubscribedTopic
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 
 ORDERS = TopicId(UUID(int=1))

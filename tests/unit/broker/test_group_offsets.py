@@ -18,7 +18,7 @@ from lograft.broker.group_offsets import (
     decide_expiry,
 )
 from lograft.broker.group_state import Change, Group, GroupGone, GroupPut, GroupTable, Member, MemberPut
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 
 ORDERS, GONE = TopicId(UUID(int=1)), TopicId(UUID(int=2))

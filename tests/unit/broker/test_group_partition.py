@@ -16,12 +16,12 @@ from lograft.broker.group_membership import JOIN, LEAVE, Heartbeat, Told
 from lograft.broker.group_offsets import Speaker, ToCommit
 from lograft.broker.group_partition import GroupPartition, GroupWorld
 from lograft.broker.group_state import Member
-from lograft.broker.replica_errors import ReplicaError
 from lograft.chaos.virtual_loop import VirtualClock
-from lograft.metadata.partition import TopicId
-from lograft.metadata.records import ConfigChanged, PartitionChanged, TopicCreated
-from lograft.metadata.settings import CLUSTER
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.records import ConfigChanged, PartitionChanged, TopicCreated
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.batch.header import HEADER_BYTES
 from lograft.storage.errors import BatchTooLarge

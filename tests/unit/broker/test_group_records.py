@@ -19,7 +19,7 @@ from lograft.broker.group_state import (
     OffsetPut,
     SubscribedTopic,
 )
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.partition import TopicId
 from lograft.proto import group_records_pb2 as pb
 
 names = st.text(max_size=8)

@@ -18,8 +18,8 @@ from lograft.broker.group_state import (
     OffsetGone,
     OffsetPut,
 )
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.partition import TopicId
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import TopicId
 
 FIRST: PartitionKey = (TopicId(UUID(int=1)), 0)
 SECOND: PartitionKey = (TopicId(UUID(int=1)), 1)

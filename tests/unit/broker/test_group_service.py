@@ -14,16 +14,16 @@ from support.served_replicas import FakeReplica
 
 from lograft.broker.group_coordinator import GroupCoordinator
 from lograft.broker.group_service import MAX_ITEMS, GroupService
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.calling import exchange
-from lograft.metadata.each_partition import PartitionKey
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import PartitionChanged, TopicCreated
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import PartitionChanged, TopicCreated
 from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.unary import exchange
 from lograft.runtime.network import StreamError
 
 ORDERS, OFFSETS = topic_id(1), topic_id(9)

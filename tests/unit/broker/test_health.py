@@ -8,7 +8,7 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.broker.health import HealthService
+from lograft.rpc.health import HealthService
 from lograft.runtime.network import Connection, Status, StreamError
 
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING

@@ -6,8 +6,8 @@ import pytest
 from support.metadata_images import directory, epoch_of, ids
 
 from lograft.broker.isr import RETRY_MS, CommittedIsr, IsrAlterations, PendingExpansion, PendingShrink, ProposeIsr
-from lograft.metadata.alter_partition import IsrMember
-from lograft.metadata.partition import BrokerId, LeaderEpoch, PartitionEpoch
+from lograft.metadata.decisions.partitions.alter_isr import IsrMember
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, PartitionEpoch
 
 
 def proposal(*members: int, partition_epoch: int = 7) -> ProposeIsr:

@@ -7,10 +7,10 @@ from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, broker, direc
 
 from lograft.broker.isr import RETRY_MS, CommittedIsr, PendingExpansion, PendingShrink, ProposeIsr
 from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber, Subscription
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.broker import Broker
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 
 LAG_MS = 10_000
 START = 10  # where the leader's epoch began, and its log ended then

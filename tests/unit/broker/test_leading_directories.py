@@ -5,8 +5,8 @@ from uuid import UUID
 from support.metadata_images import broker, directory, epoch_of, partition, replica
 
 from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber, Subscription
-from lograft.metadata.broker import Broker
-from lograft.metadata.partition import BrokerId, PartitionEpoch
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.partition import BrokerId, PartitionEpoch
 
 LAG_MS = 10_000
 BROKERS: dict[BrokerId, Broker] = {BrokerId(number): broker(number, directories=2) for number in (1, 2, 3)}

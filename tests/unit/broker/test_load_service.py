@@ -12,11 +12,11 @@ from lograft.broker.call_stats import ServerStats, counted
 from lograft.broker.fetch_service import FetchService
 from lograft.broker.load_service import LoadService
 from lograft.broker.produce_service import ProduceService
-from lograft.broker.replica_errors import ReplicaError
-from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD, FETCH, PRODUCE
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.unary import exchange
 from lograft.runtime.network import Connection
 from lograft.runtime.rng import Rng
 from lograft.runtime.tasks.loop_lag import LoopLag

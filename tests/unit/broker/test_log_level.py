@@ -3,8 +3,8 @@
 from support.metadata_images import image_with, with_records
 
 from lograft.broker.log_level import LogLevel
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import ConfigChanged, ConfigResource, ResourceKind
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind
 
 
 def change(broker: str, value: str | None) -> ConfigChanged:

@@ -13,7 +13,7 @@ from support.virtual_log import virtual
 from lograft.broker.replica import Replica
 from lograft.broker.replica_leading import Leading
 from lograft.chaos.durability import DirectoryNode
-from lograft.metadata.partition import TopicId
+from lograft.metadata.image.partition import TopicId
 from lograft.runtime.files import parent_of
 from lograft.storage.errors import DirectoryRefused
 from lograft.storage.files.file_names import INDEX_SUFFIX, LOG_SUFFIX, PRODUCERS_SUFFIX, TIME_INDEX_SUFFIX

@@ -24,11 +24,9 @@ from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.calling import call
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.settings import CLUSTER
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerId
 from lograft.proto import controller_pb2, replication_pb2
 from lograft.proto.admin_pb2 import (
     CreateTopicsRequest,
@@ -44,6 +42,8 @@ from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD
 from lograft.raft.interfaces import Store
 from lograft.raft.transport.peer_connection import MESSAGES_METHOD
 from lograft.raft.transport.snapshot_stream import SNAPSHOT_METHOD
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import call
 from lograft.runtime.files import read_whole
 from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.rng import Rng

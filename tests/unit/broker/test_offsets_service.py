@@ -9,12 +9,12 @@ from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch
 
 from lograft.broker.offsets_service import OffsetsService
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import FoundOffset, OffsetKind, OffsetSpec
-from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.unary import exchange
 
 Kind = pb.ListOffsetsRequest
 

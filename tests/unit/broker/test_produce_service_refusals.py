@@ -7,10 +7,10 @@ from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
 from lograft.broker import admitting
-from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.errors import OutOfOrderSequence

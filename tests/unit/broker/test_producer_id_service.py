@@ -8,12 +8,12 @@ from support.log_services import Node, refused, settle
 from support.raft_nodes import virtual
 
 from lograft.broker.producer_id_service import ProducerIdService
-from lograft.metadata.calling import exchange
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.producer_ids import ProducerIdBlock
+from lograft.metadata.decisions.brokers.producer_ids import ProducerIdBlock
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import exchange
 from lograft.runtime.network import Connection
 
 

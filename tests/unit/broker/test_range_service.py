@@ -8,11 +8,11 @@ from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch, values_of
 
 from lograft.broker.range_service import RangeService
-from lograft.broker.replica_errors import ReplicaError
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import READ_RANGE
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.limits.buffer_budget import BufferBudget
 
 

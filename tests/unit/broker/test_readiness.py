@@ -4,9 +4,9 @@ import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, brokers, image_with, partition
 
 from lograft.broker.readiness import why_not_ready
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition
 
 ONE = BrokerId(1)
 

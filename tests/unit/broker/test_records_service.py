@@ -9,13 +9,13 @@ from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
 from lograft.broker.records_service import RecordsService
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
-from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
 from lograft.proto.wire_format import varint
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.unary import exchange
 from lograft.storage.batch.codec import decode_records, encode_batch
 from lograft.storage.batch.compression import Compression
 from lograft.storage.batch.header import checksum

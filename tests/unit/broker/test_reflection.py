@@ -7,7 +7,6 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.broker.reflection import METHODS, ReflectionService, public_services
 from lograft.proto import (  # noqa: F401 (loaded, as in a node)
     admin_pb2,
     cluster_pb2,
@@ -15,6 +14,7 @@ from lograft.proto import (  # noqa: F401 (loaded, as in a node)
     replication_pb2,
 )
 from lograft.proto.cluster_pb2 import DescribeRequest
+from lograft.rpc.reflection import METHODS, ReflectionService, public_services
 from lograft.runtime.network import Status, Stream
 
 ADDRESS = "n0:1"

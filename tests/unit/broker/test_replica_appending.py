@@ -9,10 +9,10 @@ from support.replica_brokers import Metadata, TestBroker, append, place, start_b
 from support.virtual_log import virtual
 
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import OutOfOrderSequence, UnknownProducer
 
 ONE, TWO, THREE = ids(1, 2, 3)

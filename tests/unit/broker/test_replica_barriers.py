@@ -11,9 +11,9 @@ from support.replica_brokers import Metadata, append, until
 from support.virtual_log import virtual
 
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_leading import Leading
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 
 TIMEOUT_MS = 10_000
 

@@ -9,12 +9,12 @@ from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import virtual
 
 from lograft.broker.replica import Failed, Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, FoundOffset, OffsetKind, OffsetSpec
-from lograft.metadata.elect_leaders import elect_unclean_leaders
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerId, LeaderEpoch, TopicId
+from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_leaders
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import OffsetOutOfRange
 
 # -- a new leader's watermark

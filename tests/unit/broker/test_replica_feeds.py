@@ -13,11 +13,11 @@ from lograft.broker.following import Acknowledge, Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_feed import ReplicaFeed
 from lograft.broker.replication_ports import ResetTo
-from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
+from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 
 ONE, TWO, THREE = ids(1, 2, 3)
 NUMBERS = count(1000)

@@ -9,11 +9,11 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, append, place, start_brokers, until
 from support.virtual_log import offsets, virtual
 
-from lograft.metadata.alter_partition import Alteration
-from lograft.metadata.broker_states import unfence
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import PartitionEpoch
+from lograft.metadata.decisions.brokers.fencing import unfence
+from lograft.metadata.decisions.partitions.alter_isr import Alteration
+from lograft.metadata.image.partition import PartitionEpoch
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 # -- followers
 

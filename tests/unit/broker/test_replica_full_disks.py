@@ -12,11 +12,11 @@ from support.virtual_log import offsets, virtual
 
 from lograft.broker.log_directories import LogDirectories
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_leading import HAND_OVER_MS
 from lograft.broker.replica_ports import Acks
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.data_directory import DataDirectory
 from lograft.storage.state.disk_space import DiskSpace

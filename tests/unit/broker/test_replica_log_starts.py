@@ -8,7 +8,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, append, until
 from support.virtual_log import offsets, virtual
 
-from lograft.metadata.partition import PartitionEpoch
+from lograft.metadata.image.partition import PartitionEpoch
 
 
 @virtual

@@ -10,13 +10,13 @@ from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import headers, virtual
 
 from lograft.broker.replica import Idle
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import Acks
-from lograft.metadata.broker_states import unfence
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.decisions.brokers.fencing import unfence
+from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.state.epoch_cache import EpochEntry
 
 # -- leaders come and go

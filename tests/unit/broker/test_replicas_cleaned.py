@@ -9,9 +9,9 @@ from support.replica_brokers import Metadata, TestBroker, until
 from support.virtual_log import virtual
 
 from lograft.broker.replica import Replica
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_states import unfence
-from lograft.metadata.partition import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from lograft.metadata.decisions.brokers.fencing import unfence
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.storage.cleaning.compaction import compact
 
 KEPT = {b"kept-%02d" % number: b"1" for number in range(15)}

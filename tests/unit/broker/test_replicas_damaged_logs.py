@@ -10,14 +10,14 @@ from support.replica_brokers import Metadata, TestBroker, append, until
 from support.virtual_log import ROOT, offsets, virtual
 
 from lograft.broker.replica import Failed, Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks, OffsetKind, OffsetSpec
-from lograft.metadata.broker_states import unfence
-from lograft.metadata.elect_leaders import elect_unclean_leaders
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import LeaderEpoch, PartitionEpoch, TopicId
+from lograft.metadata.decisions.brokers.fencing import unfence
+from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_leaders
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.partition import LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import BadCrc, CorruptLog
 from lograft.storage.inspect.batch_check import check_batches
 

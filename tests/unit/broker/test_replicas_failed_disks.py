@@ -18,16 +18,16 @@ from support.virtual_log import ROOT, virtual
 from lograft.broker.following import Subscribe
 from lograft.broker.leading import Subscriber
 from lograft.broker.replica import Failed, Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_following import Following
 from lograft.broker.replica_leading import Leading
 from lograft.broker.replica_ports import OffsetKind, OffsetSpec
 from lograft.broker.replicas import AllDirectoriesFailed
 from lograft.broker.replication_ports import ResetTo
 from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
-from lograft.metadata.broker_states import unfence
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.decisions.brokers.fencing import unfence
+from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.log_config import LogConfig

@@ -10,9 +10,9 @@ from support.virtual_log import virtual
 
 from lograft.broker.replica import Replica
 from lograft.broker.replicas import AllDirectoriesFailed
-from lograft.metadata.broker_states import fence
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.decisions.brokers.fencing import fence
+from lograft.metadata.image.partition import BrokerId, TopicId
+from lograft.rpc.coded_error import ControllerError
 from lograft.storage.log.data_directory import mark_restored
 from lograft.storage.state.used_epoch import USED_EPOCH_FILE, read_use
 from lograft.storage.state.watermarks_file import WATERMARKS_FILE

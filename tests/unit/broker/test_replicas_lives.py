@@ -9,12 +9,12 @@ from support.virtual_log import headers
 
 from lograft.broker.append_waiters import PendingAppend
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_ports import Acks
 from lograft.chaos.virtual_loop import run_virtual
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import decode_columns, iterate_batches

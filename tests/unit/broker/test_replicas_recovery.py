@@ -11,11 +11,11 @@ from support.virtual_log import ROOT, offsets, virtual
 
 from lograft.broker.log_directories import QUARANTINE_MS
 from lograft.broker.replica import Replica
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replica_following import Following
-from lograft.metadata.delete_topic import delete_topic
-from lograft.metadata.partition import BrokerId, PartitionEpoch, TopicId
+from lograft.metadata.decisions.topics.delete_topic import delete_topic
+from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.log_config import FlushMode
 

@@ -5,12 +5,12 @@ from support.metadata_images import broker, image_with, partition
 from support.raft_nodes import virtual
 from support.served_replicas import DIRECTORY, batch
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replicas_service import ReplicasService
-from lograft.metadata.calling import exchange
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_REPLICAS
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.unary import exchange
 
 
 async def ask(node: Node, *topics: str) -> list[pb.DescribeReplicasResponse.Replica]:

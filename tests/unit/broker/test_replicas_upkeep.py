@@ -13,8 +13,8 @@ from lograft.broker.replica import Replica
 from lograft.broker.replica_ports import Acks
 from lograft.broker.upkeep import UpkeepTimes
 from lograft.chaos.virtual_loop import VirtualClock
-from lograft.metadata.delete_topic import delete_topic
-from lograft.metadata.partition import BrokerId, TopicId
+from lograft.metadata.decisions.topics.delete_topic import delete_topic
+from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.cleaning.retention import apply_retention
 from lograft.storage.errors import CorruptLog

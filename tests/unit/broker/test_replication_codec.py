@@ -26,7 +26,7 @@ from lograft.broker.replication_codec import (
 )
 from lograft.broker.replication_outbox import ReplicationOutbox
 from lograft.broker.replication_ports import OutgoingFrame, ResetTo
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
 from lograft.storage.log.replica_frame import Frame

@@ -10,7 +10,7 @@ from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, FollowersPartition, led_by
 
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
-from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 
 
 @virtual

@@ -12,7 +12,7 @@ from support.virtual_log import make_batch
 from lograft.broker.matching import TruncateTo
 from lograft.broker.replication_ports import ResetTo
 from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
-from lograft.metadata.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
 from lograft.storage.batch.header import parse_header

@@ -11,7 +11,7 @@ from support.raft_nodes import virtual
 from support.replication_fakes import DIRECTORY, FOLLOWER, TOPIC
 
 from lograft.broker.following import Acknowledge
-from lograft.metadata.partition import LeaderEpoch, PartitionEpoch
+from lograft.metadata.image.partition import LeaderEpoch, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import Status, StreamError

@@ -9,10 +9,10 @@ from support.followers_by_hand import KIB, MIB, PLENTY, World, acknowledgement, 
 from support.raft_nodes import virtual
 from support.replication_fakes import ByHand
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.replication_feeding import FeedingLimits
 from lograft.broker.replication_source import SourceLimits
 from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import CorruptLog
 
 # -- frames

@@ -5,12 +5,12 @@ import inspect
 import pytest
 from support.metadata_images import broker, image_with
 
-from lograft.broker.replica_errors import ReplicaError
 from lograft.broker.service_errors import SERVICE_ERRORS, NotReadable, detail_of, stream_error_of
-from lograft.metadata.errors import ControllerError
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.network import Status
 from lograft.storage import errors as storage

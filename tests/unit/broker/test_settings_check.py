@@ -7,9 +7,9 @@ import pytest
 from support.metadata_images import image_with, with_records
 
 from lograft.broker.settings_check import SettingsCheck
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.records import ConfigChanged, FeatureLevelChanged, Record
-from lograft.metadata.settings import CLUSTER
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.records import ConfigChanged, FeatureLevelChanged, Record
 
 BEGUN = FeatureLevelChanged(1)
 

@@ -14,11 +14,11 @@ from lograft.broker.produce_service import ProduceService
 from lograft.broker.range_service import RangeService
 from lograft.broker.records_service import RecordsService
 from lograft.broker.slow_requests import SlowRequests, SlowRequestSetting, waiting
-from lograft.metadata.calling import exchange
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import ConfigChanged, ConfigResource, ResourceKind
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH, LIST_OFFSETS, PRODUCE, READ, READ_RANGE
+from lograft.rpc.unary import exchange
 from lograft.runtime.network import Stream
 
 

@@ -9,7 +9,7 @@ from support.virtual_log import virtual
 
 from lograft.broker.replica_ports import Acks
 from lograft.broker.traffic import PartitionTraffic, Traffic
-from lograft.metadata.records import TopicDeleted
+from lograft.metadata.image.records import TopicDeleted
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.log.admission import admit
 

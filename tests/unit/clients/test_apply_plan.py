@@ -14,8 +14,8 @@ from lograft.clients.cli.get import brokers as brokers_shown
 from lograft.clients.cli.manifests import read_manifests
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.output import Resource, yaml_text
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.settings import CLUSTER
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.image.cluster_image import ClusterImage
 
 SETTINGS = Settings("nowhere:1", 1000)
 

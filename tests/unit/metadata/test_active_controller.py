@@ -8,8 +8,8 @@ import pytest
 from support.raft_nodes import virtual
 from support.scripted_quorum import Office, in_office, list_names, name_topic, refusal, settle
 
-from lograft.metadata.active_controller import ControllerLimits
-from lograft.metadata.records import TopicCreated
+from lograft.metadata.controller.active_controller import ControllerLimits
+from lograft.metadata.image.records import TopicCreated
 from lograft.proto import errors_pb2
 from lograft.raft.errors import EntryTooLarge, NodeStopped, NotLeader, Overloaded, ProposalReplaced, RaftError
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from support.metadata_images import FENCED, apply, broker, brokers, ids, image_with, partition, topic_id
 
-from lograft.metadata.add_partitions import AddedPartitions, AddPartitions, add_partitions
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import Partition
+from lograft.metadata.decisions.topics.add_partitions import AddedPartitions, AddPartitions, add_partitions
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import Partition
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 ORDERS = topic_id(1)

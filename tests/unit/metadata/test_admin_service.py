@@ -9,14 +9,14 @@ from support.metadata_quorum import MetadataCluster
 from support.raft_nodes import virtual
 from support.served_admin import World, altering, errors, moving, new, orders, partition_of, reference, resource
 
-from lograft.metadata import admin_service
-from lograft.metadata.admin_items import MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_REQUEST
-from lograft.metadata.decision import Decide, Decision
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.records import BrokerRegistered
-from lograft.metadata.stream_errors import read_detail
+from lograft.metadata.controller.services import admin_service
+from lograft.metadata.controller.services.admin_items import MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_REQUEST
+from lograft.metadata.decisions.decision import Decide, Decision
+from lograft.metadata.image.records import BrokerRegistered
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import read_detail
 from lograft.runtime.network import StreamError
 
 # -- only to see

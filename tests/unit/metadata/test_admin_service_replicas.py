@@ -7,12 +7,12 @@ from support.metadata_images import FENCED, broker, brokers, epoch_of, ids, imag
 from support.raft_nodes import virtual
 from support.served_admin import World, error_name, errors, moving, orders, partition_of, reference
 
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerId, LeaderEpoch
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 # -- reassignments
 
@@ -132,7 +132,7 @@ async def test_an_unclean_election_takes_the_longest_log_that_brokers_told_of() 
 @virtual
 async def test_one_election_after_the_other_until_all_that_needed_one_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many fit in one operation."""
-    monkeypatch.setattr("lograft.metadata.each_partition.MAX_PARTS_IN_ONE_OPERATION", 6)
+    monkeypatch.setattr("lograft.metadata.decisions.bulk_change.MAX_PARTS_IN_ONE_OPERATION", 6)
     topics = {"orders": [partition(1, 2, leader=2) for _ in range(11)]}
     world = World(image_with(*brokers(2), topics=topics))
     request = pb.ElectLeadersRequest(kind=pb.ElectLeadersRequest.PREFERRED, all_partitions=True)
@@ -146,7 +146,7 @@ async def test_one_election_after_the_other_until_all_that_needed_one_had_it(mon
 async def test_elections_that_are_half_done_when_the_controller_moves_are_not_said_to_be_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lograft.metadata.each_partition.MAX_PARTS_IN_ONE_OPERATION", 6)
+    monkeypatch.setattr("lograft.metadata.decisions.bulk_change.MAX_PARTS_IN_ONE_OPERATION", 6)
     topics = {"orders": [partition(1, 2, leader=2) for _ in range(11)]}
     world = World(image_with(*brokers(2), topics=topics))
     world.controller.fates[1] = ControllerError(errors_pb2.NOT_CONTROLLER, "node 2 is", leader_id=2)

@@ -7,8 +7,8 @@ from support.metadata_images import ids, replica, topic_id
 from support.raft_nodes import virtual
 from support.served_admin import World, error_name, errors, new, orders, reference
 
-from lograft.metadata.disk_room import DiskRoom
-from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.decisions.topics.disk_room import DiskRoom
+from lograft.metadata.image.records import ConfigResource, ResourceKind
 from lograft.proto import admin_pb2 as pb
 
 # -- create

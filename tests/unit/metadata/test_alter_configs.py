@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.metadata_images import FENCED, apply, broker, brokers, image_with, partition, topic_id
 
-from lograft.metadata.alter_configs import alter_configs
-from lograft.metadata.config_resource import find_resource
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition
-from lograft.metadata.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
-from lograft.metadata.settings import CLUSTER, cluster_setting, effective_min_isr
+from lograft.metadata.config.config_resource import find_resource
+from lograft.metadata.config.effective_settings import CLUSTER, cluster_setting, effective_min_isr
+from lograft.metadata.decisions.alter_configs import alter_configs
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition
+from lograft.metadata.image.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 ORDERS = ConfigResource(ResourceKind.TOPIC, str(topic_id(1)))
 BROKER_1 = ConfigResource(ResourceKind.BROKER, "1")

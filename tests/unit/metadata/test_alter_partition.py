@@ -17,11 +17,11 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.alter_partition import Alteration, Altered, IsrMember, alter_partitions
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, Altered, IsrMember, alter_partitions
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 
 def member(broker_id: int, *, epoch: int | None = None, directory_number: int = 0) -> IsrMember:

@@ -9,14 +9,11 @@ import pytest
 from support.fake_controllers import FakeControllers, until
 from support.raft_nodes import virtual
 
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionPorts, Wanted
-from lograft.metadata.calling import unary
-from lograft.metadata.controller_client import ControllerClient
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from lograft.metadata.registration import DirectoryUse, Registration
-from lograft.metadata.stream_errors import to_stream_error
+from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from lograft.metadata.membership.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionPorts, Wanted
+from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
     BrokerHeartbeatRequest,
@@ -30,6 +27,9 @@ from lograft.proto.errors import error_detail
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_SHUTTING_DOWN
 from lograft.proto.metadata_pb2 import BrokerState as State
 from lograft.proto.methods import BROKER_HEARTBEAT, LATEST_EPOCH, REGISTER
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_stream_error
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler, Stream
 
 CLUSTER = "cluster"

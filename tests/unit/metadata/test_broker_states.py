@@ -19,11 +19,11 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.broker_states import fence, shut_down, unfence
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition
+from lograft.metadata.decisions.brokers.fencing import fence, shut_down, unfence
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Partition
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 
 def of(image: ClusterImage, number: int = 0) -> Partition:

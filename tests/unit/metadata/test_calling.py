@@ -4,19 +4,19 @@ import pytest
 from support.fake_controllers import FakeControllers, never_answer, until
 from support.raft_nodes import virtual
 
-from lograft.metadata.calling import NotSent, call, exchange, unary
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.stream_errors import (
+from lograft.proto import errors_pb2
+from lograft.proto.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from lograft.proto.errors import ERRORS
+from lograft.raft.transport.envelope_codec import CodecError
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import (
     detail_of,
     error_of,
     read_detail,
     to_controller_error,
     to_stream_error,
 )
-from lograft.proto import errors_pb2
-from lograft.proto.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from lograft.proto.errors import ERRORS
-from lograft.raft.transport.envelope_codec import CodecError
+from lograft.rpc.unary import NotSent, call, exchange, unary
 from lograft.runtime.network import MAX_MESSAGE_BYTES, Connection, Handler, Status, Stream, StreamError
 from lograft.runtime.production.grpc_network import GrpcNetwork
 

@@ -7,16 +7,22 @@ from support.metadata_images import FENCED, broker, brokers, partition, replica,
 from support.raft_nodes import virtual
 from support.watched_nodes import BILLS, ORDERS, USUAL, Node, all_of, names, refusal
 
-from lograft.metadata.calling import call
-from lograft.metadata.cluster_codec import TopicChoice, describe_cluster
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import BrokerRegistered, BrokerStateChanged, PartitionChanged, TopicCreated, TopicDeleted
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import (
+    BrokerRegistered,
+    BrokerStateChanged,
+    PartitionChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from lograft.metadata.membership.cluster_codec import TopicChoice, describe_cluster
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
 from lograft.proto.methods import DESCRIBE_CLUSTER
 from lograft.raft.errors import ReadLost
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import call
 
 # -- describe
 

@@ -20,9 +20,9 @@ from support.watched_nodes import (
     refusal,
 )
 
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import (
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import (
     BrokerRegistered,
     BrokerStateChanged,
     BrokerUnregistered,

@@ -5,12 +5,12 @@ import pytest
 from support.fake_controllers import FakeControllers, never_answer, until
 from support.raft_nodes import virtual
 
-from lograft.metadata.calling import unary
-from lograft.metadata.controller_client import ControllerClient
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.stream_errors import to_stream_error
+from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_stream_error
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler, Status, Stream, StreamError
 
 METHOD = "/lograft.test.Controller/Method"

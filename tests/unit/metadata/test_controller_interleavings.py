@@ -12,17 +12,17 @@ from support.metadata_quorum import MetadataCluster
 from support.raft_nodes import virtual
 from support.scripted_quorum import Office, in_office, list_names, name_topic, settle
 
-from lograft.metadata.active_controller import Committed
-from lograft.metadata.decision import Decision
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.partition import TopicId
-from lograft.metadata.record_codec import decode_operation
-from lograft.metadata.records import Record, TopicCreated, TopicDeleted
+from lograft.metadata.controller.active_controller import Committed
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.record_codec import decode_operation
+from lograft.metadata.image.records import Record, TopicCreated, TopicDeleted
+from lograft.metadata.image.state_machine import MachineListener, MetadataMachine
 from lograft.proto import errors_pb2
 from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.errors import NotLeader, Overloaded, RaftError
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 NAMES = ["a", "b", "c", "d"]

@@ -14,11 +14,8 @@ from support.raft_nodes import make_runtime, virtual
 from lograft.chaos.memory_store import MemoryDisk
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.chaos.virtual_workers import DiskSpeed
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.calling import call
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.stream_errors import to_controller_error
+from lograft.metadata.image.broker import BrokerState
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest, WatchRequest
@@ -43,6 +40,9 @@ from lograft.proto.methods import (
 from lograft.raft.bootstrap.bootstrapper import Bootstrapping
 from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.store.errors import StoreFailed
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_controller_error
+from lograft.rpc.unary import call
 from lograft.runtime.network import Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 

@@ -12,11 +12,8 @@ from support.fake_controllers import until
 from support.metadata_images import directory, ids, topic_id
 from support.raft_nodes import virtual
 
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.calling import call
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import Partition
-from lograft.metadata.stream_errors import read_detail
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import Partition
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from lograft.proto.controller_pb2 import (
@@ -44,6 +41,9 @@ from lograft.proto.methods import (
     REGISTER,
     REPORT_FAILURES,
 )
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import read_detail
+from lograft.rpc.unary import call
 from lograft.runtime.network import Status, Stream, StreamError
 
 ONE, TWO, THREE = ids(1, 2, 3)

@@ -12,19 +12,19 @@ from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
 from lograft.chaos.virtual_loop import VirtualClock
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.controller_timers import Chore, ControllerTimers, ControllerTiming, usual_chores
-from lograft.metadata.decision import Decision
-from lograft.metadata.disk_room import DiskRoom
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import records_of
-from lograft.metadata.log_ends import LogEnd, LogEnds
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch
-from lograft.metadata.records import BrokerRegistered, ProducerIdsAllocated
-from lograft.metadata.sessions import Sessions
+from lograft.metadata.controller.broker_liveness import Sessions
+from lograft.metadata.controller.timers import Chore, ControllerTimers, ControllerTiming, usual_chores
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.log_ends import LogEnd, LogEnds
+from lograft.metadata.decisions.topics.disk_room import DiskRoom
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch
+from lograft.metadata.image.records import BrokerRegistered, ProducerIdsAllocated
+from lograft.metadata.image.snapshot import records_of
 from lograft.proto import errors_pb2
 from lograft.raft.errors import NotLeader
+from lograft.rpc.coded_error import ControllerError
 
 ONE, TWO, THREE = ids(1, 2, 3)
 THREE_BROKERS = [broker(1), broker(2), broker(3)]

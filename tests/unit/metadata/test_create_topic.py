@@ -18,14 +18,14 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata import new_partitions
-from lograft.metadata.create_topic import CreatedTopic, CreateTopic, create_topic
-from lograft.metadata.delete_topic import delete_topic
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import Partition, TopicId
-from lograft.metadata.records import ConfigResource, PartitionChanged, ResourceKind, TopicCreated
+from lograft.metadata.decisions.topics import new_partitions
+from lograft.metadata.decisions.topics.create_topic import CreatedTopic, CreateTopic, create_topic
+from lograft.metadata.decisions.topics.delete_topic import delete_topic
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import Partition, TopicId
+from lograft.metadata.image.records import ConfigResource, PartitionChanged, ResourceKind, TopicCreated
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 ID = topic_id(9)
@@ -255,7 +255,7 @@ def test_an_assignment_that_is_not_acceptable_is_refused(request_fields: dict[st
 
 
 def test_an_assignment_does_not_overfill_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.metadata.placement.MAX_REPLICAS_PER_BROKER", 3)
+    monkeypatch.setattr("lograft.metadata.decisions.topics.placement.MAX_REPLICAS_PER_BROKER", 3)
     image = image_with(*brokers(2), topics={"others": [partition(1)]})
     assert len(partitions_of(created(image, assignments=[ids(1), ids(1)]))) == 2
     error = refusal(image, assignments=[ids(1), ids(1), ids(1)])

@@ -3,12 +3,12 @@
 import pytest
 from support.metadata_images import apply, brokers, image_with, partition, topic_id, with_records
 
-from lograft.metadata.delete_topic import DeletedTopic, delete_topic
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.records import ConfigResource, ResourceKind, TopicCreated
+from lograft.metadata.decisions.topics.delete_topic import DeletedTopic, delete_topic
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.records import ConfigResource, ResourceKind, TopicCreated
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 ORDERS = topic_id(1)
 OFFSETS = topic_id(2)

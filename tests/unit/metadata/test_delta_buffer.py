@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.metadata.delta_buffer import Delta, DeltaBuffer, DeltaLimits
+from lograft.metadata.image.delta_buffer import Delta, DeltaBuffer, DeltaLimits
 
 
 def delta(index: int, size_bytes: int = 1) -> Delta:

@@ -3,16 +3,16 @@
 import pytest
 from support.metadata_images import apply, broker, brokers, image_with, partition, topic_id
 
-from lograft.metadata.alter_configs import alter_configs
-from lograft.metadata.cluster_config import CLUSTER_CONFIG
-from lograft.metadata.describe_configs import ConfigSource, ConfigValue, describe
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import Partition
-from lograft.metadata.records import ConfigResource, ResourceKind
-from lograft.metadata.settings import CLUSTER
-from lograft.metadata.topic_config import TOPIC_CONFIG
+from lograft.metadata.config.cluster_config import CLUSTER_CONFIG
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.config.topic_config import TOPIC_CONFIG
+from lograft.metadata.decisions.alter_configs import alter_configs
+from lograft.metadata.decisions.describe_configs import ConfigSource, ConfigValue, describe
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import Partition
+from lograft.metadata.image.records import ConfigResource, ResourceKind
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 ORDERS = ConfigResource(ResourceKind.TOPIC, str(topic_id(1)))
 BROKER_1 = ConfigResource(ResourceKind.BROKER, "1")

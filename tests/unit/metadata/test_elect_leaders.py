@@ -20,14 +20,19 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.elect_leaders import elect_allowed_unclean, elect_possible, elect_preferred, elect_unclean_leaders
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
-from lograft.metadata.records import PartitionChanged
+from lograft.metadata.decisions.partitions.elect_leaders import (
+    elect_allowed_unclean,
+    elect_possible,
+    elect_preferred,
+    elect_unclean_leaders,
+)
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
+from lograft.metadata.image.records import PartitionChanged
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 TOPIC = topic_id(1)
 KEY = (TOPIC, 0)
@@ -279,7 +284,7 @@ def test_what_can_have_a_clean_leader_by_now_gets_it() -> None:
     ],
 )
 def test_what_concerns_all_partitions_is_done_bit_by_bit(elect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.metadata.each_partition.PARTS_AT_A_TIME", 8)
+    monkeypatch.setattr("lograft.metadata.decisions.bulk_change.PARTS_AT_A_TIME", 8)
     waiting = [partition(1, 2, 3, isr=(), elr=(1,))] * 5
     image = cluster(*waiting, unclean_leader_election_enable="true")
     done = []

@@ -3,13 +3,13 @@
 import pytest
 from support.metadata_images import apply, broker, directory, epoch_of, ids, image_with, partition, replica, topic_id
 
-from lograft.metadata.alter_partition import Alteration, IsrMember, alter_partitions
-from lograft.metadata.broker_states import unfence
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.failures import report_failures
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.decisions.brokers.fencing import unfence
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember, alter_partitions
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 
 def of(image: ClusterImage, number: int = 0) -> Partition:

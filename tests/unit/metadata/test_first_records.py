@@ -10,11 +10,11 @@ from support.metadata_images import image_with, with_records
 from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office, settle
 
-from lograft.metadata.first_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL, FirstRecords, begin_cluster
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.records import FeatureLevelChanged
-from lograft.metadata.settings import CLUSTER
-from lograft.metadata.topic_config import MIN_ISR
+from lograft.metadata.config.effective_settings import CLUSTER
+from lograft.metadata.config.topic_config import MIN_ISR
+from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL, FirstRecords, begin_cluster
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.records import FeatureLevelChanged
 from lograft.raft.errors import Overloaded
 
 

@@ -7,13 +7,13 @@ from support.fake_controllers import BROKER, FakeControllers, until
 from support.metadata_images import brokers, image_with, partition
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.metadata.follower import MetadataFollower
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import encode_snapshot, split
-from lograft.metadata.machine import MachineListener, MetadataMachine
-from lograft.metadata.publishing import Publishing
-from lograft.metadata.record_codec import encode_operation, encode_records
-from lograft.metadata.records import Operation, ProducerIdsAllocated, Record
+from lograft.metadata.controller.services.metadata_publisher import Publishing
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.record_codec import encode_operation, encode_records
+from lograft.metadata.image.records import Operation, ProducerIdsAllocated, Record
+from lograft.metadata.image.snapshot import encode_snapshot, split
+from lograft.metadata.image.state_machine import MachineListener, MetadataMachine
+from lograft.metadata.membership.metadata_follower import MetadataFollower
 from lograft.proto.controller_pb2 import (
     Alive,
     FollowRequest,

@@ -7,14 +7,14 @@ from google.protobuf.message import Message
 from support.fake_controllers import FakeControllers, fail, never_answer, until
 from support.raft_nodes import virtual
 
-from lograft.metadata.calling import call, exchange, unary
-from lograft.metadata.controller_client import ControllerClient
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.forwarding import FORWARDED, Forwarding
-from lograft.metadata.stream_errors import to_controller_error
+from lograft.metadata.membership.admin_forwarding import FORWARDED, Forwarding
+from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2, controller_pb2, errors_pb2, groups_pb2, log_pb2, methods, node_proof_pb2
 from lograft.proto.methods import CREATE_TOPICS, DELETE_TOPICS
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_controller_error
+from lograft.rpc.unary import call, exchange, unary
 from lograft.runtime.network import Connection, Handler, Status, Stream, StreamError
 
 CREATE = pb.CreateTopicsRequest(topics=[pb.NewTopic(name="orders"), pb.NewTopic(name="bills", topic_id=b"x" * 16)])

@@ -19,18 +19,18 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.add_partitions import AddPartitions, add_partitions
-from lograft.metadata.create_topic import CreateTopic, create_topic
-from lograft.metadata.disk_room import DiskRoom
-from lograft.metadata.elect_leaders import elect_preferred
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.full_disks import leave_full_disks
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS, create_internal_topic
-from lograft.metadata.leader_balance import rebalance_leaders
-from lograft.metadata.partition import BrokerId, Partition
-from lograft.metadata.reassignment import Reassignment, reassign
+from lograft.metadata.decisions.partitions.elect_leaders import elect_preferred
+from lograft.metadata.decisions.partitions.full_disks import leave_full_disks
+from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
+from lograft.metadata.decisions.partitions.reassignment import Reassignment, reassign
+from lograft.metadata.decisions.topics.add_partitions import AddPartitions, add_partitions
+from lograft.metadata.decisions.topics.create_topic import CreateTopic, create_topic
+from lograft.metadata.decisions.topics.disk_room import DiskRoom
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS, create_internal_topic
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 TOPIC = topic_id(1)

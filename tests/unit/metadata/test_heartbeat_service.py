@@ -13,19 +13,19 @@ from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.heartbeat_service import HeartbeatService
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import records_of
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.reported_ends import ReportedEnds
-from lograft.metadata.sessions import Sessions
-from lograft.metadata.stream_errors import to_controller_error
+from lograft.metadata.controller.broker_liveness import Sessions
+from lograft.metadata.controller.reported_ends import ReportedEnds
+from lograft.metadata.controller.services.heartbeat_service import HeartbeatService
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.snapshot import records_of
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from lograft.proto.metadata_pb2 import BROKER_STATE_ACTIVE, BROKER_STATE_FENCED, BROKER_STATE_UNSPECIFIED
 from lograft.proto.methods import BROKER_HEARTBEAT
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_controller_error
 from lograft.runtime.network import Connection, Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 

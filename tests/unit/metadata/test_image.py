@@ -20,10 +20,9 @@ from support.metadata_images import (
 )
 from support.metadata_operations import histories
 
-from lograft.metadata.image import REMEMBERED_DELETED_TOPICS, ClusterImage
-from lograft.metadata.image_snapshot import records_of
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Replica
-from lograft.metadata.records import (
+from lograft.metadata.image.cluster_image import REMEMBERED_DELETED_TOPICS, ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Replica
+from lograft.metadata.image.records import (
     BrokerEpochsUsed,
     BrokerRegistered,
     BrokerStateChanged,
@@ -39,6 +38,7 @@ from lograft.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+from lograft.metadata.image.snapshot import records_of
 
 CLUSTER = ConfigResource(ResourceKind.CLUSTER)
 ORDERS = ConfigResource(ResourceKind.TOPIC, str(topic_id(1)))

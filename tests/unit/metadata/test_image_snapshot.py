@@ -3,12 +3,11 @@
 import pytest
 from support.metadata_images import broker, directory, epoch_of, image_with, partition, replica, topic_id, with_records
 
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.image import REMEMBERED_DELETED_TOPICS, ClusterImage
-from lograft.metadata.image_snapshot import SnapshotBuilder, decode_snapshot, encode_snapshot, records_of, split
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.record_codec import CodecError
-from lograft.metadata.records import (
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import REMEMBERED_DELETED_TOPICS, ClusterImage
+from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.record_codec import CodecError
+from lograft.metadata.image.records import (
     BrokerUnregistered,
     ConfigChanged,
     ConfigResource,
@@ -19,6 +18,7 @@ from lograft.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+from lograft.metadata.image.snapshot import SnapshotBuilder, decode_snapshot, encode_snapshot, records_of, split
 from lograft.proto import metadata_pb2 as pb
 
 

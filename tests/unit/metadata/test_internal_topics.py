@@ -17,19 +17,19 @@ from support.metadata_images import (
 )
 
 from lograft.broker.topic_log_config import log_config_of
-from lograft.metadata.alter_configs import alter_configs
-from lograft.metadata.describe_configs import ConfigSource, describe
-from lograft.metadata.elect_leaders import elect_allowed_unclean, elect_unclean_leaders
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS, create_internal_topic
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.reassignment import Reassignment, reassign
-from lograft.metadata.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
-from lograft.metadata.settings import CLUSTER, effective_min_isr, topic_setting, trusts_page_cache
-from lograft.metadata.topic_config import TOPIC_CONFIG
+from lograft.metadata.config.effective_settings import CLUSTER, effective_min_isr, topic_setting, trusts_page_cache
+from lograft.metadata.config.topic_config import TOPIC_CONFIG
+from lograft.metadata.decisions.alter_configs import alter_configs
+from lograft.metadata.decisions.describe_configs import ConfigSource, describe
+from lograft.metadata.decisions.partitions.elect_leaders import elect_allowed_unclean, elect_unclean_leaders
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.decisions.partitions.reassignment import Reassignment, reassign
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS, create_internal_topic
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.records import ConfigChanged, ConfigResource, PartitionChanged, ResourceKind
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 from lograft.storage.log.log_config import FlushMode
 

@@ -14,9 +14,9 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.leader_balance import rebalance_leaders
-from lograft.metadata.partition import Partition
+from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import Partition
 
 OUT_OF_PLACE = partition(1, 2, 3, leader=2, leader_epoch=4, partition_epoch=9)
 

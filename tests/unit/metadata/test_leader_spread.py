@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.metadata_images import ids
 
-from lograft.metadata.leader_spread import choose_leaders
-from lograft.metadata.partition import BrokerId
+from lograft.metadata.decisions.topics.leader_spread import choose_leaders
+from lograft.metadata.image.partition import BrokerId
 from lograft.runtime.rng import Rng
 
 untimed = settings(deadline=None)

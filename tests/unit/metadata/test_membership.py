@@ -11,13 +11,12 @@ from support.metadata_images import directory, ids, topic_id
 from support.raft_nodes import make_runtime, virtual
 
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata.alter_partition import Alteration, IsrMember
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.broker_session import ReplicaEnd, Wanted
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.membership import ClusterMembership
-from lograft.metadata.partition import LeaderEpoch, Partition
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import LeaderEpoch, Partition
+from lograft.metadata.membership.broker_session import ReplicaEnd, Wanted
+from lograft.metadata.membership.cluster_membership import ClusterMembership
 from lograft.proto import errors_pb2
 from lograft.proto.admin_pb2 import (
     AlterConfigsRequest,
@@ -34,6 +33,7 @@ from lograft.proto.admin_pb2 import (
 )
 from lograft.proto.cluster_pb2 import ClusterDescription, DescribeRequest
 from lograft.proto.methods import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CLUSTER, ELECT_LEADERS, WATCH_CLUSTER
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import Status, StreamError
 from lograft.runtime.rng import Rng
 

@@ -14,17 +14,17 @@ from support.raft_nodes import make_runtime, virtual
 from lograft.chaos.virtual_link import Delays
 from lograft.clients import errors
 from lograft.clients.aio_admin import Admin
-from lograft.metadata.admin_calls import admin_handler
-from lograft.metadata.calling import unary
-from lograft.metadata.controller_client import ControllerClient
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.forwarding import Forwarding
-from lograft.metadata.quorum_changes import Connections, QuorumNode
-from lograft.metadata.quorum_service import QuorumService
+from lograft.metadata.controller.quorum_changes import Connections, QuorumNode
+from lograft.metadata.controller.services.admin_handler import admin_handler
+from lograft.metadata.controller.services.quorum_service import QuorumService
+from lograft.metadata.membership.admin_forwarding import Forwarding
+from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.interfaces import RaftStatus
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 
 METHODS: dict[str, type[Message]] = {

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, broker, directory, ids, partition, replica
 
-from lograft.metadata.broker import Broker, BrokerState
-from lograft.metadata.partition import BrokerId, Partition
-from lograft.metadata.partition_change import Conditions, elect_unclean, settle
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.partition import BrokerId, Partition
+from lograft.metadata.image.partition_transition import Conditions, elect_unclean, settle
 
 
 def conditions(min_isr: int = 2, *others: Broker, **states: BrokerState) -> Conditions:

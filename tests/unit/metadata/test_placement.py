@@ -20,13 +20,13 @@ from support.metadata_images import (
     with_records,
 )
 
-from lograft.metadata import placement
-from lograft.metadata.broker import Broker
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition, Replica
-from lograft.metadata.placement import DirectoryChoice, check_replica_limit, place, usable_brokers
-from lograft.metadata.records import (
+from lograft.metadata.decisions.topics import placement
+from lograft.metadata.decisions.topics.placement import DirectoryChoice, check_replica_limit, place, usable_brokers
+from lograft.metadata.decisions.topics.replica_spread import Spread
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition, Replica
+from lograft.metadata.image.records import (
     ConfigChanged,
     ConfigResource,
     PartitionChanged,
@@ -34,8 +34,8 @@ from lograft.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from lograft.metadata.spread import Spread
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 Placed = Sequence[tuple[Replica, ...]]

@@ -3,10 +3,10 @@
 import pytest
 from support.metadata_images import apply, broker, brokers, epoch_of, image_with
 
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.producer_ids import ProducerIdBlock, allocate_producer_ids
+from lograft.metadata.decisions.brokers.producer_ids import ProducerIdBlock, allocate_producer_ids
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 
 def test_no_two_blocks_have_an_id_in_common() -> None:

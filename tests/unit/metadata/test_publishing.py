@@ -10,19 +10,19 @@ from support.metadata_images import broker, image_with, partition, topic_id
 from support.raft_nodes import make_runtime, virtual
 
 from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.metadata import publishing as module
-from lograft.metadata.delta_buffer import DeltaBuffer, DeltaLimits
-from lograft.metadata.follower import MetadataFollower
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import SnapshotBuilder
-from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.publishing import Publishing, PublishingLimits
-from lograft.metadata.record_codec import decode_records, encode_operation
-from lograft.metadata.records import Operation, TopicCreated
-from lograft.metadata.stream_errors import read_detail
+from lograft.metadata.controller.services import metadata_publisher as module
+from lograft.metadata.controller.services.metadata_publisher import Publishing, PublishingLimits
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.delta_buffer import DeltaBuffer, DeltaLimits
+from lograft.metadata.image.record_codec import decode_records, encode_operation
+from lograft.metadata.image.records import Operation, TopicCreated
+from lograft.metadata.image.snapshot import SnapshotBuilder
+from lograft.metadata.image.state_machine import MetadataMachine
+from lograft.metadata.membership.metadata_follower import MetadataFollower
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse
 from lograft.proto.methods import FOLLOW
+from lograft.rpc.status import read_detail
 from lograft.runtime.network import Connection, Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 

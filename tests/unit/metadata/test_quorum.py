@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.quorum import Quorum, VoterList
+from lograft.metadata.quorum_view import Quorum, VoterList
 from lograft.proto import errors_pb2
 from lograft.raft.core.configuration import Configuration, Member, configuration
 from lograft.raft.errors import NodeStopped, NotLeader, Overloaded, RaftError, ReadLost
 from lograft.raft.interfaces import RaftStatus
+from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS
 
 ME = Member(1, UUID(int=1))

@@ -9,10 +9,8 @@ from uuid import UUID
 import pytest
 from support.raft_nodes import CLUSTER, Cluster, Host, node_of, virtual
 
-from lograft.metadata.calling import call
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.quorum_changes import refusal_of
-from lograft.metadata.quorum_service import QuorumService, missing_voters
+from lograft.metadata.controller.quorum_changes import refusal_of
+from lograft.metadata.controller.services.quorum_service import QuorumService, missing_voters
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2
 from lograft.raft.core.configuration import (
@@ -34,6 +32,8 @@ from lograft.raft.errors import (
     ProposalReplaced,
     TransferFailed,
 )
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.unary import call
 from lograft.runtime.network import Connection
 
 ADDRESSES = {node_id: f"host{node_id}:9093" for node_id in range(1, 7)}

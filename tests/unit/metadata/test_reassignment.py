@@ -20,18 +20,18 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.alter_configs import alter_configs
-from lograft.metadata.alter_partition import Alteration, IsrMember, alter_partitions
-from lograft.metadata.broker import Broker
-from lograft.metadata.decision import Decision
-from lograft.metadata.each_partition import MAX_PARTS_IN_ONE_OPERATION
-from lograft.metadata.elect_leaders import elect_possible
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId, Partition, TopicId
-from lograft.metadata.reassignment import Reassignment, complete_due, list_reassignments, reassign
-from lograft.metadata.records import ConfigResource, ResourceKind
+from lograft.metadata.decisions.alter_configs import alter_configs
+from lograft.metadata.decisions.bulk_change import MAX_PARTS_IN_ONE_OPERATION
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember, alter_partitions
+from lograft.metadata.decisions.partitions.elect_leaders import elect_possible
+from lograft.metadata.decisions.partitions.reassignment import Reassignment, complete_due, list_reassignments, reassign
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId, Partition, TopicId
+from lograft.metadata.image.records import ConfigResource, ResourceKind
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 TOPIC = topic_id(1)
 
@@ -207,7 +207,7 @@ def test_a_lower_minimum_lets_it_end_at_the_next_look() -> None:
 
 
 def test_what_became_possible_is_finished_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.metadata.each_partition.PARTS_AT_A_TIME", 4)
+    monkeypatch.setattr("lograft.metadata.decisions.bulk_change.PARTS_AT_A_TIME", 4)
     due = partition(1, 2, 3, target=(1, 2))
     image = cluster(due, due, due, due, due)
     done = []
@@ -369,7 +369,7 @@ def test_a_replica_that_is_away_may_stay_one(state: Any) -> None:
 
 
 def test_no_broker_gets_more_replicas_than_it_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.metadata.reassignment.MAX_REPLICAS_PER_BROKER", 2)
+    monkeypatch.setattr("lograft.metadata.decisions.partitions.reassignment.MAX_REPLICAS_PER_BROKER", 2)
     image = cluster(partition(4), partition(1), partition(1))
     decision = reassign(image, [Reassignment(TOPIC, number, ids(4)) for number in (1, 2)])
     errors = [result.error for result in decision.answer]
@@ -405,7 +405,7 @@ def test_a_partition_that_is_named_twice_makes_the_request_void() -> None:
 
 def test_more_than_fits_in_one_operation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_PARTS_IN_ONE_OPERATION * 61 < 8 * 1024 * 1024  # bytes, at most, each
-    monkeypatch.setattr("lograft.metadata.each_partition.MAX_PARTS_IN_ONE_OPERATION", 7)
+    monkeypatch.setattr("lograft.metadata.decisions.bulk_change.MAX_PARTS_IN_ONE_OPERATION", 7)
     image = cluster(partition(1, 2), partition(1, 2))
     assert_fine(reassign(image, [Reassignment(TOPIC, number, ids(1, 3)) for number in (0,)]))
     with pytest.raises(ControllerError, match="name fewer") as refused:

@@ -18,15 +18,15 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.broker import Broker
-from lograft.metadata.decision import Decision
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.failures import report_failures
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId, Partition
-from lograft.metadata.registration import Registration, latest_epoch, register
-from lograft.metadata.unregister_broker import unregister_broker
+from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Partition
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 INCARNATION = UUID(int=77)
 

@@ -3,11 +3,11 @@
 import pytest
 from support.metadata_images import broker, brokers, directory, epoch_of, image_with, replica
 
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.reported_disks import ReportedDisks
+from lograft.metadata.controller.reported_disks import ReportedDisks
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest
+from lograft.rpc.coded_error import ControllerError
 
 IMAGE = image_with(*brokers(3, directories=2))
 

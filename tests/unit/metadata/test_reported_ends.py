@@ -5,16 +5,23 @@ from dataclasses import replace
 import pytest
 from support.metadata_images import FENCED, broker, epoch_of, ids, partition, topic_id
 
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image_snapshot import encode_snapshot
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.machine import MetadataMachine
-from lograft.metadata.partition import BrokerEpoch, LeaderEpoch, Partition, PartitionEpoch
-from lograft.metadata.record_codec import encode_operation
-from lograft.metadata.records import BrokerRegistered, Operation, PartitionChanged, Record, TopicCreated, TopicDeleted
-from lograft.metadata.reported_ends import ReportedEnds
+from lograft.metadata.controller.reported_ends import ReportedEnds
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.partition import BrokerEpoch, LeaderEpoch, Partition, PartitionEpoch
+from lograft.metadata.image.record_codec import encode_operation
+from lograft.metadata.image.records import (
+    BrokerRegistered,
+    Operation,
+    PartitionChanged,
+    Record,
+    TopicCreated,
+    TopicDeleted,
+)
+from lograft.metadata.image.snapshot import encode_snapshot
+from lograft.metadata.image.state_machine import MetadataMachine
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest
+from lograft.rpc.coded_error import ControllerError
 
 ONE, TWO, THREE = ids(1, 2, 3)
 ORDERS = topic_id(1)

@@ -9,8 +9,8 @@ from support.fake_controllers import until
 from support.virtual_log import virtual
 
 from lograft.chaos.memory_store import Content
-from lograft.metadata.decision import Decision
-from lograft.metadata.records import ProducerIdsAllocated
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.image.records import ProducerIdsAllocated
 from lograft.raft.bootstrap.start_register import StartRegister
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.metadata.partition import BrokerEpoch, BrokerId
-from lograft.metadata.sessions import Process, Sessions, SessionTiming
+from lograft.metadata.controller.broker_liveness import Process, Sessions, SessionTiming
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 OLD, NEW = BrokerEpoch(10), BrokerEpoch(11)

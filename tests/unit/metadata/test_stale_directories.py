@@ -6,17 +6,8 @@ from uuid import UUID
 import pytest
 from support.metadata_images import apply, directory, partition, replica, topic_id
 
-from lograft.metadata.broker_states import fence, unfence
-from lograft.metadata.decision import Decision
-from lograft.metadata.elect_leaders import elect_unclean_leaders
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.failures import report_failures
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.image_snapshot import decode_snapshot, encode_snapshot
-from lograft.metadata.log_ends import LogEnd
-from lograft.metadata.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
-from lograft.metadata.records import PartitionChanged, TopicCreated
-from lograft.metadata.registration import (
+from lograft.metadata.decisions.brokers.fencing import fence, unfence
+from lograft.metadata.decisions.brokers.registration import (
     DirectoryUse,
     Registration,
     latest_epoch,
@@ -24,7 +15,16 @@ from lograft.metadata.registration import (
     stale_directories,
     why_stale,
 )
-from lograft.metadata.unregister_broker import unregister_broker
+from lograft.metadata.decisions.brokers.report_failures import report_failures
+from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_leaders
+from lograft.metadata.decisions.partitions.log_ends import LogEnd
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica
+from lograft.metadata.image.records import PartitionChanged, TopicCreated
+from lograft.metadata.image.snapshot import decode_snapshot, encode_snapshot
+from lograft.rpc.coded_error import ControllerError
 
 FIRST, SECOND = directory(1, 0), directory(1, 1)
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lograft.metadata.cluster_config import BROKER_CONFIG, CLUSTER_CONFIG, cluster_default_of
-from lograft.metadata.config_key import ConfigKey
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.topic_config import TOPIC_CONFIG, check_topic_config, default_of
+from lograft.metadata.config.cluster_config import BROKER_CONFIG, CLUSTER_CONFIG, cluster_default_of
+from lograft.metadata.config.config_key import ConfigKey
+from lograft.metadata.config.topic_config import TOPIC_CONFIG, check_topic_config, default_of
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.storage.log.log_config import LogConfig
 
 INTERFACE_KEYS = [

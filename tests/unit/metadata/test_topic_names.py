@@ -3,11 +3,11 @@
 import pytest
 from support.metadata_images import broker, image_with, partition, topic_id, with_records
 
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.records import TopicCreated, TopicDeleted
-from lograft.metadata.topic_names import check_collision, check_topic_name, find_collision
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.records import TopicCreated, TopicDeleted
+from lograft.metadata.image.topic_names import check_collision, check_topic_name, find_collision
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 from lograft.storage.files.file_names import PartitionName
 
 

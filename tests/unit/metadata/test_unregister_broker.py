@@ -3,12 +3,12 @@
 import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, apply, broker, image_with, partition
 
-from lograft.metadata.broker import BrokerState
-from lograft.metadata.errors import ControllerError
-from lograft.metadata.image import ClusterImage
-from lograft.metadata.partition import BrokerId
-from lograft.metadata.unregister_broker import unregister_broker
+from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
 
 
 def refusal(image: ClusterImage, broker_id: int) -> ControllerError:

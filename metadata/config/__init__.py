@@ -1,0 +1,1 @@
+"""Configuration keys of topics, brokers and the cluster, with their defaults and checks."""

@@ -1,0 +1,123 @@
+"""Who is alive: what a controller makes of brokers' heartbeats and of streams that break. Pure.
+
+Liveness is heartbeats, for a process that is stopped keeps its sockets; a broken stream only speeds things up, for a
+process that is killed does not. Brokers send to every controller, and each keeps note; only the active one acts on it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+
+Process: TypeAlias = tuple[BrokerId, BrokerEpoch]
+"""A broker's process is known by the epoch that it got when it registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTiming:
+    """A broker says something every `heartbeat_ms`; `session_ms` of silence end its session, and so do
+    `broken_grace_ms` without a stream: time enough to make a new one."""
+
+    heartbeat_ms: int = 500
+    session_ms: int = 3000
+    broken_grace_ms: int = 200
+
+    def __post_init__(self) -> None:
+        assert self.heartbeat_ms < self.session_ms
+        assert self.broken_grace_ms <= self.session_ms
+
+
+@dataclass(slots=True)
+class _Session:
+    """`broken_ms`: since when it has no stream, after having had one."""
+
+    heard_ms: int
+    open_streams: int = 0
+    broken_ms: int | None = None
+
+
+_NEVER_HEARD = _Session(-1)
+_REMEMBERED_SESSIONS = 10
+
+
+class Sessions:
+    """What is known of each process. Which of a broker's counts is for who asks to say: what an older one does, or one
+    that claims an epoch it was not given, changes nothing for the others. Who has no stream is forgotten after a while.
+    """
+
+    def __init__(self, timing: SessionTiming | None = None) -> None:
+        self.timing = timing or SessionTiming()
+        self.may_end_sooner: Callable[[], None] = lambda: None  # called when a deadline may have come nearer
+        self._sessions: dict[Process, _Session] = {}
+        self._active_since_ms = 0
+        self._not_before_ms = 0
+
+    # -- what is heard
+
+    def heard(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> None:
+        """A heartbeat, or anything else that only a living process can have sent."""
+        session = self._sessions.get((broker_id, epoch))
+        if session is None:
+            self._forget_old(now_ms)
+            session = self._sessions[broker_id, epoch] = _Session(now_ms)
+        session.heard_ms = max(session.heard_ms, now_ms)
+        session.broken_ms = None
+
+    def stream_opened(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> None:
+        self.heard(broker_id, epoch, now_ms)
+        self._sessions[broker_id, epoch].open_streams += 1
+
+    def stream_broken(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> None:
+        """Told once for each that was opened, however it ended. While another is open, it means nothing."""
+        session = self._sessions[broker_id, epoch]
+        assert session.open_streams > 0, f"no stream of broker {broker_id} was open"
+        session.open_streams -= 1
+        if session.open_streams == 0:
+            session.broken_ms = now_ms
+            self.may_end_sooner()
+
+    # -- what the controller itself goes through
+
+    def became_active(self, now_ms: int) -> None:
+        """Brokers may have had to do with the controller before this one, so each gets its full time from now on.
+
+        For one whose stream to this controller broke it is the grace alone; that, too, begins now at the earliest: what
+        broke the stream may be the very thing that ended the other's office.
+        """
+        self._active_since_ms = now_ms
+
+    def stood_still(self, stall_ms: int, now_ms: int) -> None:
+        """This process did nothing for `stall_ms`, until now. What arrived meanwhile is not read yet, and who got no
+        answer may have given up on its stream: nobody's session ends before there was as much time to hear of it."""
+        self._not_before_ms = max(self._not_before_ms, now_ms + min(stall_ms, self.timing.session_ms))
+
+    # -- what follows
+
+    def is_alive(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> bool:
+        """Is its session not over? If it was never heard of: could it be?"""
+        return now_ms < self._deadline_ms(broker_id, epoch)
+
+    def expired(self, now_ms: int, live: Iterable[Process]) -> list[Process]:
+        """Of the processes that count as live, those whose session is over."""
+        return [process for process in live if self._deadline_ms(*process) <= now_ms]
+
+    def next_deadline_ms(self, live: Iterable[Process]) -> int | None:
+        """When the first of these sessions is over, unless something is heard. None: there is none."""
+        return min((self._deadline_ms(*process) for process in live), default=None)
+
+    def _deadline_ms(self, broker_id: BrokerId, epoch: BrokerEpoch) -> int:
+        session = self._sessions.get((broker_id, epoch), _NEVER_HEARD)
+        deadline_ms = max(session.heard_ms, self._active_since_ms) + self.timing.session_ms
+        if session.broken_ms is not None:
+            grace_began_ms = max(session.broken_ms, self._active_since_ms)
+            deadline_ms = min(deadline_ms, grace_began_ms + self.timing.broken_grace_ms)
+        return max(deadline_ms, self._not_before_ms)
+
+    def _forget_old(self, now_ms: int) -> None:
+        oldest_ms = now_ms - _REMEMBERED_SESSIONS * self.timing.session_ms
+        self._sessions = {
+            process: session
+            for process, session in self._sessions.items()
+            if session.open_streams > 0 or session.heard_ms >= oldest_ms
+        }

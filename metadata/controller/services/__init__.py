@@ -1,0 +1,1 @@
+"""The gRPC services that a controller serves to brokers, admins and the quorum."""

@@ -1,0 +1,1 @@
+"""What a controller decides, as pure functions: (image, request) to (records, response)."""

@@ -1,0 +1,1 @@
+"""Decisions about brokers: registration, fencing, failures, producer ids."""

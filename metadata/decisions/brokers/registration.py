@@ -1,0 +1,236 @@
+"""A broker's process introduces itself. Pure.
+
+A new incarnation leads only in epochs given out after its registration, and is in sync only once it was found so again:
+in one operation it gets a new broker epoch, leaves every ISR, and what it led gets another leader or none.
+
+Requests may be on their way for long, so that of a process that is dead may come after its successor's. Each names the
+epoch that it is to replace, which its process asked for when it had started: whatever was registered since then is
+newer, and stays.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from lograft.metadata.config.effective_settings import trusts_page_cache
+from lograft.metadata.decisions.decision import Decision
+from lograft.metadata.decisions.partitions.leave_isr import Hosted, leave_isrs
+from lograft.metadata.image.broker import Broker, BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.metadata.image.records import BrokerRegistered, PartitionChanged
+from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+
+MAX_BROKER_ID = 2**31 - 1
+MAX_RACK_CHARACTERS = 255
+MAX_BOOT_ID_CHARACTERS = 64
+MAX_DIRECTORIES = 64
+MAX_DAMAGE_CHARACTERS = 255
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryUse:
+    """What a data directory says of its own past: the broker epoch that it was last used in (None: it does not say),
+    whether an operator has marked it as put back from a copy, and which of its own files it has lost, if any: then it
+    cannot say which logs it had."""
+
+    directory_id: UUID
+    used_epoch: BrokerEpoch | None = None
+    is_restored: bool = False
+    damage: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker says of itself. `boot_id` is the kernel's: it changes when the page cache was lost. `clean_epoch`
+    is the broker epoch in the marker that a clean shutdown left, if there is one. Feature levels: the least and the
+    greatest that this program can work with. `uses`: one for each directory; none at all from a version that keeps no
+    such notes. `nodes_address`: where other brokers reach it; None: nowhere."""
+
+    broker_id: BrokerId
+    incarnation: UUID
+    address: str
+    rack: str | None
+    directories: tuple[UUID, ...]
+    boot_id: str
+    clean_epoch: BrokerEpoch | None
+    min_feature_level: int
+    max_feature_level: int
+    nodes_address: str | None = None
+    uses: tuple[DirectoryUse, ...] = ()
+
+
+def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None:
+    """Of the broker's latest registration; None: it is not registered."""
+    broker = image.brokers.get(broker_id)
+    return broker.epoch if broker is not None else None
+
+
+def register(
+    image: ClusterImage, request: Registration, *, previous_epoch: BrokerEpoch | None, is_old_alive: bool
+) -> Decision[BrokerEpoch]:
+    """The broker's epoch. `previous_epoch`: the latest that the process was told of. `is_old_alive`: is the process
+    that has this id at the moment still heard of?
+
+    The same process asking again gets the same answer, whichever epoch it names: it was not told of its own yet if the
+    first answer was lost.
+    """
+    _check(image, request)
+    old = image.brokers.get(request.broker_id)
+    if old is not None and _is_repeated(old, request):
+        return Decision((), old.epoch)
+    _check_latest(image, request.broker_id, previous_epoch)
+    if old is not None and is_old_alive:
+        _check_successor(old, request)
+    epoch = BrokerEpoch(image.last_broker_epoch + 1)
+    broker = Broker(
+        request.broker_id, epoch, request.incarnation, request.address, request.rack, request.directories,
+        request.boot_id, BrokerState.FENCED, request.nodes_address, bool(request.uses),
+    )  # fmt: skip
+    distrusted = () if old is None else _distrusted(old, request)
+    stale = stale_directories(image, request)
+    return Decision((BrokerRegistered(broker), *_departures(image, broker, distrusted, stale)), epoch)
+
+
+def stale_directories(image: ClusterImage, request: Registration) -> tuple[UUID, ...]:
+    """Those whose replicas may lack what they once had: a directory that was put back from a copy, having been used
+    only before the epoch in which it last counted, or one that has lost its own notes.
+
+    A process writes its epoch into each directory before it can count for anything, and the metadata confirm it only
+    when it does. So one that was killed in between is not mistaken for a copy.
+    """
+    return tuple(use.directory_id for use in request.uses if why_stale(image, use) is not None)
+
+
+def why_stale(image: ClusterImage, use: DirectoryUse) -> str | None:
+    """Return the reason, for people; None if the directory is not stale."""
+    if use.damage is not None:
+        return use.damage
+    if use.is_restored:
+        return "marked as put back from a copy"
+    confirmed = image.confirmed.get(use.directory_id)
+    if confirmed is None:
+        return None
+    if use.used_epoch is None:
+        return "used-epoch is missing"
+    if use.used_epoch < confirmed:
+        return f"put back from an older copy: last used in broker epoch {use.used_epoch}, it counted in {confirmed}"
+    return None
+
+
+def _is_repeated(old: Broker, request: Registration) -> bool:
+    return (old.incarnation, old.address, old.rack, old.directories, old.boot_id, old.nodes_address) == (
+        request.incarnation, request.address, request.rack, request.directories, request.boot_id,
+        request.nodes_address,
+    )  # fmt: skip
+
+
+def _check_latest(image: ClusterImage, broker_id: BrokerId, previous_epoch: BrokerEpoch | None) -> None:
+    latest = latest_epoch(image, broker_id)
+    if previous_epoch != latest:
+        raise ControllerError(
+            errors_pb2.STALE_BROKER_EPOCH,
+            f"broker {broker_id} is to be registered after {_in_words(previous_epoch)}, but the latest is "
+            f"{_in_words(latest)}: a process that lives asks for the latest epoch again",
+        )
+
+
+def _in_words(epoch: BrokerEpoch | None) -> str:
+    return f"epoch {epoch}" if epoch is not None else "none"
+
+
+def _check_successor(old: Broker, request: Registration) -> None:
+    """A directory is locked by the process that uses it: who has one of the old one's has outlived it."""
+    if old.incarnation != request.incarnation and not any(one in old.directories for one in request.directories):
+        raise ControllerError(
+            errors_pb2.DUPLICATE_BROKER,
+            f"broker {old.broker_id} is running at {old.address} with other data directories; "
+            "stop that one, or give this one a node_id of its own",
+        )
+
+
+def _distrusted(old: Broker, request: Registration) -> Collection[UUID]:
+    """The directories of which something that was not yet on the disk may be lost. The page cache survives a killed
+    process, but no reboot; and of a directory that was away it is not known what it has been through."""
+    if request.clean_epoch != old.epoch and request.boot_id != old.boot_id:
+        return (*old.directories, *request.directories)
+    return [directory for directory in request.directories if directory not in old.directories]
+
+
+def _departures(
+    image: ClusterImage, broker: Broker, distrusted: Collection[UUID], stale: Collection[UUID]
+) -> Iterator[PartitionChanged]:
+    brokers = {**image.brokers, broker.broker_id: broker}
+    kept: list[Hosted] = []
+    lost: list[Hosted] = []
+    for hosted in image.hosted_by(broker.broker_id):
+        topic_id, _, partition = hosted
+        directory = partition.directory_of(broker.broker_id)
+        is_lost = directory in stale or (directory in distrusted and trusts_page_cache(image, topic_id))
+        (lost if is_lost else kept).append(hosted)
+    yield from leave_isrs(image, broker.broker_id, kept, brokers)
+    yield from leave_isrs(image, broker.broker_id, lost, brokers, is_data_lost=True)
+
+
+def _check(image: ClusterImage, request: Registration) -> None:
+    if not 0 <= request.broker_id <= MAX_BROKER_ID:
+        raise _invalid(f"broker id {request.broker_id} is not between 0 and {MAX_BROKER_ID}")
+    for address in (request.address, request.nodes_address):
+        if address is not None and not _is_address(address):
+            raise _invalid(f"the advertised address {address!r} is not of the form host:port")
+    if request.rack is not None and not 0 < len(request.rack) <= MAX_RACK_CHARACTERS:
+        raise _invalid(f"a rack has 1 to {MAX_RACK_CHARACTERS} characters, or is left out")
+    if len(request.boot_id) > MAX_BOOT_ID_CHARACTERS:
+        raise _invalid(f"a boot id has at most {MAX_BOOT_ID_CHARACTERS} characters, not {len(request.boot_id)}")
+    if not 0 < len(request.directories) <= MAX_DIRECTORIES:
+        raise _invalid(f"a broker has 1 to {MAX_DIRECTORIES} data directories, not {len(request.directories)}")
+    if len(dict.fromkeys(request.directories)) != len(request.directories):
+        raise _invalid("two data directories have the same id: one is a copy of the other; empty one of them")
+    if image.feature_level == 0:
+        raise ControllerError(errors_pb2.UNAVAILABLE, "the controller is still setting the cluster up: try again")
+    if not request.min_feature_level <= image.feature_level <= request.max_feature_level:
+        raise ControllerError(
+            errors_pb2.UNSUPPORTED_FEATURE_LEVEL,
+            f"the cluster is at feature level {image.feature_level}; this program knows levels "
+            f"{request.min_feature_level} to {request.max_feature_level}: run one that fits",
+        )
+    _check_directories_are_its_own(image, request)
+    _check_uses(image, request)
+
+
+def _check_uses(image: ClusterImage, request: Registration) -> None:
+    if request.uses and tuple(use.directory_id for use in request.uses) != request.directories:
+        raise _invalid("what is said of the use of data directories is to be one for each of them, in their order")
+    for use in request.uses:
+        if use.damage is not None and len(use.damage) > MAX_DAMAGE_CHARACTERS:
+            raise _invalid(f"the damage of a data directory is told in at most {MAX_DAMAGE_CHARACTERS} characters")
+        if use.used_epoch is not None and use.used_epoch > image.last_broker_epoch:
+            raise _invalid(
+                f"data directory {use.directory_id} was used in broker epoch {use.used_epoch}, but the cluster's "
+                f"metadata know of none after {image.last_broker_epoch}: the metadata are from the past, as if the "
+                "controllers' data had been put back from an older copy; put back the newer one, or, if there is "
+                "none, run `lograft mark-restored` on every data directory and elect leaders uncleanly"
+            )
+
+
+def _is_address(text: str) -> bool:
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[2]) < 65536
+
+
+def _check_directories_are_its_own(image: ClusterImage, request: Registration) -> None:
+    for other in image.brokers.values():
+        if other.broker_id != request.broker_id:
+            for directory in request.directories:
+                if directory in other.directories:
+                    raise _invalid(
+                        f"data directory {directory} belongs to broker {other.broker_id}; "
+                        "a directory cannot change hands: use an empty one"
+                    )
+
+
+def _invalid(message: str) -> ControllerError:
+    return ControllerError(errors_pb2.INVALID_REQUEST, message)

@@ -1,0 +1,1 @@
+"""Decisions about partitions: ISR, leaders, reassignment."""

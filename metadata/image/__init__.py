@@ -1,0 +1,1 @@
+"""The image of the cluster, and the records that change it."""

@@ -1,0 +1,41 @@
+"""One registered broker as the metadata sees it. Pure."""
+
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+
+
+class BrokerState(Enum):
+    """FENCED: in no ISR, leads nothing. ACTIVE: may lead and be in sync. SHUTTING_DOWN: keeps what it has for the
+    moment, and is given nothing more."""
+
+    FENCED = 1
+    ACTIVE = 2
+    SHUTTING_DOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker's latest registration. `epoch` is new with each incarnation (process), across all brokers. `address`:
+    where clients reach it; `nodes_address`: where other brokers do.
+
+    `names_used_epochs`: the registration named the used epoch of every directory, so the broker writes the epoch down
+    in each of them before it asks to be active.
+    """
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
+    incarnation: UUID
+    address: str
+    rack: str | None
+    directories: tuple[UUID, ...]
+    boot_id: str
+    state: BrokerState = BrokerState.FENCED
+    nodes_address: str | None = None
+    names_used_epochs: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        return self.state is not BrokerState.FENCED

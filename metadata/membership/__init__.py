@@ -1,0 +1,1 @@
+"""The brokers' side: registration, heartbeats, following the metadata, forwarding."""

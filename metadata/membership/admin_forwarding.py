@@ -1,0 +1,118 @@
+"""What any broker is asked, but only the active controller can do: handed on to it, and its answer back.
+
+Each attempt at a controller is told how much time is left: looking for the active one takes some, too.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+
+from lograft.metadata.controller.services.admin_handler import time_to_answer_ms
+from lograft.metadata.membership.controller_client import ControllerClient
+from lograft.proto import admin_pb2 as pb
+from lograft.proto import errors_pb2, methods
+from lograft.proto.admin_pb2 import CreateTopicsRequest
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_stream_error
+from lograft.rpc.unary import read_request, receive_request
+from lograft.runtime.network import Handler, Stream, StreamError
+from lograft.runtime.rng import Rng
+from lograft.runtime.tasks.deadline import Deadline, with_timeout
+from lograft.runtime.world import Runtime
+
+MAX_IN_FLIGHT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """A method: what a request is, and whether making it twice is as good as once."""
+
+    request_type: type[Message]
+    repeatable: bool
+
+
+FORWARDED: Mapping[str, Forwarded] = {
+    # Each new topic has its id before it is sent, so that the controller recognises a topic that it has created
+    # already.
+    methods.CREATE_TOPICS: Forwarded(pb.CreateTopicsRequest, repeatable=True),
+    methods.DELETE_TOPICS: Forwarded(pb.DeleteTopicsRequest, repeatable=False),
+    methods.CREATE_PARTITIONS: Forwarded(pb.CreatePartitionsRequest, repeatable=False),
+    methods.DESCRIBE_CONFIGS: Forwarded(pb.DescribeConfigsRequest, repeatable=True),
+    methods.ALTER_CONFIGS: Forwarded(pb.AlterConfigsRequest, repeatable=False),
+    methods.ALTER_REASSIGNMENTS: Forwarded(pb.AlterReassignmentsRequest, repeatable=False),
+    methods.LIST_REASSIGNMENTS: Forwarded(pb.ListReassignmentsRequest, repeatable=True),
+    methods.ELECT_LEADERS: Forwarded(pb.ElectLeadersRequest, repeatable=False),
+    methods.UNREGISTER_BROKER: Forwarded(pb.UnregisterBrokerRequest, repeatable=False),
+    methods.DESCRIBE_QUORUM: Forwarded(pb.DescribeQuorumRequest, repeatable=True),
+    methods.ADD_VOTER: Forwarded(pb.AddVoterRequest, repeatable=False),
+    methods.REMOVE_VOTER: Forwarded(pb.RemoveVoterRequest, repeatable=False),
+    methods.REPLACE_VOTER: Forwarded(pb.ReplaceVoterRequest, repeatable=False),
+    methods.TRANSFER_LEADERSHIP: Forwarded(pb.TransferLeadershipRequest, repeatable=False),
+}
+
+
+class Forwarding:
+    """Relays requests as they are but for their `timeout_ms`, and answers and errors as they come; in the time that
+    the request's `timeout_ms` leaves."""
+
+    def __init__(self, runtime: Runtime, client: ControllerClient, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        self._runtime = runtime
+        self._client = client
+        self._max_in_flight = max_in_flight
+        self._in_flight = 0
+
+    def handlers(self, names: Iterable[str] = FORWARDED) -> dict[str, Handler]:
+        """For a broker's server, by method."""
+        return {name: self._handler(name, FORWARDED[name]) for name in names}
+
+    def _handler(self, name: str, forwarded: Forwarded) -> Handler:
+        async def serve(stream: Stream) -> None:
+            data = await receive_request(stream)
+            request = read_request(forwarded.request_type, data)
+            if isinstance(request, CreateTopicsRequest) and give_ids(request, self._runtime.rng):
+                data = request.SerializeToString()
+            await stream.send(await self._relay(name, forwarded, data, _time_to_answer_ms(request)))
+
+        return serve
+
+    async def _relay(self, name: str, forwarded: Forwarded, data: bytes, timeout_ms: int) -> bytes:
+        if self._in_flight >= self._max_in_flight:
+            message = f"{self._in_flight} requests are waiting for the controller already: try again later"
+            raise to_stream_error(ControllerError(errors_pb2.UNAVAILABLE, message))
+        self._in_flight += 1
+        deadline = Deadline(self._runtime.clock, timeout_ms)
+
+        def request() -> bytes:
+            return with_timeout(forwarded.request_type, data, deadline.left_ms)
+
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._client.call_bytes(name, request, repeatable=forwarded.repeatable)
+        except TimeoutError:
+            raise self._timed_out(timeout_ms) from None
+        finally:
+            self._in_flight -= 1
+
+    def _timed_out(self, timeout_ms: int) -> StreamError:
+        cause = f" ({self._client.trouble})" if self._client.trouble else ""
+        message = (
+            f"no active controller has answered within {timeout_ms} ms{cause}: look whether it was done, then repeat it"
+        )
+        return to_stream_error(ControllerError(errors_pb2.TIMED_OUT, message))
+
+
+def _time_to_answer_ms(request: Message) -> int:
+    try:
+        return time_to_answer_ms(request)
+    except ControllerError as error:
+        raise to_stream_error(error) from None
+
+
+def give_ids(request: CreateTopicsRequest, rng: Rng) -> bool:
+    """An id for each new topic that has none. Whether there was one."""
+    nameless = [topic for topic in request.topics if not topic.topic_id]
+    for topic in nameless:
+        topic.topic_id = rng.uuid().bytes
+    return bool(nameless)

@@ -1,0 +1,25 @@
+"""What any request may ask for: how much, and how long to wait for it. Pure."""
+
+from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
+
+MAX_ITEMS = 10_000
+
+
+def check_timeout(timeout_ms: int) -> int:
+    """How long the sender of a request waits, in milliseconds; 0 is the default."""
+    if not 0 <= timeout_ms <= MAX_TIMEOUT_MS:
+        raise ControllerError(
+            errors_pb2.INVALID_REQUEST,
+            f"timeout_ms cannot be {timeout_ms}: give 1 to {MAX_TIMEOUT_MS}, or 0 for {DEFAULT_TIMEOUT_MS}",
+        )
+    return timeout_ms or DEFAULT_TIMEOUT_MS
+
+
+def check_item_count(count: int, what: str) -> None:
+    if count > MAX_ITEMS:
+        raise ControllerError(
+            errors_pb2.INVALID_REQUEST,
+            f"{count} {what} are too many for one request: ask for at most {MAX_ITEMS} at a time",
+        )

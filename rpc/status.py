@@ -1,0 +1,72 @@
+"""The controller's errors as they travel: the status of a stream with an `ErrorDetail`, and back. Pure."""
+
+from google.protobuf.message import DecodeError
+
+from lograft.proto import errors_pb2
+from lograft.proto.errors import ERRORS, error_detail
+from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
+from lograft.rpc.coded_error import ControllerError
+from lograft.runtime.network import Status, StreamError
+
+# Trailers travel as HTTP/2 headers, which are limited to a few KiB. A message may name much of what it was given.
+MAX_MESSAGE_BYTES = 1024
+
+# What a status without a detail says. It comes from below: from the network, or from a server that has no such method.
+_CODES: dict[Status, ErrorCode] = {
+    Status.INVALID_ARGUMENT: errors_pb2.INVALID_REQUEST,
+    Status.UNIMPLEMENTED: errors_pb2.INVALID_REQUEST,
+    Status.RESOURCE_EXHAUSTED: errors_pb2.INVALID_REQUEST,
+    Status.DEADLINE_EXCEEDED: errors_pb2.TIMED_OUT,
+    Status.INTERNAL: errors_pb2.INTERNAL,
+}
+
+
+def detail_of(error: ControllerError, *, leader_address: str | None = None) -> ErrorDetail:
+    """As it goes into the answer for one item of a request."""
+    message = error.message.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
+    return error_detail(error.code, message, leader_id=error.leader_id, leader_address=leader_address)
+
+
+def error_of(detail: ErrorDetail) -> ControllerError:
+    """What `detail` says. A code that a later version made up is INTERNAL: nothing is known of it, and so nothing to
+    do."""
+    leader_id = detail.leader_id if detail.HasField("leader_id") else None
+    if detail.code not in ERRORS or detail.code == errors_pb2.NONE:
+        return ControllerError(errors_pb2.INTERNAL, f"error {detail.code}, unknown here: {detail.message}")
+    return ControllerError(detail.code, detail.message, leader_id=leader_id)
+
+
+def to_stream_error(error: ControllerError, *, leader_address: str | None = None) -> StreamError:
+    """How a handler ends its stream with `error`."""
+    detail = detail_of(error, leader_address=leader_address)
+    return StreamError(Status[ERRORS[error.code].grpc_status], detail.message, detail.SerializeToString())
+
+
+def to_controller_error(error: StreamError) -> ControllerError:
+    """Why a request failed whose stream ended with `error`.
+
+    Without a detail, and unless the status alone says that nothing was done, the outcome is unknown: CONTROLLER_MOVED.
+    """
+    detail = read_detail(error)
+    if detail is not None:
+        return error_of(detail)
+    code = _CODES.get(error.status, errors_pb2.CONTROLLER_MOVED)
+    if code == errors_pb2.CONTROLLER_MOVED:
+        return unknown_outcome(f"the request was lost on its way or back ({error})")
+    return ControllerError(code, str(error))
+
+
+def unknown_outcome(cause: str) -> ControllerError:
+    return ControllerError(
+        errors_pb2.CONTROLLER_MOVED, f"{cause}: it is not known whether it was carried out; look before you repeat it"
+    )
+
+
+def read_detail(error: StreamError) -> ErrorDetail | None:
+    """None if it has none, or none that can be read."""
+    if not error.detail:
+        return None
+    try:
+        return ErrorDetail.FromString(error.detail)
+    except DecodeError:
+        return None

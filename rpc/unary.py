@@ -1,0 +1,128 @@
+"""Unary calls over the runtime's streams: one message there, one message back.
+
+The calling side is `call` (and `exchange`, for who has bytes); the serving side wraps a function with `unary`.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lograft.proto import errors_pb2
+from lograft.raft.transport.envelope_codec import CodecError
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.status import to_controller_error, to_stream_error
+from lograft.runtime.network import Connection, Handler, Status, Stream, StreamError
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Message)
+
+_LOST = (Status.UNAVAILABLE, Status.CANCELLED)
+
+
+class NotSent(StreamError):
+    """The stream was over before the request was handed over: nothing was done. Its detail says so."""
+
+    def __init__(self, cause: StreamError) -> None:
+        detail = cause.detail
+        if not detail and cause.status in _LOST:
+            lost = ControllerError(errors_pb2.UNAVAILABLE, f"the request could not be sent: {cause.message}")
+            detail = to_stream_error(lost).detail
+        super().__init__(cause.status, cause.message, detail)
+
+
+# -- the caller's side
+
+
+async def call(connection: Connection, method: str, request: Message, response_type: type[R]) -> R:
+    """The answer to `request`. `ControllerError` if it is refused, or its outcome cannot be known."""
+    try:
+        answer = await exchange(connection, method, request.SerializeToString())
+    except StreamError as error:
+        raise to_controller_error(error) from None
+    return read_answer(response_type, answer)
+
+
+async def exchange(connection: Connection, method: str, request: bytes) -> bytes:
+    """The answer to `request`. `NotSent` if that is sure; any other `StreamError` as the stream had it."""
+    stream = connection.open(method)
+    try:
+        await stream.send(request)
+    except StreamError as error:
+        raise NotSent(error) from None
+    await stream.half_close()
+    answer = await stream.receive()
+    if answer is None:
+        raise StreamError(Status.INTERNAL, f"{stream.peer} ended {method} without an answer")
+    # It has answered: what becomes of the stream afterwards changes nothing.
+    with contextlib.suppress(StreamError):
+        if await stream.receive() is not None:
+            stream.reset()
+    return answer
+
+
+def read_answer(response_type: type[R], answer: bytes) -> R:
+    """`ControllerError` if it is no such message: the request may have been carried out."""
+    try:
+        return response_type.FromString(answer)
+    except DecodeError as error:
+        name = response_type.DESCRIPTOR.name
+        raise ControllerError(errors_pb2.INTERNAL, f"the answer is not a {name}: {error}") from None
+
+
+# -- the server's side
+
+
+Admission: TypeAlias = Callable[[bytes], contextlib.AbstractAsyncContextManager[None]]
+"""Entered before a request is read, and left when it is answered. It may wait, or refuse by `StreamError`."""
+
+
+def _admit_at_once(_: bytes) -> contextlib.AbstractAsyncContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def unary(
+    handle: Callable[[Q], Awaitable[Message]], request_type: type[Q], admission: Admission = _admit_at_once
+) -> Handler:
+    """A handler of streams that have one request each, answered by `handle`.
+
+    A request that cannot be read is refused, and does nothing else. `ControllerError` from `handle` ends the stream
+    with its status and detail; so does `CodecError`, for a field that is not what it should be: INVALID_REQUEST.
+    """
+
+    async def serve(stream: Stream) -> None:
+        data = await receive_request(stream)
+        async with admission(data):
+            request = read_request(request_type, data)
+            del data  # it may be large, and `request` has all of it
+            try:
+                answer = await handle(request)
+            except ControllerError as error:
+                raise to_stream_error(error) from None
+            except CodecError as error:
+                raise invalid(f"a {request_type.DESCRIPTOR.name} that cannot be read: {error}") from None
+        await stream.send(answer.SerializeToString())
+
+    return serve
+
+
+async def receive_request(stream: Stream) -> bytes:
+    """The one message of the stream, once it is sure that it is the only one."""
+    request = await stream.receive()
+    if request is None:
+        raise invalid("the stream ended without a request: send one message")
+    if await stream.receive() is not None:
+        raise invalid("a second message in a call that takes one: make a call for each")
+    return request
+
+
+def read_request(request_type: type[Q], request: bytes) -> Q:
+    try:
+        return request_type.FromString(request)
+    except DecodeError as error:
+        raise invalid(f"not a {request_type.DESCRIPTOR.name}: {error}") from None
+
+
+def invalid(message: str) -> StreamError:
+    return to_stream_error(ControllerError(errors_pb2.INVALID_REQUEST, message))
