@@ -8,7 +8,7 @@ records promised to stay that retention deletes, or that only the leader had to 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.cluster_compaction_checks import (
     Cleaned,
     check_compacted_replicas_agree,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from math import inf
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, ReplicaLog, Stored, named, require
 from lograft.chaos.cluster_marks import is_deletion, record_key_of
 from lograft.chaos.linearizability import Outcome

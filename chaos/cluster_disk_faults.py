@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from lograft.broker.replica import Replica
+from lograft.broker.replica.replica import Replica
 from lograft.chaos.cluster_copies import Copies
 from lograft.chaos.cluster_history import PartitionKey
 from lograft.chaos.cluster_losses import Losses, LostDirectories, LostFiles, LostMemory, Rot

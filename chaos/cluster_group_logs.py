@@ -2,8 +2,8 @@
 
 from collections.abc import Container, Mapping
 
-from lograft.broker.group_records import decode_change
-from lograft.broker.group_replay import GroupReplay
+from lograft.broker.groups.record_codec import decode_change
+from lograft.broker.groups.replay import GroupReplay
 from lograft.chaos.cluster_history import PartitionKey, named, require
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.storage.batch.codec import decode_records, iterate_batches

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from uuid import UUID
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.live.entries import Entry
 from lograft.chaos.raft_invariants import InvariantBroken

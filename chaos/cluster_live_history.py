@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from uuid import UUID
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Send
 from lograft.chaos.cluster_marks import is_deletion, record_key_of
 from lograft.chaos.cluster_polls import partition_name

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
-from lograft.broker.config_values import Role
-from lograft.broker.node import Machine, Node
-from lograft.broker.node_config import NodeConfig
-from lograft.broker.replica import Replica
-from lograft.broker.replicas import AllDirectoriesFailed
-from lograft.broker.upkeep import UpkeepTimes
+from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.replica_manager import AllDirectoriesFailed
+from lograft.broker.node.config import NodeConfig
+from lograft.broker.node.config_values import Role
+from lograft.broker.node.node import Machine, Node
+from lograft.broker.replica.replica import Replica
 from lograft.chaos.crash import is_simulated_crash
 from lograft.chaos.crash_places import calling_code, without_numbers
 from lograft.chaos.memory_store import Content, MemoryDisk, MemoryStore

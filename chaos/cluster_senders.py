@@ -3,7 +3,7 @@
 import asyncio
 from uuid import UUID
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.cluster_checks import described
 from lograft.chaos.cluster_clients import Client, Stage, Wanted, topics_of
 from lograft.chaos.cluster_history import PartitionKey, Send

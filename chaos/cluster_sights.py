@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
-from lograft.broker.hosted_logs import Corrupt, Lost
-from lograft.broker.replica import Replica
+from lograft.broker.hosting.log_lifecycle import Corrupt, Lost
+from lograft.broker.replica.replica import Replica
 from lograft.chaos.cluster_history import PartitionKey, named
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.raft_schedule import Detail

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from lograft.broker.config_values import Role
-from lograft.broker.node_config import NodeConfig
-from lograft.broker.topic_log_config import log_config_of
+from lograft.broker.hosting.topic_log_config import log_config_of
+from lograft.broker.node.config import NodeConfig
+from lograft.broker.node.config_values import Role
 from lograft.chaos.cluster_clients import Client
 from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from lograft.broker.replication_codec import REPLICATE
+from lograft.broker.replication.codec import REPLICATE
 from lograft.chaos.cluster_node import CLUSTER_ID, SimulatedHost
 from lograft.chaos.cluster_sights import Sights
 from lograft.chaos.raft_invariants import InvariantBroken

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import Leading
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
 from lograft.chaos.cluster_checks import check_leader
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, named, require
 from lograft.chaos.cluster_node import SimulatedHost

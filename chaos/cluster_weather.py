@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lograft.broker.replica_ports import Acks
-from lograft.broker.upkeep import UpkeepTimes
+from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.replica.interfaces import Acks
 from lograft.runtime.rng import Rng
 
 WISHES = (

@@ -6,9 +6,10 @@ from lograft.clients.cli.main import LazyCommand, run
 MORE_COMMANDS = {
     "chaos": LazyCommand("lograft.chaos.live.commands:chaos", "Torment a cluster, and prove that nothing is lost."),
     "mark-restored": LazyCommand(
-        "lograft.broker.mark_restored_command:mark_restored", "Mark data directories that were put back from a copy."
+        "lograft.broker.node.mark_restored_command:mark_restored",
+        "Mark data directories that were put back from a copy.",
     ),
-    "server": LazyCommand("lograft.broker.server_command:server", "Run one node of a cluster."),
+    "server": LazyCommand("lograft.broker.node.server_command:server", "Run one node of a cluster."),
 }
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 from sys import maxsize
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.live.entries import (
     Acknowledged,

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from lograft.broker.controller_part import METADATA_FOLDER
+from lograft.broker.node.controller_role import METADATA_FOLDER
 from lograft.chaos.live.damage import damage_files, lose_files
 from lograft.chaos.live.live_layout import LiveLayout
 from lograft.chaos.live.power_failure import Lost, lose_power

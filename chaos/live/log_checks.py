@@ -6,7 +6,7 @@ seen before: so all but what was never sent is judged generation by generation (
 
 from collections.abc import Iterator
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.linearizability import Outcome
 from lograft.chaos.live.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.live.entries import Entry, FinalReplica, TransactionAborted, outcome_of

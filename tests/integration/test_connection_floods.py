@@ -11,7 +11,7 @@ import pytest
 from support.server_processes import lograft, servers, start_all, until
 
 from lograft import Admin, Consumer, Producer, TopicPartition
-from lograft.broker.replication_codec import REPLICATE
+from lograft.broker.replication.codec import REPLICATE
 from lograft.clients.admin_types import ConfigKind
 from lograft.clients.errors import BatchTooLarge
 from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER

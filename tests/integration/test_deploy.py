@@ -22,8 +22,8 @@ from support.free_ports import free_port
 from support.server_processes import until, variables
 
 from lograft import Admin
-from lograft.broker.node_config import Sources, parse_file, read_config
-from lograft.broker.server_command import EXIT_PANIC, EXIT_REFUSED
+from lograft.broker.node.config import Sources, parse_file, read_config
+from lograft.broker.node.server_command import EXIT_PANIC, EXIT_REFUSED
 from lograft.clients.dev_secret import make_secret
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

@@ -10,7 +10,7 @@ from support.live_cluster import LiveCluster, live_cluster
 from support.server_processes import ServerProcess, until
 
 from lograft import Consumer, Producer, errors
-from lograft.broker.metric_families import FAMILIES
+from lograft.broker.metrics.families import FAMILIES
 from lograft.clients.admin_types import ConfigKind
 from lograft.runtime.process.http_probe import get_page
 

@@ -267,7 +267,7 @@ def test_help_names_every_key() -> None:
 def test_a_broken_invariant_ends_the_process(node: ServerProcess, where: str) -> None:
     program = f"""
 import asyncio, sys
-from lograft.broker.node import Node
+from lograft.broker.node.node import Node
 from lograft.__main__ import main
 
 error = AssertionError("broken")

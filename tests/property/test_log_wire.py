@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.served_replicas import FakeReplica
 
-from lograft.broker.fetch_outbox import FetchOutbox
-from lograft.broker.produce_requests import UnreadableMessage, read_produce
+from lograft.broker.fetch.outbox import FetchOutbox
+from lograft.broker.produce.produce_requests import UnreadableMessage, read_produce
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire_format import MAX_FIELDS, WireError, cut_out, field_head, message_field, varint
 from lograft.storage.log.log_reader import Batches

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.replica_lives import ReplicaLife
 from support.replica_views import BROKERS
 
-from lograft.broker.leading import LeaderCore
+from lograft.broker.replication.leader_core import LeaderCore
 from lograft.metadata.image.partition import BrokerId
 from lograft.runtime.rng import Rng
 

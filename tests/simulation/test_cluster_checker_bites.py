@@ -9,9 +9,9 @@ import pytest
 from support.broken_rules import expect_noticed
 from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 
-from lograft.broker.leading import LeaderCore
-from lograft.broker.replica_leading import Leading
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replication.leader_core import LeaderCore
 from lograft.chaos.cluster_checks import check_all, check_leader, check_next
 from lograft.chaos.cluster_history import (
     ClusterHistory,
@@ -48,11 +48,11 @@ def acknowledge_below_the_minimum(patch: pytest.MonkeyPatch) -> None:
 
 def serve_uncommitted(patch: pytest.MonkeyPatch) -> None:
     """Readers get all that the leader has."""
-    patch.setattr("lograft.broker.replica.read_log", _read_to_the_end)
+    patch.setattr("lograft.broker.replica.replica.read_log", _read_to_the_end)
 
 
 async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **_: Any) -> Any:
-    from lograft.broker.log_reading import read_log
+    from lograft.broker.replica.checked_reads import read_log
 
     return await read_log(log, offset, max_bytes, log.end_offset)
 

@@ -12,9 +12,9 @@ from support.broken_rules import expect_noticed
 from support.cluster_chaos import COMPACTED
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 
-from lograft.broker import upkeep
-from lograft.broker.following import FollowerCore
-from lograft.broker.replica_ports import Acks
+from lograft.broker.hosting import maintenance as upkeep
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replication.follower_core import FollowerCore
 from lograft.chaos.cluster_checks import LAST_READER, check_all, check_next
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Send, Stored
 from lograft.chaos.cluster_marks import headers_of, mark_for, mark_of, record_key_of, value_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 
-from lograft.broker import replica_leading
+from lograft.broker.replica import leader_role as replica_leading
 from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster

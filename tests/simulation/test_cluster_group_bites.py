@@ -9,9 +9,9 @@ import pytest
 from support.broken_rules import expect_noticed
 from support.cluster_chaos import GROUPS
 
-from lograft.broker import group_offsets
-from lograft.broker.group_draft import GroupDraft
-from lograft.broker.group_partition import GroupPartition
+from lograft.broker.groups import offsets as group_offsets
+from lograft.broker.groups.draft import GroupDraft
+from lograft.broker.groups.offsets_partition import GroupPartition
 from lograft.chaos.cluster_group_history import GroupHistory
 from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
 from lograft.chaos.cluster_simulation import simulate_cluster
@@ -59,7 +59,7 @@ def commit_what_is_not_read_yet(patch: pytest.MonkeyPatch) -> None:
         further = [replace(item, offset=item.offset + 1) for item in items]
         return original(group, speaker, further, *others)
 
-    patch.setattr("lograft.broker.group_partition.decide_commit", decide_commit)
+    patch.setattr("lograft.broker.groups.offsets_partition.decide_commit", decide_commit)
 
 
 # Faults that last: a member finds another coordinator within a session, unless it is cut off for longer.

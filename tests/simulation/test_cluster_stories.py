@@ -10,8 +10,8 @@ from support.cluster_stories import CONTROLLER, STAGE, Scene
 from support.deliberate_bugs import forget_producers_at_failover
 from support.resent_records import SILENT, After, all_are_started_again, another_leads, nothing_more, sent_again
 
-from lograft.broker.leading import LeaderCore, _Follower
-from lograft.broker.replication_source import ReplicationSource
+from lograft.broker.replication.leader_core import LeaderCore, _Follower
+from lograft.broker.replication.leader_server import ReplicationSource
 from lograft.chaos.cluster_copies import Copies
 from lograft.chaos.cluster_losses import LostMemory
 from lograft.chaos.cluster_run import ClusterRun

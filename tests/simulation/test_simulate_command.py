@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lograft.broker.replica_leading import Leading
+from lograft.broker.replica.leader_role import Leading
 from lograft.chaos.live.history import read_history
 from lograft.chaos.live.verdict import judge
 from lograft.chaos.simulate.commands import simulate

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.cluster_weather import (
     POLICIES,
     SEGMENTS,

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from lograft.broker.leading import LeaderCore
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import Leading
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
+from lograft.broker.replication.leader_core import LeaderCore
 from lograft.chaos.cluster_clients import Wanted
 from lograft.chaos.cluster_history import Send
 from lograft.chaos.cluster_node import SimulatedHost

@@ -4,8 +4,8 @@ from support.metadata_images import ids
 from support.replica_brokers import TIMEOUT_MS, Metadata, TestBroker, place, start_brokers
 from support.virtual_log import admitted
 
-from lograft.broker.replica import Replica
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
 

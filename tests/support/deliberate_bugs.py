@@ -11,14 +11,14 @@ from support.cluster_chaos import POWER_CUTS, RESTLESS_LEADERS, SLOW_NETWORK, TO
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 from support.resent_records import SILENT, another_leads, sent_again
 
-from lograft.broker import replica_leading
-from lograft.broker.following import Acknowledge, FollowerCore
-from lograft.broker.isr import PendingExpansion
-from lograft.broker.leading import LeaderCore, Subscription
-from lograft.broker.matching import Matched
-from lograft.broker.replica import Replica
-from lograft.broker.replica_following import Following
-from lograft.broker.replica_leading import Leading
+from lograft.broker.replica import leader_role as replica_leading
+from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
+from lograft.broker.replication.follower_core import Acknowledge, FollowerCore
+from lograft.broker.replication.isr_state import PendingExpansion
+from lograft.broker.replication.leader_core import LeaderCore, Subscription
+from lograft.broker.replication.log_matching import Matched
 from lograft.chaos.cluster_simulation import SimulatedCluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.metadata.decisions.brokers import registration

@@ -18,9 +18,9 @@ from google.protobuf.message import Message
 from support.fake_log_service import FakeCluster
 from support.model_coordinator import GROUP, INTERVAL_MS, ModelCoordinator, as_key, client_error
 
-from lograft.broker.group_errors import GroupError
-from lograft.broker.group_offsets import Speaker, ToCommit, decide_commit
-from lograft.broker.group_state import Member
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.offsets import Speaker, ToCommit, decide_commit
+from lograft.broker.groups.state import Member
 from lograft.clients.errors import LograftError
 from lograft.clients.group_member import Beat, GroupPartition
 from lograft.proto import errors_pb2, methods

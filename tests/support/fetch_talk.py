@@ -6,7 +6,7 @@ from typing import Any
 from support.log_services import ORDERS, Node, Talk
 from support.served_replicas import values_of
 
-from lograft.broker.fetch_service import FetchLimits, FetchService
+from lograft.broker.fetch.fetch_service import FetchLimits, FetchService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH

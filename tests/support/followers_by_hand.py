@@ -18,8 +18,8 @@ from support.replication_fakes import (
     image,
 )
 
-from lograft.broker.replication_codec import REPLICATE
-from lograft.broker.replication_source import ReplicationSource, SourceLimits
+from lograft.broker.replication.codec import REPLICATE
+from lograft.broker.replication.leader_server import ReplicationSource, SourceLimits
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.proto import replication_pb2 as pb
 from lograft.rpc.status import read_detail

@@ -8,9 +8,9 @@ from support.fake_controllers import until
 from support.raft_nodes import make_runtime
 from support.replication_fakes import CLUSTER, FOLLOWER, FollowersPartition, led_by
 
-from lograft.broker.replication_codec import REPLICATE
-from lograft.broker.replication_following import FollowingLimits
-from lograft.broker.replication_sink import FollowingBroker, LeaderStreams, SinkLimits
+from lograft.broker.replication.codec import REPLICATE
+from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams, SinkLimits
+from lograft.broker.replication.follower_stream import FollowingLimits
 from lograft.chaos.virtual_network import VirtualNetwork, VirtualServer
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb

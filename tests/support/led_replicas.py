@@ -5,7 +5,7 @@ from dataclasses import replace
 from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers
 
-from lograft.broker.replica import Replica
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, TopicId
 
 ONE, TWO, THREE = ids(1, 2, 3)

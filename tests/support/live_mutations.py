@@ -6,7 +6,7 @@ from random import Random
 
 from support.live_model import COMPACTED, PLAIN
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.live.anomalies import AnomalyName
 from lograft.chaos.live.entries import (
     Acknowledged,

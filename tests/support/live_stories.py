@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.live.anomalies import Anomaly, AnomalyName
 from lograft.chaos.live.entries import (
     Acknowledged,

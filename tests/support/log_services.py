@@ -9,7 +9,7 @@ from support.metadata_images import broker, image_with, partition, topic_id
 from support.raft_nodes import make_runtime
 from support.served_replicas import FakeReplica, FakeReplicas
 
-from lograft.broker.served_logs import ServedLogs
+from lograft.broker.replica.partition_lookup import ServedLogs
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import Connection, Handler, Stream, StreamError

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from lograft.broker.group_errors import GroupError
-from lograft.broker.group_membership import Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
-from lograft.broker.group_state import Change, Group, GroupTable, Member, SubscribedTopic
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.membership import Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
+from lograft.broker.groups.state import Change, Group, GroupTable, Member, SubscribedTopic
 from lograft.clients.errors import LograftError, error_of
 from lograft.clients.group_member import Beat, BeatAnswer, GroupPartition
 from lograft.metadata.decisions.bulk_change import PartitionKey

@@ -4,7 +4,7 @@ from typing import Any
 
 from support.log_services import ORDERS, Node, Talk
 
-from lograft.broker.produce_service import ProduceLimits, ProduceService
+from lograft.broker.produce.produce_service import ProduceLimits, ProduceService
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 

@@ -17,17 +17,17 @@ from uuid import UUID
 from support.metadata_images import partition, topic_id
 from support.virtual_log import ROOT, Machine, admitted, make_batch
 
-from lograft.broker.append_waiters import PendingAppend
-from lograft.broker.broker_part import use_of
-from lograft.broker.leading import Subscriber
-from lograft.broker.matching import TruncateTo
-from lograft.broker.replica import Replica
-from lograft.broker.replica_following import Following
-from lograft.broker.replica_leading import Leading
-from lograft.broker.replica_ports import Acks
-from lograft.broker.replicas import ReplicaManager
-from lograft.broker.replication_ports import Feed, Followed, ResetTo
-from lograft.broker.upkeep import UpkeepTimes
+from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.replica_manager import ReplicaManager
+from lograft.broker.node.broker_role import use_of
+from lograft.broker.replica.append_waiters import PendingAppend
+from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
+from lograft.broker.replication.interfaces import Feed, Followed, ResetTo
+from lograft.broker.replication.leader_core import Subscriber
+from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.controller.initial_records import FEATURE_LEVEL
 from lograft.metadata.decisions.brokers.fencing import fence, unfence
 from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration, latest_epoch, register

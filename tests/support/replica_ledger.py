@@ -2,7 +2,7 @@
 
 from support.replica_logs import Entry, MiniatureLog
 
-from lograft.broker.leading import LeaderCore
+from lograft.broker.replication.leader_core import LeaderCore
 from lograft.metadata.image.partition import LeaderEpoch
 
 

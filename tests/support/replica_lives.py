@@ -16,7 +16,7 @@ from support.replica_processes import Process, Request
 from support.replica_talk import ReplicaTalk
 from support.replica_views import BROKERS, KEY, TOPIC, counts
 
-from lograft.broker.following import FollowerCore
+from lograft.broker.replication.follower_core import FollowerCore
 from lograft.metadata.decisions.alter_configs import alter_configs
 from lograft.metadata.decisions.brokers.fencing import fence, unfence
 from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register

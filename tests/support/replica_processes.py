@@ -6,10 +6,10 @@ from uuid import UUID
 
 from support.replica_logs import Entry
 
-from lograft.broker.following import Acknowledge, FollowerCore, GiveUp, Subscribe, Truncate
-from lograft.broker.isr import ProposeIsr
-from lograft.broker.leading import LeaderCore, Subscription
-from lograft.broker.matching import Reset
+from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, GiveUp, Subscribe, Truncate
+from lograft.broker.replication.isr_state import ProposeIsr
+from lograft.broker.replication.leader_core import LeaderCore, Subscription
+from lograft.broker.replication.log_matching import Reset
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition
 from lograft.rpc.coded_error import ControllerError
 from lograft.storage.state.epoch_cache import EpochEntry

@@ -15,9 +15,9 @@ from support.replica_processes import (
 )
 from support.replica_views import ReplicaViews
 
-from lograft.broker.following import Acknowledge, Cutting, FollowerCore, Subscribe, Truncate
-from lograft.broker.leading import LeaderCore, Subscriber
-from lograft.broker.matching import Matched, TruncateTo, match
+from lograft.broker.replication.follower_core import Acknowledge, Cutting, FollowerCore, Subscribe, Truncate
+from lograft.broker.replication.leader_core import LeaderCore, Subscriber
+from lograft.broker.replication.log_matching import Matched, TruncateTo, match
 from lograft.metadata.image.partition import BrokerId
 from lograft.rpc.replica_errors import ReplicaError
 

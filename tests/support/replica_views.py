@@ -8,9 +8,9 @@ from support.replica_ledger import Ledger
 from support.replica_logs import MiniatureDirectory, MiniatureDisks, MiniatureLog
 from support.replica_processes import Barrier, Process, Request, Stream
 
-from lograft.broker.following import FollowerCore, GiveUp, Truncate
-from lograft.broker.leading import LeaderCore, LeadersEnds
-from lograft.broker.matching import Reset
+from lograft.broker.replication.follower_core import FollowerCore, GiveUp, Truncate
+from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds
+from lograft.broker.replication.log_matching import Reset
 from lograft.metadata.config.effective_settings import effective_min_isr
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.image.cluster_image import ClusterImage

@@ -11,12 +11,12 @@ from support.fake_controllers import fail, until
 from support.metadata_images import topic_id
 from support.raft_nodes import make_runtime
 
-from lograft.broker.broker_part import use_of
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import Leading
-from lograft.broker.replicas import ReplicaManager
-from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
-from lograft.broker.replication_source import ReplicationSource
+from lograft.broker.hosting.replica_manager import ReplicaManager
+from lograft.broker.node.broker_role import use_of
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
+from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
+from lograft.broker.replication.leader_server import ReplicationSource
 from lograft.chaos.virtual_network import VirtualNetwork
 from lograft.metadata.controller.initial_records import begin_cluster
 from lograft.metadata.decisions.brokers.fencing import fence, unfence

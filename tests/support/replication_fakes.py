@@ -8,11 +8,11 @@ from uuid import UUID
 
 from support.metadata_images import broker, image_with
 
-from lograft.broker.following import Acknowledge, FollowerCore, Subscribe
-from lograft.broker.following import Truncate as Cut
-from lograft.broker.leading import Subscriber
-from lograft.broker.matching import Matched, TruncateTo, match
-from lograft.broker.replication_ports import FeedListener, OutgoingFrame, ReplicationSink, ResetTo
+from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, Subscribe
+from lograft.broker.replication.follower_core import Truncate as Cut
+from lograft.broker.replication.interfaces import FeedListener, OutgoingFrame, ReplicationSink, ResetTo
+from lograft.broker.replication.leader_core import Subscriber
+from lograft.broker.replication.log_matching import Matched, TruncateTo, match
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
 from lograft.proto import errors_pb2

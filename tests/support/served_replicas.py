@@ -13,9 +13,9 @@ from uuid import UUID
 
 from support.metadata_images import topic_id
 
-from lograft.broker.matching import reader_parts_at
-from lograft.broker.replica_ports import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
-from lograft.broker.traffic import PartitionTraffic, Traffic
+from lograft.broker.replica.interfaces import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
+from lograft.broker.replica.traffic import PartitionTraffic, Traffic
+from lograft.broker.replication.log_matching import reader_parts_at
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError

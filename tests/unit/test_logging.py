@@ -144,7 +144,7 @@ def test_what_no_level_is_given_for_is_at_info_whatever_was_before(before: str) 
         ("Info", "info"),
         (" lograft.raft = DEBUG , warning ", "warning,lograft.raft=debug"),
         ("lograft=error", "error"),
-        ("lograft.broker.replica=debug", "lograft.broker.replica=debug"),
+        ("lograft.broker.replica.replica=debug", "lograft.broker.replica.replica=debug"),
         ("loud", None),
         ("info,debug", None),
         ("info,lograft=debug", None),

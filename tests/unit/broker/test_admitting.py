@@ -9,7 +9,7 @@ from support.log_services import settle
 from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
-from lograft.broker import admitting
+from lograft.broker.produce import batch_admission as admitting
 from lograft.runtime.clock import LoopClock
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.batch.compression import Compression

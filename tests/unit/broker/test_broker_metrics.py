@@ -10,10 +10,10 @@ from support.log_services import Node
 from support.metadata_images import partition, topic_id
 from support.raft_nodes import virtual
 
-from lograft.broker.broker_metrics import BrokerMetrics
-from lograft.broker.fetch_service import FetchService
-from lograft.broker.produce_service import ProduceService
-from lograft.broker.replica_world import ReplicaCounts
+from lograft.broker.fetch.fetch_service import FetchService
+from lograft.broker.metrics.broker_metrics import BrokerMetrics
+from lograft.broker.produce.produce_service import ProduceService
+from lograft.broker.replica.context import ReplicaCounts
 from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.runtime.observability.prometheus_text import Exposition
 

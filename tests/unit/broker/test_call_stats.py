@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.broker.call_stats import CallStats, ServerStats, counted
+from lograft.broker.requests.call_stats import CallStats, ServerStats, counted
 from lograft.proto import log_pb2
 from lograft.rpc.unary import invalid
 from lograft.runtime.network import Handler, Status, Stream, StreamError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.broker.descriptors import Descriptors, share_out
+from lograft.broker.node.descriptors import Descriptors, share_out
 
 
 def taken(shares: Descriptors) -> int:

@@ -7,7 +7,7 @@ from support.log_services import ORDERS, Node, Talk, detail_in
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch
 
-from lograft.broker.digest_service import DigestService
+from lograft.broker.server.digest_service import DigestService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA

@@ -1,6 +1,6 @@
 """How long ago a log ended where a follower is now."""
 
-from lograft.broker.end_history import EndHistory
+from lograft.broker.replication.lag_history import EndHistory
 
 
 def test_who_has_nothing_that_is_remembered_was_never_there() -> None:

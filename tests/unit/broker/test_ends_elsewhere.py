@@ -10,8 +10,8 @@ from support.raft_nodes import make_runtime, virtual
 from support.replica_brokers import until
 from support.served_replicas import batch
 
-from lograft.broker.ends_elsewhere import EndsElsewhere
-from lograft.broker.offsets_service import OffsetsService
+from lograft.broker.metrics.remote_log_ends import EndsElsewhere
+from lograft.broker.server.offsets_service import OffsetsService
 
 FIRST, SECOND, LED_ELSEWHERE, LEADERLESS, GONE = ((topic_id(1), number) for number in range(5))
 

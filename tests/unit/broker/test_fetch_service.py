@@ -6,7 +6,7 @@ from support.log_services import Node, settle
 from support.raft_nodes import virtual
 from support.served_replicas import batch, values_of
 
-from lograft.broker.fetch_service import FetchLimits
+from lograft.broker.fetch.fetch_service import FetchLimits
 
 # -- what is pushed
 

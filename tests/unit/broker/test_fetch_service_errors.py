@@ -6,7 +6,7 @@ from support.log_services import Node, settle
 from support.raft_nodes import virtual
 from support.served_replicas import batch
 
-from lograft.broker.fetch_service import FetchLimits
+from lograft.broker.fetch.fetch_service import FetchLimits
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry

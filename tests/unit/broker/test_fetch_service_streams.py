@@ -9,8 +9,8 @@ from support.log_services import Node, Talk, detail_in, settle
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch
 
-from lograft.broker.fetch_outbox import FetchOutbox
-from lograft.broker.fetch_service import FetchLimits, FetchService
+from lograft.broker.fetch.fetch_service import FetchLimits, FetchService
+from lograft.broker.fetch.outbox import FetchOutbox
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH

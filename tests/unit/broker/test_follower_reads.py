@@ -7,7 +7,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Replica
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from support.metadata_images import partition
 
-from lograft.broker.following import (
+from lograft.broker.replication.follower_core import (
     Acknowledge,
     Cutting,
     Ended,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lograft.broker.group_assignors import ASSIGNORS, Candidate, Targets, range_of_each, round_robin, uniform
-from lograft.broker.group_state import SubscribedTopic
+from lograft.broker.groups.assignors import ASSIGNORS, Candidate, Targets, range_of_each, round_robin, uniform
+from lograft.broker.groups.state import SubscribedTopic
 from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.partition import TopicId
 

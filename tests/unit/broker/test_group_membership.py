@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from lograft.broker.group_errors import GroupError
-from lograft.broker.group_membership import (
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.membership import (
     JOIN,
     LEAVE,
     LEAVE_FOR_A_WHILE,
@@ -17,7 +17,7 @@ from lograft.broker.group_membership import (
     decide_heartbeat,
     decide_topics,
 )
-from lograft.broker.group_state import Group, GroupTable, SubscribedTopic
+from lograft.broker.groups.state import Group, GroupTable, SubscribedTopic
 from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from lograft.broker.group_errors import GroupError
-from lograft.broker.group_offsets import (
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.offsets import (
     CommitDecision,
     Speaker,
     ToCommit,
@@ -17,7 +17,7 @@ from lograft.broker.group_offsets import (
     decide_delete_offsets,
     decide_expiry,
 )
-from lograft.broker.group_state import Change, Group, GroupGone, GroupPut, GroupTable, Member, MemberPut
+from lograft.broker.groups.state import Change, Group, GroupGone, GroupPut, GroupTable, Member, MemberPut
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 

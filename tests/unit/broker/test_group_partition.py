@@ -11,11 +11,11 @@ from support.metadata_images import brokers, image_with, partition, topic_id, wi
 from support.served_replicas import FakeReplica, batch
 from support.virtual_log import virtual
 
-from lograft.broker.alarms import Alarms
-from lograft.broker.group_membership import JOIN, LEAVE, Heartbeat, Told
-from lograft.broker.group_offsets import Speaker, ToCommit
-from lograft.broker.group_partition import GroupPartition, GroupWorld
-from lograft.broker.group_state import Member
+from lograft.broker.groups.membership import JOIN, LEAVE, Heartbeat, Told
+from lograft.broker.groups.offsets import Speaker, ToCommit
+from lograft.broker.groups.offsets_partition import GroupPartition, GroupWorld
+from lograft.broker.groups.state import Member
+from lograft.broker.replica.timers import Alarms
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.partition import TopicId

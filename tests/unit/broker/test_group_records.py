@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.broker.group_records import NotAGroupRecord, decode_change, encode_change
-from lograft.broker.group_state import (
+from lograft.broker.groups.record_codec import NotAGroupRecord, decode_change, encode_change
+from lograft.broker.groups.state import (
     Change,
     Committed,
     GroupGone,

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from lograft.broker.group_records import encode_change
-from lograft.broker.group_replay import GroupReplay
-from lograft.broker.group_state import (
+from lograft.broker.groups.record_codec import encode_change
+from lograft.broker.groups.replay import GroupReplay
+from lograft.broker.groups.state import (
     Change,
     Committed,
     Group,

@@ -12,8 +12,8 @@ from support.metadata_images import broker, image_with, partition, topic_id, wit
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica
 
-from lograft.broker.group_coordinator import GroupCoordinator
-from lograft.broker.group_service import MAX_ITEMS, GroupService
+from lograft.broker.groups.coordinator import GroupCoordinator
+from lograft.broker.groups.service import MAX_ITEMS, GroupService
 from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.image.partition import BrokerId

@@ -5,7 +5,14 @@ from collections.abc import Callable
 import pytest
 from support.metadata_images import directory, epoch_of, ids
 
-from lograft.broker.isr import RETRY_MS, CommittedIsr, IsrAlterations, PendingExpansion, PendingShrink, ProposeIsr
+from lograft.broker.replication.isr_state import (
+    RETRY_MS,
+    CommittedIsr,
+    IsrAlterations,
+    PendingExpansion,
+    PendingShrink,
+    ProposeIsr,
+)
 from lograft.metadata.decisions.partitions.alter_isr import IsrMember
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, PartitionEpoch
 

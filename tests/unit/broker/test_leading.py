@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, broker, directory, epoch_of, ids, partition
 
-from lograft.broker.isr import RETRY_MS, CommittedIsr, PendingExpansion, PendingShrink, ProposeIsr
-from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber, Subscription
+from lograft.broker.replication.isr_state import RETRY_MS, CommittedIsr, PendingExpansion, PendingShrink, ProposeIsr
+from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subscriber, Subscription
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from support.metadata_images import broker, directory, epoch_of, partition, replica
 
-from lograft.broker.leading import LeaderCore, LeadersEnds, Subscriber, Subscription
+from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subscriber, Subscription
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch
 

@@ -8,10 +8,10 @@ from support.raft_nodes import virtual
 from support.served_replicas import batch
 from support.virtual_log import ROOT, Machine
 
-from lograft.broker.call_stats import ServerStats, counted
-from lograft.broker.fetch_service import FetchService
-from lograft.broker.load_service import LoadService
-from lograft.broker.produce_service import ProduceService
+from lograft.broker.fetch.fetch_service import FetchService
+from lograft.broker.produce.produce_service import ProduceService
+from lograft.broker.requests.call_stats import ServerStats, counted
+from lograft.broker.server.load_service import LoadService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD, FETCH, PRODUCE

@@ -2,7 +2,7 @@
 
 from support.metadata_images import image_with, with_records
 
-from lograft.broker.log_level import LogLevel
+from lograft.broker.node.log_level_setting import LogLevel
 from lograft.metadata.image.partition import BrokerId
 from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind
 

@@ -10,8 +10,8 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import Leading
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
 from lograft.chaos.durability import DirectoryNode
 from lograft.metadata.image.partition import TopicId
 from lograft.runtime.files import parent_of

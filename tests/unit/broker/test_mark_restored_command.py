@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 from support.raft_stores import disk_runtime
 
-from lograft.broker.mark_restored_command import mark_restored
+from lograft.broker.node.mark_restored_command import mark_restored
 from lograft.storage.log.data_directory import open_directory
 from lograft.storage.state.used_epoch import DirectoryUse
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lograft.broker.matching import Matched, Reset, TruncateTo, match, reader_parts_at
+from lograft.broker.replication.log_matching import Matched, Reset, TruncateTo, match, reader_parts_at
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 

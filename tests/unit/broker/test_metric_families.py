@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lograft.broker.metric_families import FAMILIES
+from lograft.broker.metrics.families import FAMILIES
 from lograft.runtime.observability.prometheus_text import MetricKind
 
 ROOT = Path(__file__).resolve().parents[3]

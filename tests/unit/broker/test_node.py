@@ -14,11 +14,11 @@ from google.protobuf.message import Message
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from support.raft_nodes import virtual
 
-from lograft.broker.broker_part import _clean_epoch
-from lograft.broker.config_values import Role
-from lograft.broker.node import Machine, Node, NodeRefused
-from lograft.broker.node_config import NodeConfig
-from lograft.broker.replication_codec import REPLICATE
+from lograft.broker.node.broker_role import _clean_epoch
+from lograft.broker.node.config import NodeConfig
+from lograft.broker.node.config_values import Role
+from lograft.broker.node.node import Machine, Node, NodeRefused
+from lograft.broker.replication.codec import REPLICATE
 from lograft.chaos.memory_store import MemoryDisk
 from lograft.chaos.virtual_files import VirtualFiles
 from lograft.chaos.virtual_loop import VirtualClock

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lograft.broker.config_values import Role
-from lograft.broker.node_config import (
+from lograft.broker.node.config import (
     KEYS,
     ConfigRefused,
     NodeConfig,
@@ -17,6 +16,7 @@ from lograft.broker.node_config import (
     read_config,
     stray_variables,
 )
+from lograft.broker.node.config_values import Role
 
 # INTERFACE.md's example, without what is for later.
 EXAMPLE = """

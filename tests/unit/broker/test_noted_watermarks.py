@@ -6,7 +6,7 @@ from uuid import UUID
 
 from support.raft_nodes import virtual
 
-from lograft.broker.log_directories import LogDirectory
+from lograft.broker.hosting.log_directories import LogDirectory
 from lograft.storage.files.file_names import PartitionName
 
 MOVED, KEPT = PartitionName("orders", 0, UUID(int=1)), PartitionName("orders", 1, UUID(int=1))

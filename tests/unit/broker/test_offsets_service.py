@@ -8,8 +8,8 @@ from support.log_services import Node, refused, settle
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch
 
-from lograft.broker.offsets_service import OffsetsService
-from lograft.broker.replica_ports import FoundOffset, OffsetKind, OffsetSpec
+from lograft.broker.replica.interfaces import FoundOffset, OffsetKind, OffsetSpec
+from lograft.broker.server.offsets_service import OffsetsService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS

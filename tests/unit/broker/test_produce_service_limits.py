@@ -8,7 +8,7 @@ from support.produce_talk import item, numbers, producing, request
 from support.raft_nodes import virtual
 from support.served_replicas import batch
 
-from lograft.broker.produce_service import ProduceLimits, ProduceService
+from lograft.broker.produce.produce_service import ProduceLimits, ProduceService
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.runtime.limits.buffer_budget import BufferBudget

@@ -6,7 +6,7 @@ from support.produce_talk import broken, item, numbers, producing, request
 from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
-from lograft.broker import admitting
+from lograft.broker.produce import batch_admission as admitting
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE

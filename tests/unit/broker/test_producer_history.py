@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.virtual_log import Machine, hand_driven, produce, virtual
 
-from lograft.broker.producer_history import producers_at
+from lograft.broker.replica.producer_history import producers_at
 from lograft.storage.cleaning.compaction import compact
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.log.partition_log import PartitionLog

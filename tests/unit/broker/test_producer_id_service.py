@@ -7,7 +7,7 @@ from itertools import count
 from support.log_services import Node, refused, settle
 from support.raft_nodes import virtual
 
-from lograft.broker.producer_id_service import ProducerIdService
+from lograft.broker.produce.producer_id_service import ProducerIdService
 from lograft.metadata.decisions.brokers.producer_ids import ProducerIdBlock
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb

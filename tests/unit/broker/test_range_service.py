@@ -7,7 +7,7 @@ from support.log_services import ORDERS, Node, Talk, detail_in, settle
 from support.raft_nodes import virtual
 from support.served_replicas import FakeReplica, batch, values_of
 
-from lograft.broker.range_service import RangeService
+from lograft.broker.fetch.range_service import RangeService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail

@@ -8,8 +8,8 @@ from support.log_services import ORDERS, Node, refused, settle
 from support.raft_nodes import virtual
 from support.served_replicas import NOW_MS, batch
 
-from lograft.broker.records_service import RecordsService
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.server.records_service import RecordsService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ

@@ -10,8 +10,8 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, append, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import Leading
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError
 

@@ -8,8 +8,8 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Failed, Replica
-from lograft.broker.replica_ports import Acks, FoundOffset, OffsetKind, OffsetSpec
+from lograft.broker.replica.interfaces import Acks, FoundOffset, OffsetKind, OffsetSpec
+from lograft.broker.replica.replica import Failed, Replica
 from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_leaders
 from lograft.metadata.decisions.partitions.log_ends import LogEnd
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId

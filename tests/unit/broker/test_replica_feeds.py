@@ -9,12 +9,12 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
-from lograft.broker.following import Acknowledge, Subscribe
-from lograft.broker.leading import Subscriber
-from lograft.broker.matching import TruncateTo
-from lograft.broker.replica import Replica
-from lograft.broker.replica_feed import ReplicaFeed
-from lograft.broker.replication_ports import ResetTo
+from lograft.broker.replica.partition_feed import ReplicaFeed
+from lograft.broker.replica.replica import Replica
+from lograft.broker.replication.follower_core import Acknowledge, Subscribe
+from lograft.broker.replication.interfaces import ResetTo
+from lograft.broker.replication.leader_core import Subscriber
+from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError

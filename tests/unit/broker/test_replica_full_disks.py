@@ -10,10 +10,10 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import offsets, virtual
 
-from lograft.broker.log_directories import LogDirectories
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import HAND_OVER_MS
-from lograft.broker.replica_ports import Acks
+from lograft.broker.hosting.log_directories import LogDirectories
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.leader_role import HAND_OVER_MS
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError

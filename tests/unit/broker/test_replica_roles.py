@@ -9,10 +9,10 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import headers, virtual
 
-from lograft.broker.replica import Idle
-from lograft.broker.replica_following import Following
-from lograft.broker.replica_leading import Leading
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Idle
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2

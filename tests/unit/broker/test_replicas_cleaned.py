@@ -8,7 +8,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Replica
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, PartitionEpoch, TopicId

@@ -15,14 +15,14 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import ROOT, virtual
 
-from lograft.broker.following import Subscribe
-from lograft.broker.leading import Subscriber
-from lograft.broker.replica import Failed, Replica
-from lograft.broker.replica_following import Following
-from lograft.broker.replica_leading import Leading
-from lograft.broker.replica_ports import OffsetKind, OffsetSpec
-from lograft.broker.replicas import AllDirectoriesFailed
-from lograft.broker.replication_ports import ResetTo
+from lograft.broker.hosting.replica_manager import AllDirectoriesFailed
+from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.interfaces import OffsetKind, OffsetSpec
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Failed, Replica
+from lograft.broker.replication.follower_core import Subscribe
+from lograft.broker.replication.interfaces import ResetTo
+from lograft.broker.replication.leader_core import Subscriber
 from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.partition import BrokerId

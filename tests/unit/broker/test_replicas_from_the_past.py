@@ -8,8 +8,8 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Replica
-from lograft.broker.replicas import AllDirectoriesFailed
+from lograft.broker.hosting.replica_manager import AllDirectoriesFailed
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.brokers.fencing import fence
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.rpc.coded_error import ControllerError

@@ -7,9 +7,9 @@ import pytest
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import headers
 
-from lograft.broker.append_waiters import PendingAppend
-from lograft.broker.replica import Replica
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.append_waiters import PendingAppend
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.replica import Replica
 from lograft.chaos.virtual_loop import run_virtual
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2

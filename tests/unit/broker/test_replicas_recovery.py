@@ -9,9 +9,9 @@ from support.metadata_images import ids, topic_id
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import ROOT, offsets, virtual
 
-from lograft.broker.log_directories import QUARANTINE_MS
-from lograft.broker.replica import Replica
-from lograft.broker.replica_following import Following
+from lograft.broker.hosting.log_directories import QUARANTINE_MS
+from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.topics.delete_topic import delete_topic
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2

@@ -5,7 +5,7 @@ from support.metadata_images import broker, image_with, partition
 from support.raft_nodes import virtual
 from support.served_replicas import DIRECTORY, batch
 
-from lograft.broker.replicas_service import ReplicasService
+from lograft.broker.server.replicas_service import ReplicasService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_REPLICAS

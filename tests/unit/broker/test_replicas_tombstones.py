@@ -7,7 +7,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica import Replica
+from lograft.broker.replica.replica import Replica
 from lograft.storage.cleaning.compaction import compact
 
 

@@ -7,11 +7,11 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
-from lograft.broker import upkeep
-from lograft.broker.alarms import Alarms
-from lograft.broker.replica import Replica
-from lograft.broker.replica_ports import Acks
-from lograft.broker.upkeep import UpkeepTimes
+from lograft.broker.hosting import maintenance as upkeep
+from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.replica import Replica
+from lograft.broker.replica.timers import Alarms
 from lograft.chaos.virtual_loop import VirtualClock
 from lograft.metadata.decisions.topics.delete_topic import delete_topic
 from lograft.metadata.image.partition import BrokerId, TopicId
@@ -79,7 +79,7 @@ async def test_expired_segments_go_at_leader_and_follower_but_nothing_above_the_
 
 @virtual
 async def test_what_logs_keep_in_memory_is_bounded_for_all_of_them_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lograft.broker.topic_log_config._ALL_TAILS_BYTES", 8 << 20)
+    monkeypatch.setattr("lograft.broker.hosting.topic_log_config._ALL_TAILS_BYTES", 8 << 20)
     metadata = Metadata()
     brokers, _, first = await led(metadata)
     for _ in range(20):
@@ -100,7 +100,7 @@ async def test_segments_expire_while_another_log_takes_long_to_be_compacted(monk
         if log.config.cleanup_compact:
             await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr("lograft.broker.upkeep.compact", without_end)
+    monkeypatch.setattr("lograft.broker.hosting.maintenance.compact", without_end)
     metadata = Metadata()
     brokers, _, _ = await led(metadata, cleanup_policy="compact")
     other = metadata.create("other", place(metadata, 1), segment_bytes="1024", retention_bytes="1024")
@@ -124,7 +124,7 @@ async def test_damage_that_is_met_is_reported_and_the_others_have_their_turn(mon
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
     other = await brokers[ONE].leads(metadata.create("other", place(metadata, 1)))
-    monkeypatch.setattr("lograft.broker.upkeep.apply_retention", meet_damage)
+    monkeypatch.setattr("lograft.broker.hosting.maintenance.apply_retention", meet_damage)
     await until(lambda: brokers[ONE].view.reports == [([], [(topic, 0)])], seconds=130)
     assert leader.has_failed
     await until(lambda: looked_at[-1] is other.log)

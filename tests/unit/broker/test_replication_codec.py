@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.broker.following import Acknowledge, Subscribe
-from lograft.broker.leading import Subscriber
-from lograft.broker.matching import TruncateTo
-from lograft.broker.replication_codec import (
+from lograft.broker.replication.codec import (
     ReplicationCodecError,
     acknowledgement_message,
     epoch_messages,
@@ -24,8 +21,11 @@ from lograft.broker.replication_codec import (
     read_truncate,
     subscribe_message,
 )
-from lograft.broker.replication_outbox import ReplicationOutbox
-from lograft.broker.replication_ports import OutgoingFrame, ResetTo
+from lograft.broker.replication.follower_core import Acknowledge, Subscribe
+from lograft.broker.replication.interfaces import OutgoingFrame, ResetTo
+from lograft.broker.replication.leader_core import Subscriber
+from lograft.broker.replication.log_matching import TruncateTo
+from lograft.broker.replication.outbox import ReplicationOutbox
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb

@@ -8,9 +8,9 @@ from support.fake_controllers import until
 from support.raft_nodes import virtual
 from support.replicating_brokers import Brokers, replicating
 
-from lograft.broker.replica import Replica
-from lograft.broker.replica_leading import Leading
-from lograft.broker.replica_ports import Acks, PendingAppend
+from lograft.broker.replica.interfaces import Acks, PendingAppend
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.replica import Replica
 from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
 from lograft.storage.log.admission import admit

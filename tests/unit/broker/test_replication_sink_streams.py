@@ -9,7 +9,7 @@ from support.leaders_by_hand import WINDOW, frame, stays, world
 from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, FollowersPartition, led_by
 
-from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
+from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 
 

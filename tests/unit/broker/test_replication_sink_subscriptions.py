@@ -9,9 +9,9 @@ from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, DIRECTORY, FOLLOWER, TOPIC, FollowersPartition, led_by
 from support.virtual_log import make_batch
 
-from lograft.broker.matching import TruncateTo
-from lograft.broker.replication_ports import ResetTo
-from lograft.broker.replication_sink import FollowingBroker, LeaderStreams
+from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
+from lograft.broker.replication.interfaces import ResetTo
+from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb

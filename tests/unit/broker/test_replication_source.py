@@ -10,7 +10,7 @@ from support.metadata_images import broker, image_with
 from support.raft_nodes import virtual
 from support.replication_fakes import DIRECTORY, FOLLOWER, TOPIC
 
-from lograft.broker.following import Acknowledge
+from lograft.broker.replication.follower_core import Acknowledge
 from lograft.metadata.image.partition import LeaderEpoch, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb

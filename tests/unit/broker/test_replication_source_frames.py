@@ -9,8 +9,8 @@ from support.followers_by_hand import KIB, MIB, PLENTY, World, acknowledgement, 
 from support.raft_nodes import virtual
 from support.replication_fakes import ByHand
 
-from lograft.broker.replication_feeding import FeedingLimits
-from lograft.broker.replication_source import SourceLimits
+from lograft.broker.replication.leader_server import SourceLimits
+from lograft.broker.replication.leader_stream import FeedingLimits
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.errors import CorruptLog

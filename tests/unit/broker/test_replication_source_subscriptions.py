@@ -7,7 +7,7 @@ from support.followers_by_hand import KIB, acknowledgement, code_of, refusal, su
 from support.raft_nodes import virtual
 from support.replication_fakes import DIRECTORY, FOLLOWER
 
-from lograft.broker.replication_source import SourceLimits
+from lograft.broker.replication.leader_server import SourceLimits
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError
 from lograft.storage.state.epoch_cache import EpochEntry

@@ -10,8 +10,8 @@ from support.followers_by_hand import KIB, keep_alive, subscribe, world
 from support.raft_nodes import virtual
 from support.replication_fakes import ByHand
 
-from lograft.broker.replication_source import SourceLimits
-from lograft.broker.throttle import Throttle
+from lograft.broker.replication.leader_server import SourceLimits
+from lograft.broker.replication.throttle import Throttle
 from lograft.proto import errors_pb2
 from lograft.rpc.replica_errors import ReplicaError
 

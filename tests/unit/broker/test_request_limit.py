@@ -2,7 +2,7 @@
 
 import pytest
 
-from lograft.broker.request_limit import USUAL_BATCH_BYTES, USUAL_REQUEST_BYTES, RequestLimit
+from lograft.broker.requests.request_limit import USUAL_BATCH_BYTES, USUAL_REQUEST_BYTES, RequestLimit
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind
 from lograft.runtime.network import MAX_MESSAGE_BYTES

@@ -5,7 +5,7 @@ import inspect
 import pytest
 from support.metadata_images import broker, image_with
 
-from lograft.broker.service_errors import SERVICE_ERRORS, NotReadable, detail_of, stream_error_of
+from lograft.broker.requests.service_errors import SERVICE_ERRORS, NotReadable, detail_of, stream_error_of
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorDetail

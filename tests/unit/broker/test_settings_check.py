@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from support.metadata_images import image_with, with_records
 
-from lograft.broker.settings_check import SettingsCheck
+from lograft.broker.node.cluster_settings_check import SettingsCheck
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.records import ConfigChanged, FeatureLevelChanged, Record

@@ -8,12 +8,12 @@ from support.metadata_images import image_with, with_records
 from support.raft_nodes import make_runtime, virtual
 from support.served_replicas import batch
 
-from lograft.broker.call_stats import ServerStats, counted
-from lograft.broker.fetch_service import FetchService
-from lograft.broker.produce_service import ProduceService
-from lograft.broker.range_service import RangeService
-from lograft.broker.records_service import RecordsService
-from lograft.broker.slow_requests import SlowRequests, SlowRequestSetting, waiting
+from lograft.broker.fetch.fetch_service import FetchService
+from lograft.broker.fetch.range_service import RangeService
+from lograft.broker.produce.produce_service import ProduceService
+from lograft.broker.requests.call_stats import ServerStats, counted
+from lograft.broker.requests.slow_requests import SlowRequests, SlowRequestSetting, waiting
+from lograft.broker.server.records_service import RecordsService
 from lograft.metadata.image.partition import BrokerId
 from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind
 from lograft.proto import log_pb2 as pb

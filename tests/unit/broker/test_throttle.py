@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.broker.throttle import Throttle
+from lograft.broker.replication.throttle import Throttle
 
 
 def test_what_is_taken_is_made_up_for_before_more_is() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from support.metadata_images import ACTIVE, broker, image_with, partition, topic_id
 
-from lograft.broker.topic_log_config import log_config_of, tail_bytes_among
+from lograft.broker.hosting.topic_log_config import log_config_of, tail_bytes_among
 from lograft.metadata.config.topic_config import MIN_ISR, TOPIC_CONFIG
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind

@@ -7,8 +7,8 @@ from support.replica_brokers import Metadata, append, place, start_brokers, unti
 from support.replicating_brokers import replicating
 from support.virtual_log import virtual
 
-from lograft.broker.replica_ports import Acks
-from lograft.broker.traffic import PartitionTraffic, Traffic
+from lograft.broker.replica.interfaces import Acks
+from lograft.broker.replica.traffic import PartitionTraffic, Traffic
 from lograft.metadata.image.records import TopicDeleted
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.log.admission import admit

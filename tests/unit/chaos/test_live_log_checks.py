@@ -3,7 +3,7 @@
 import pytest
 from support.live_stories import Story, all_names, found_in
 
-from lograft.broker.replica_ports import Acks
+from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.live.anomalies import AnomalyName
 from lograft.chaos.live.entries import FinalReplica, TransactionAborted
 

@@ -16,7 +16,7 @@ from support.metadata_images import (
     with_records,
 )
 
-from lograft.broker.topic_log_config import log_config_of
+from lograft.broker.hosting.topic_log_config import log_config_of
 from lograft.metadata.config.effective_settings import CLUSTER, effective_min_isr, topic_setting, trusts_page_cache
 from lograft.metadata.config.topic_config import TOPIC_CONFIG
 from lograft.metadata.decisions.alter_configs import alter_configs

@@ -1,0 +1,1 @@
+"""Reading: the Fetch stream of consumers, and ReadRange of Spark."""

@@ -1,0 +1,149 @@
+"""Who of a group is to read which partitions. Pure.
+
+An assignor is told the members and the topics, and gives each member its partitions: each partition to one member that
+wants its topic, if there is any.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from itertools import cycle
+from typing import TypeAlias
+
+from lograft.broker.groups.state import SubscribedTopic
+from lograft.metadata.decisions.bulk_change import PartitionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A member. `name`: what it is sorted by, the same for whoever takes its place. `wants`: names of topics. `had`:
+    what it was to have."""
+
+    member_id: str
+    name: str
+    wants: frozenset[str]
+    had: tuple[PartitionKey, ...] = ()
+
+
+Targets: TypeAlias = dict[str, list[PartitionKey]]
+"""Partitions by member id; every member has an entry."""
+
+
+def uniform(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
+    """As evenly as can be, and nothing moves that need not.
+
+    If all members want the same topics, none has two partitions more than another.
+    """
+    wanted_by = _wanted_by(members, topics)
+    want_the_same = all(member.wants == members[0].wants for member in members)
+    targets = _kept(members, wanted_by, want_the_same=want_the_same)
+    taken = {partition for member in members for partition in targets[member.member_id]}
+    queues: dict[tuple[str, ...], _FewestFirst] = {}
+    for partition, wanting in _hardest_first(wanted_by):
+        if partition not in taken:
+            queue = queues.get(wanting)
+            if queue is None:
+                queue = queues[wanting] = _FewestFirst(wanting, targets)
+            targets[queue.next()].append(partition)
+    if not want_the_same:
+        _even_out(targets, wanted_by)
+    return targets
+
+
+def _wanted_by(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> dict[PartitionKey, tuple[str, ...]]:
+    """The members that want each partition, in order; those that nobody wants are left out."""
+    wanted_by: dict[PartitionKey, tuple[str, ...]] = {}
+    for topic in topics:
+        wanting = tuple(member.member_id for member in members if topic.name in member.wants)
+        if wanting:
+            wanted_by.update(((topic.topic_id, number), wanting) for number in range(topic.partitions))
+    return wanted_by
+
+
+def _kept(
+    members: Sequence[Candidate], wanted_by: Mapping[PartitionKey, tuple[str, ...]], *, want_the_same: bool
+) -> Targets:
+    """What each was to have, and may have still: of that no more than its share, if all want the same."""
+    share, over = divmod(len(wanted_by), len(members)) if members else (0, 0)
+    targets: Targets = {}
+    for member in sorted(members, key=lambda one: (-len(one.had), one.name)):
+        kept = [partition for partition in member.had if member.member_id in wanted_by.get(partition, ())]
+        if want_the_same:
+            most = share + (over > 0)  # so many still may have one more than their share
+            over -= len(kept) >= most and over > 0
+            del kept[most:]
+        targets[member.member_id] = kept
+    return targets
+
+
+class _FewestFirst:
+    """Of some members always the one with the fewest partitions, the first of several."""
+
+    def __init__(self, members: Sequence[str], targets: Targets) -> None:
+        self._targets = targets
+        self._heap = [(len(targets[member]), place, member) for place, member in enumerate(members)]
+        heapify(self._heap)
+
+    def next(self) -> str:
+        """Whoever is told is to get one more."""
+        while True:
+            count, place, member = self._heap[0]
+            actual = len(self._targets[member])  # it may have got some by another queue
+            heapreplace(self._heap, (actual + (actual == count), place, member))
+            if actual == count:
+                return member
+
+
+def _hardest_first(wanted_by: Mapping[PartitionKey, tuple[str, ...]]) -> list[tuple[PartitionKey, tuple[str, ...]]]:
+    """Those that the fewest want come first: the others can go anywhere."""
+    return sorted(wanted_by.items(), key=lambda item: len(item[1]))
+
+
+def _even_out(targets: Targets, wanted_by: Mapping[PartitionKey, tuple[str, ...]]) -> None:
+    """Move partitions, one at a time, from who has more to who has at least two fewer and wants them.
+
+    Each move makes the sum of squares smaller, so it comes to an end.
+    """
+    is_moving = True
+    while is_moving:
+        is_moving = False
+        for giver in sorted(targets, key=lambda one: (-len(targets[one]), one)):
+            for partition in list(reversed(targets[giver])):
+                taker = min(wanted_by[partition], key=lambda one: (len(targets[one]), one))
+                if len(targets[taker]) + 1 < len(targets[giver]):
+                    targets[giver].remove(partition)
+                    targets[taker].append(partition)
+                    is_moving = True
+
+
+def range_of_each(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
+    """Of each topic a run of partitions to each member, in the order of their names; the first ones get one more."""
+    targets: Targets = {member.member_id: [] for member in members}
+    for topic in topics:
+        wanting = [member for member in sorted(members, key=lambda one: one.name) if topic.name in member.wants]
+        start = 0
+        for place, member in enumerate(wanting):
+            count = topic.partitions // len(wanting) + (place < topic.partitions % len(wanting))
+            targets[member.member_id] += [(topic.topic_id, number) for number in range(start, start + count)]
+            start += count
+    return targets
+
+
+def round_robin(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
+    """One partition after the other to one member after the other, of those that want it."""
+    targets: Targets = {member.member_id: [] for member in members}
+    turns = cycle(sorted(members, key=lambda one: one.name))
+    for topic in topics:
+        if any(topic.name in member.wants for member in members):
+            for number in range(topic.partitions):
+                member = next(one for one in turns if topic.name in one.wants)
+                targets[member.member_id].append((topic.topic_id, number))
+    return targets
+
+
+UNIFORM = "uniform"
+ASSIGNORS: Mapping[str, Callable[[Sequence[Candidate], Sequence[SubscribedTopic]], Targets]] = {
+    UNIFORM: uniform,
+    "range": range_of_each,
+    "roundrobin": round_robin,
+}

@@ -1,0 +1,201 @@
+"""The groups that this broker coordinates: those of the partitions of `__consumer_offsets` that it leads."""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.offsets_partition import GroupPartition, GroupWorld
+from lograft.broker.replica.interfaces import ServedReplica
+from lograft.broker.replica.timers import Alarms
+from lograft.broker.requests.service_errors import SERVICE_ERRORS
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.records import PartitionChanged, Record, TopicCreated, TopicDeleted
+from lograft.metadata.image.state_machine import MachineListener
+from lograft.proto import errors_pb2
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.runtime.clock import Clock
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import COORDINATOR_MS, answer_ms
+
+log = get_logger(__name__)
+
+_EXPIRY_MS = 60_000
+_CREATION_MS = answer_ms(COORDINATOR_MS)
+
+
+class LedReplicas(Protocol):
+    """`broker.replicas.ReplicaManager` is one."""
+
+    def get(self, topic_id: TopicId, number: int) -> ServedReplica: ...
+
+    def listen_to_roles(self, listener: Callable[[PartitionKey], None]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """Who coordinates a group. `partition`: of `__consumer_offsets`."""
+
+    broker_id: int
+    address: str
+    partition: int
+    leader_epoch: int
+
+
+class GroupCoordinator(MachineListener):
+    """Has the metadata follower tell it what changes; then `run`. `create_topic` makes one of the cluster's own, and
+    returns when the image has it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        image: Callable[[], ClusterImage],
+        replicas: LedReplicas,
+        create_topic: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._clock = clock
+        self._image = image
+        self._replicas = replicas
+        self._create_topic = create_topic
+        self._alarms = Alarms(clock)
+        self._world = GroupWorld(clock, self._alarms, image)
+        self._partitions: dict[int, GroupPartition] = {}
+        self._creating = asyncio.Lock()
+        self._have_topics_changed = False
+        self._to_load: asyncio.Queue[GroupPartition] = asyncio.Queue()
+        replicas.listen_to_roles(self._role_changed)
+
+    # -- for the service
+
+    @property
+    def partitions(self) -> Mapping[int, GroupPartition]:
+        """Those that are led here, loaded or not, by number."""
+        return self._partitions
+
+    def partition_of(self, group: str) -> GroupPartition:
+        """Where the group is. `GroupError` if this broker does not coordinate it, or not yet."""
+        number = self._number_of(group)
+        partition = self._partitions.get(number)
+        if partition is None:
+            raise self._led_elsewhere(number)
+        partition.check_serves()
+        return partition
+
+    async def find(self, group: str) -> Coordinator:
+        """Who coordinates the group, wherever that is. The first question creates what it takes."""
+        if self._image().topic(CONSUMER_OFFSETS) is None:
+            await self._create()
+        number = self._number_of(group)
+        topic = self._image().topic(CONSUMER_OFFSETS)
+        assert topic is not None
+        partition = topic.partitions[number]
+        leader = self._image().brokers.get(partition.leader) if partition.leader is not None else None
+        if leader is None:
+            raise GroupError(
+                errors_pb2.LEADER_NOT_AVAILABLE, f"{CONSUMER_OFFSETS}-{number} has no leader at the moment: try again"
+            )
+        return Coordinator(leader.broker_id, leader.address, number, partition.leader_epoch)
+
+    def _number_of(self, group: str) -> int:
+        topic = self._image().topic(CONSUMER_OFFSETS)
+        if topic is None:
+            raise GroupError(errors_pb2.NOT_COORDINATOR, "no group has a coordinator yet: ask for one first")
+        return zlib.crc32(group.encode()) % len(topic.partitions)
+
+    def _led_elsewhere(self, number: int) -> GroupError:
+        topic = self._image().topic(CONSUMER_OFFSETS)
+        partition = topic.partitions[number] if topic is not None else None
+        leader_id = partition.leader if partition is not None else None
+        who = "nobody" if leader_id is None else f"broker {leader_id}"
+        return GroupError(
+            errors_pb2.NOT_COORDINATOR,
+            f"{who} coordinates the groups of {CONSUMER_OFFSETS}-{number} at the moment: ask there, or again",
+            leader_id=leader_id,
+            leader_epoch=partition.leader_epoch if partition is not None else None,
+        )
+
+    async def _create(self) -> None:
+        try:
+            async with asyncio.timeout(_CREATION_MS / 1000), self._creating:
+                if self._image().topic(CONSUMER_OFFSETS) is None:
+                    await self._create_topic(CONSUMER_OFFSETS)
+        except TimeoutError:
+            raise ControllerError(
+                errors_pb2.UNAVAILABLE, f"no controller created {CONSUMER_OFFSETS} within {_CREATION_MS} ms: try again"
+            ) from None
+
+    # -- what this broker leads
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._alarms.run(), name="group-alarms")
+                group.create_task(self._expire(), name="group-expiry")
+                while True:
+                    partition = await self._to_load.get()
+                    group.create_task(self._load(partition), name="group-load")
+        finally:
+            for partition in self._partitions.values():
+                partition.close()
+
+    async def _load(self, partition: GroupPartition) -> None:
+        try:
+            await partition.load()
+        except SERVICE_ERRORS as error:
+            # It is not led here any more, or cannot be read: whoever leads it next loads it there.
+            log.info("groups_not_loaded", partition=partition.number, reason=str(error))
+
+    async def _expire(self) -> None:
+        while True:
+            await self._clock.sleep_ms(_EXPIRY_MS)
+            for partition in list(self._partitions.values()):
+                partition.expire()
+
+    def _role_changed(self, key: PartitionKey) -> None:
+        topic_id, number = key
+        topic = self._image().topics.get(topic_id)
+        if topic is None or topic.name != CONSUMER_OFFSETS:
+            return
+        before = self._partitions.pop(number, None)
+        if before is not None:
+            before.close()
+        replica = self._replica(key)
+        if replica is not None and replica.is_leader:
+            partition = self._partitions[number] = GroupPartition(self._world, replica, number, replica.leader_epoch)
+            self._to_load.put_nowait(partition)
+
+    def _replica(self, key: PartitionKey) -> ServedReplica | None:
+        try:
+            return self._replicas.get(*key)
+        except ReplicaError:
+            return None  # it goes away
+
+    # -- the image
+
+    def applied(self, index: int, records: tuple[Record, ...]) -> None:
+        self._have_topics_changed |= any(_changes_topics(record) for record in records)
+
+    def restored(self, index: int) -> None:
+        self._have_topics_changed = True
+
+    def advanced(self, index: int) -> None:
+        if self._have_topics_changed:
+            self._have_topics_changed = False
+            for partition in list(self._partitions.values()):
+                partition.topics_changed()
+
+
+def _changes_topics(record: Record) -> bool:
+    match record:
+        case TopicCreated() | TopicDeleted():
+            return True
+        case PartitionChanged(partition=partition):
+            return partition.partition_epoch == 0  # a new one
+    return False

@@ -1,0 +1,270 @@
+"""What a coordinator decides about members: who is in a group, and what each may read. Pure.
+
+A partition is read by one member. It is given to another only once the first has said, in its present epoch, that it
+does not read it any more, or is put out of the group.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from lograft.broker.groups.assignors import ASSIGNORS
+from lograft.broker.groups.draft import FindTopic, GroupDraft, subscribed_topics
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.state import Change, Group, Member
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.proto import errors_pb2
+
+JOIN = 0
+LEAVE = -1
+LEAVE_FOR_A_WHILE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a member says."""
+
+    group: str
+    member_id: str
+    epoch: int
+    topics: tuple[str, ...] = ()
+    owned: tuple[PartitionKey, ...] = ()
+    instance_id: str = ""
+    assignor: str = ""
+    session_timeout_ms: int = 10_000
+    rebalance_timeout_ms: int = 300_000
+    client_id: str = ""
+    rack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What it is told: its epoch, and all that it may read."""
+
+    epoch: int
+    assigned: tuple[PartitionKey, ...] = ()
+
+    def must_give_up(self, owned: Collection[PartitionKey]) -> bool:
+        assigned = frozenset(self.assigned)
+        return any(partition not in assigned for partition in owned)
+
+    def is_news_to(self, heartbeat: Heartbeat) -> bool:
+        """Is it anything but what the member says itself?"""
+        return self.epoch != heartbeat.epoch or frozenset(self.assigned) != frozenset(heartbeat.owned)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDecision:
+    """`told` is so once `changes` are."""
+
+    changes: tuple[Change, ...]
+    told: Told
+
+
+def decide_heartbeat(
+    group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: int, max_members: int
+) -> MemberDecision:
+    """`GroupError` if the member cannot go on so."""
+    check_heartbeat(heartbeat)
+    match heartbeat.epoch:
+        case 0:
+            if group is not None and heartbeat.member_id in group.members:
+                # Its answer was lost; or this comes late, and the member is long past it.
+                return MemberDecision((), _told(group.members[heartbeat.member_id]))
+            draft = _join(group, heartbeat, find, max_members)
+        case -1 | -2:
+            return _leave(group, heartbeat, find, now_ms)
+        case _:
+            member = _known_member(group, heartbeat)
+            if member.is_settled and _with_wishes(member, heartbeat) == member:
+                return MemberDecision((), _told(member))  # nearly always
+            draft = _stay(group, member, heartbeat, find)
+    return MemberDecision(draft.changes(now_ms), _told(draft.members[heartbeat.member_id]))
+
+
+def _told(member: Member) -> Told:
+    return Told(member.epoch, tuple(sorted(member.assigned)))
+
+
+# -- joining
+
+
+def _join(group: Group | None, heartbeat: Heartbeat, find: FindTopic, max_members: int) -> GroupDraft:
+    """Who has the same instance id as another takes its place, and begins with what that was to have."""
+    draft = GroupDraft(heartbeat.group, group)
+    before = draft.members.get(draft.group.instances.get(heartbeat.instance_id, ""))
+    if before is not None:
+        draft.remove(before.member_id)
+    if len(draft.members) >= max_members:
+        raise GroupError(
+            errors_pb2.GROUP_FULL,
+            f"group {heartbeat.group!r} has {len(draft.members)} members, and group.max.size allows no more",
+        )
+    target = before.target if before is not None else ()
+    draft.put(_with_wishes(Member(heartbeat.member_id, target=target), heartbeat))
+    draft.assign(find)
+    draft.put(replace(draft.members[heartbeat.member_id], epoch=draft.epoch))
+    draft.reconcile(heartbeat.member_id, ())
+    return draft
+
+
+def _with_wishes(member: Member, heartbeat: Heartbeat) -> Member:
+    return replace(
+        member,
+        instance_id=heartbeat.instance_id,
+        client_id=heartbeat.client_id,
+        rack=heartbeat.rack,
+        topics=heartbeat.topics,
+        assignor=heartbeat.assignor,
+        session_timeout_ms=heartbeat.session_timeout_ms,
+        rebalance_timeout_ms=heartbeat.rebalance_timeout_ms,
+        is_away=False,
+    )
+
+
+def still_said(heartbeat: Heartbeat, member: Member) -> Heartbeat:
+    """The call of a member that has waited: what it wants is what it has said since, with another call, if it has."""
+    return replace(
+        heartbeat,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        rack=member.rack,
+        topics=member.topics,
+        assignor=member.assignor,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+    )
+
+
+# -- staying
+
+
+def _stay(group: Group | None, member: Member, heartbeat: Heartbeat, find: FindTopic) -> GroupDraft:
+    draft = GroupDraft(heartbeat.group, group)
+    now = _with_wishes(member, heartbeat)
+    if now != member:
+        draft.put(now)
+    if (now.topics, now.assignor) != (member.topics, member.assignor):
+        draft.assign(find)
+    # Who speaks in an earlier epoch has not heard yet what it may read by now: it cannot say that it does not.
+    is_sure = heartbeat.epoch == member.epoch
+    draft.reconcile(member.member_id, heartbeat.owned if is_sure else None)
+    return draft
+
+
+def _known_member(group: Group | None, heartbeat: Heartbeat) -> Member:
+    member = find_member(group, heartbeat.group, heartbeat.member_id, heartbeat.instance_id)
+    if heartbeat.epoch == member.epoch:
+        return member
+    # The answer with the latest epoch was lost. It had what the member has now, and perhaps more.
+    is_repeated = heartbeat.epoch == member.previous_epoch and all(
+        member.holds_since(partition) is not None for partition in heartbeat.owned
+    )
+    if not is_repeated:
+        raise GroupError(
+            errors_pb2.FENCED_MEMBER_EPOCH,
+            f"member {heartbeat.member_id!r} of group {heartbeat.group!r} is in epoch {member.epoch}, not "
+            f"{heartbeat.epoch}: give up all partitions and join again",
+        )
+    return member
+
+
+def find_member(group: Group | None, group_name: str, member_id: str, instance_id: str = "") -> Member:
+    """`GroupError` if there is none."""
+    if group is not None and group.instances.get(instance_id, member_id) != member_id:
+        raise GroupError(
+            errors_pb2.FENCED_INSTANCE_ID,
+            f"another member of group {group_name!r} has joined with the instance id {instance_id!r}: give each "
+            "consumer its own",
+        )
+    member = group.members.get(member_id) if group is not None else None
+    if member is None:
+        raise GroupError(
+            errors_pb2.UNKNOWN_MEMBER,
+            f"group {group_name!r} has no member {member_id!r}: it was not heard of for too long, or took too long to "
+            "give up partitions; join again",
+        )
+    return member
+
+
+# -- leaving
+
+
+def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: int) -> MemberDecision:
+    """Who is not there has left."""
+    told = Told(heartbeat.epoch)
+    if group is None or heartbeat.member_id not in group.members:
+        return MemberDecision((), told)
+    member = group.members[heartbeat.member_id]
+    if heartbeat.epoch == LEAVE_FOR_A_WHILE:
+        if not member.instance_id:
+            raise GroupError(
+                errors_pb2.INVALID_GROUP, "only a member with an instance id can leave for a while: leave with -1"
+            )
+        draft = GroupDraft(group.name, group)
+        draft.put(replace(member, is_away=True))
+        return MemberDecision(draft.changes(now_ms), told)
+    return MemberDecision(decide_expel(group, [heartbeat.member_id], find, now_ms), told)
+
+
+def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now_ms: int) -> tuple[Change, ...]:
+    """Members are gone, and what they held is free."""
+    draft = GroupDraft(group.name, group)
+    for member_id in member_ids:
+        draft.remove(member_id)
+    draft.assign(find)
+    return draft.changes(now_ms)
+
+
+# -- topics
+
+
+def decide_topics(group: Group, find: FindTopic, now_ms: int) -> tuple[Change, ...]:
+    """Topics may have come, grown or gone."""
+    if not group.members or subscribed_topics(group.members.values(), find) == group.topics:
+        return ()
+    draft = GroupDraft(group.name, group)
+    draft.assign(find)
+    return draft.changes(now_ms)
+
+
+# -- what makes sense
+
+_MAX_NAME = 249
+_SESSION_MS = (1_000, 30 * 60 * 1000)
+_REBALANCE_MS = (1_000, 24 * 60 * 60 * 1000)
+_MAX_TEXT = 1_000
+
+
+def check_group_name(name: str) -> None:
+    if not 0 < len(name) <= _MAX_NAME:
+        raise GroupError(
+            errors_pb2.INVALID_GROUP, f"a group's name has 1 to {_MAX_NAME} characters, not {len(name)}: give another"
+        )
+
+
+def check_heartbeat(heartbeat: Heartbeat) -> None:
+    """`GroupError` for what no member may say."""
+    check_group_name(heartbeat.group)
+    if not heartbeat.member_id:
+        raise GroupError(errors_pb2.INVALID_GROUP, "a member needs an id that no other has: give it a UUID")
+    for text in (heartbeat.member_id, heartbeat.instance_id, heartbeat.client_id, heartbeat.rack):
+        if len(text) > _MAX_TEXT:
+            raise GroupError(errors_pb2.INVALID_GROUP, f"a name of {len(text)} characters: give at most {_MAX_TEXT}")
+    if heartbeat.epoch < LEAVE_FOR_A_WHILE:
+        raise GroupError(errors_pb2.INVALID_GROUP, f"there is no member epoch {heartbeat.epoch}: join with 0")
+    if heartbeat.epoch == JOIN and heartbeat.owned:
+        raise GroupError(errors_pb2.INVALID_GROUP, "who joins owns no partitions yet: give them up first")
+    if heartbeat.assignor and heartbeat.assignor not in ASSIGNORS:
+        raise GroupError(
+            errors_pb2.UNKNOWN_ASSIGNOR,
+            f"there is no assignor {heartbeat.assignor!r}: give one of {', '.join(ASSIGNORS)}",
+        )
+    _check_range("session_timeout_ms", heartbeat.session_timeout_ms, _SESSION_MS)
+    _check_range("rebalance_timeout_ms", heartbeat.rebalance_timeout_ms, _REBALANCE_MS)
+
+
+def _check_range(field: str, value: int, limits: tuple[int, int]) -> None:
+    if not limits[0] <= value <= limits[1]:
+        raise GroupError(
+            errors_pb2.INVALID_GROUP, f"{field} cannot be {value}: give {limits[0]} to {limits[1]} milliseconds"
+        )

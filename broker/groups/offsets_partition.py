@@ -1,0 +1,414 @@
+"""One partition of `__consumer_offsets` that this broker leads, in one epoch: it coordinates the groups there.
+
+What it decides is appended, and holds from then on for what it decides next; what it tells waits until that is
+committed. When it does not lead any more it says nothing more: the next leader reads what was committed.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lograft.broker.groups.group_errors import GroupError
+from lograft.broker.groups.membership import (
+    Heartbeat,
+    Told,
+    decide_expel,
+    decide_heartbeat,
+    decide_topics,
+    still_said,
+)
+from lograft.broker.groups.offsets import (
+    CommitDecision,
+    Speaker,
+    ToCommit,
+    check_may_fetch,
+    committed_of,
+    decide_commit,
+    decide_delete_group,
+    decide_delete_offsets,
+    decide_expiry,
+)
+from lograft.broker.groups.record_codec import NotAGroupRecord, decode_change, encode_change
+from lograft.broker.groups.replay import GroupReplay
+from lograft.broker.groups.sessions import GroupSessions, MemberKey
+from lograft.broker.groups.state import (
+    Change,
+    Committed,
+    Group,
+    GroupGone,
+    GroupPut,
+    GroupTable,
+    Member,
+    SubscribedTopic,
+)
+from lograft.broker.produce.batch_admission import admit_now
+from lograft.broker.replica.interfaces import Acks, ServedReplica
+from lograft.broker.replica.timers import Alarms
+from lograft.broker.requests.service_errors import SERVICE_ERRORS
+from lograft.broker.requests.slow_requests import waiting
+from lograft.metadata.config.effective_settings import cluster_setting
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import TopicId
+from lograft.proto import errors_pb2
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.runtime.clock import Clock
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms
+from lograft.runtime.tasks.racing import until_first
+from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
+from lograft.storage.batch.header import check_crc
+from lograft.storage.errors import InvalidBatch
+from lograft.storage.log.log_reader import Batches
+
+log = get_logger(__name__)
+
+_READ_BYTES = 256 * 1024
+_COMMIT_TIMEOUT_MS = answer_ms(ATTEMPT_MS)
+_RETRY_MS = 500
+_FORGOTTEN_AT_ONCE = 1000
+_LOST = (
+    errors_pb2.NOT_LEADER,
+    errors_pb2.LEADER_NOT_AVAILABLE,
+    errors_pb2.FENCED_LEADER_EPOCH,
+    errors_pb2.UNKNOWN_LEADER_EPOCH,
+    errors_pb2.STORAGE_FAILED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWorld:
+    """What it needs of the broker around it."""
+
+    clock: Clock
+    alarms: Alarms
+    image: Callable[[], ClusterImage]
+
+
+class GroupPartition:
+    """`load` it; until then everything is refused. `close` when it is not led any more, or in another epoch."""
+
+    def __init__(self, world: GroupWorld, replica: ServedReplica, number: int, leader_epoch: int) -> None:
+        self.number = number
+        self.leader_epoch = leader_epoch
+        self.is_loaded = False
+        self._world = world
+        self._clock = world.clock
+        self._replica = replica
+        self._table = GroupTable()
+        self._sessions = GroupSessions(world.clock, world.alarms, self._is_overdue)
+        self._news: dict[str, asyncio.Event] = {}  # of groups that somebody waits for
+        self._is_closed = False
+        self._log = log.bind(partition=number, epoch=leader_epoch)
+
+    # -- life
+
+    async def load(self) -> None:
+        """Read all that was ever decided. Before the epoch begins nobody knows that all of it is committed."""
+        replay = GroupReplay()
+        end, offset = self._replica.log_end, self._replica.log_start
+        while offset < end:
+            self._check_leads()
+            batches = await self._replica.read(offset, _READ_BYTES)
+            if batches.buffers:
+                self._replay(batches, replay)
+                offset = batches.next_offset
+                await asyncio.sleep(0)  # others want their turn
+            else:
+                await self._until_readable(max(offset, self._replica.high_watermark))
+        self._check_leads()
+        self._table = replay.table()
+        self.is_loaded = True
+        for group in self._table.groups.values():
+            for member in group.members.values():
+                self._sessions.heard(group.name, member)
+        self._log.info("groups_loaded", groups=len(self._table.groups), end=end)
+        self.topics_changed()
+
+    def _replay(self, batches: Batches, replay: GroupReplay) -> None:
+        for buffer in batches.buffers:
+            for position, header in iterate_batches(buffer):
+                try:
+                    check_crc(buffer, position, header)
+                    records = decode_records(memoryview(buffer)[position : position + header.total_bytes])
+                except InvalidBatch as error:  # of the last copy there is: what it said is lost, the rest is not
+                    self._log.error("group_records_lost", offset=header.base_offset, reason=str(error))
+                    replay.is_damaged = True
+                    continue
+                for record in records:
+                    try:
+                        replay.take(record.key or b"", decode_change(record.key, record.value))
+                    except NotAGroupRecord as error:
+                        replay.is_damaged = True
+                        self._log.error("group_record_passed_over", offset=record.offset, reason=str(error))
+
+    def close(self) -> None:
+        """Whoever waits is told that this is not the coordinator any more."""
+        self._is_closed = True
+        self._sessions.close()
+        for news in self._news.values():
+            news.set()
+
+    def check_serves(self) -> None:
+        """Raise unless it can be asked."""
+        self._check_leads()
+        if not self.is_loaded:
+            raise GroupError(
+                errors_pb2.LOADING, f"the coordinator is still reading its groups ({self.number}): try again"
+            )
+
+    def _check_leads(self) -> None:
+        try:
+            self._replica.check_leads(self.leader_epoch)
+        except ReplicaError as error:
+            raise _not_coordinator(error) from None
+        if self._is_closed:
+            raise GroupError(errors_pb2.NOT_COORDINATOR, "another broker coordinates the group by now: ask for it")
+
+    # -- what is asked
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        """As they are; `committed` tells when they are so for good."""
+        return list(self._table.groups.values())
+
+    def group(self, name: str) -> Group | None:
+        return self._table.get(name)
+
+    async def heartbeat(self, heartbeat: Heartbeat, max_wait_ms: int) -> Told:
+        """What the member is told, as soon as that is news to it, at the latest after `max_wait_ms`."""
+        end_ms = self._clock.monotonic_ms() + max_wait_ms
+        is_heard = False
+        while True:
+            await self._replica.room()
+            self.check_serves()
+            decision = decide_heartbeat(
+                self._table.get(heartbeat.group), heartbeat, self._find_topic, self._clock.wall_ms(), self._max_members
+            )
+            self._carry_out(heartbeat.group, decision.changes)
+            self._heed(heartbeat, is_heard=is_heard)
+            is_heard = True
+            left_ms = end_ms - self._clock.monotonic_ms()
+            if left_ms <= 0 or heartbeat.epoch <= 0 or decision.told.is_news_to(heartbeat):
+                await self.committed()
+                return decision.told
+            with waiting(self._clock):
+                await until_first(self._news_of(heartbeat.group).wait(), self._clock.sleep_ms(left_ms))
+            member = self._member(heartbeat)
+            if member is not None:
+                heartbeat = still_said(heartbeat, member)
+
+    def _member(self, heartbeat: Heartbeat) -> Member | None:
+        group = self._table.get(heartbeat.group)
+        return group.members.get(heartbeat.member_id) if group is not None else None
+
+    def _heed(self, heartbeat: Heartbeat, *, is_heard: bool) -> None:
+        """A member's session is as new as its call: that it waits for the answer does not prove that it lives."""
+        member = self._member(heartbeat)
+        if member is None:
+            self._sessions.forget(heartbeat.group, heartbeat.member_id)
+        elif not is_heard:
+            self._sessions.heard(heartbeat.group, member)
+
+    async def commit(self, speaker: Speaker, items: Sequence[ToCommit]) -> CommitDecision:
+        await self._replica.room()
+        self.check_serves()
+        decision = decide_commit(
+            self._table.get(speaker.group), speaker, items, self._topic_size, self._clock.wall_ms()
+        )
+        self._carry_out(speaker.group, decision.changes)
+        await self.committed()
+        return decision
+
+    async def fetch(
+        self, speaker: Speaker, partitions: Sequence[PartitionKey] | None
+    ) -> list[tuple[PartitionKey, Committed]]:
+        """What is committed, by whoever: if another broker coordinates the group by now, it is not told here."""
+        self.check_serves()
+        group, end = self._table.get(speaker.group), self._replica.log_end
+        check_may_fetch(group, speaker)
+        found = committed_of(group, partitions)
+        if not await self._still_coordinates():
+            await self._replica.room()
+            self.check_serves()
+            self._append([_as_it_is(speaker.group, self._table.get(speaker.group))])
+            end = self._replica.log_end
+        await self.committed(end)
+        return found
+
+    async def _still_coordinates(self) -> bool:
+        """Was there no other coordinator when this was called? False: only a write can tell, while brokers of an
+        earlier version are in sync."""
+        try:
+            return await self._replica.confirm_leads(self.leader_epoch, _COMMIT_TIMEOUT_MS)
+        except ReplicaError as error:
+            if error.code in _LOST:
+                raise _not_coordinator(error) from None
+            raise
+
+    async def delete_offsets(self, name: str, partitions: Sequence[PartitionKey]) -> CommitDecision:
+        await self._replica.room()
+        self.check_serves()
+        decision = decide_delete_offsets(self._table.get(name), name, partitions, self._topic_size)
+        self._carry_out(name, decision.changes)
+        await self.committed()
+        return decision
+
+    async def delete_group(self, name: str) -> None:
+        await self._replica.room()
+        self.check_serves()
+        for changes in _in_parts(decide_delete_group(self._table.get(name), name)):
+            self._carry_out(name, changes)
+        await self.committed()
+
+    async def committed(self, end: int | None = None) -> None:
+        """Return when all that was decided until now, or below `end`, is so for good. Whether it will be is not known
+        otherwise."""
+        end = self._replica.log_end if end is None else end
+        try:
+            async with asyncio.timeout(_COMMIT_TIMEOUT_MS / 1000):
+                while self._replica.high_watermark < end:
+                    self._check_still_leads()
+                    await self._until_readable(end - 1)
+                self._check_still_leads()
+        except TimeoutError:
+            raise ReplicaError(
+                errors_pb2.TIMED_OUT,
+                f"what was decided was not replicated within {_COMMIT_TIMEOUT_MS} ms: it may be so, or not; try again",
+            ) from None
+
+    def _check_still_leads(self) -> None:
+        """Raise what says that the outcome is unknown: the next leader may have it, or not."""
+        try:
+            self._replica.check_leads(self.leader_epoch)
+        except ReplicaError as error:
+            raise ReplicaError(
+                errors_pb2.NOT_LEADER, error.message, leader_id=error.leader_id, leader_epoch=error.leader_epoch
+            ) from None
+
+    async def _until_readable(self, offset: int) -> None:
+        woken = asyncio.Event()
+        withdraw = self._replica.when_readable(offset, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            withdraw()
+
+    # -- what happens by itself
+
+    def topics_changed(self) -> None:
+        """Topics may have come, grown or gone: who reads what may have to be decided anew."""
+        if self._is_closed or not self.is_loaded:
+            return
+        for group in self.groups:
+            changes = decide_topics(group, self._find_topic, self._clock.wall_ms())
+            if not self._try_to_carry_out(group.name, changes):
+                self._world.alarms.ring_at(self._clock.monotonic_ms() + _RETRY_MS, self.topics_changed)
+                return
+
+    def expire(self) -> None:
+        """Forget what nobody will ask for any more; what cannot be forgotten now, another time."""
+        if self._is_closed or not self.is_loaded:
+            return
+        retention_ms = int(cluster_setting(self._world.image(), "offsets.retention.minutes")) * 60_000
+        for group in self.groups:
+            changes = decide_expiry(group, self._topic_size, self._clock.wall_ms(), retention_ms)
+            for part in _in_parts(changes):
+                if not self._try_to_carry_out(group.name, part):
+                    break  # the group itself goes last
+
+    def _is_overdue(self, key: MemberKey, reason: str) -> bool:
+        """A member's time is over: it is put out. False if that cannot be written down now."""
+        group = self._table.get(key.group)
+        if group is None or key.member_id not in group.members:
+            return True
+        changes = decide_expel(group, [key.member_id], self._find_topic, self._clock.wall_ms())
+        if not self._try_to_carry_out(key.group, changes):
+            return False
+        self._log.info("member_put_out", group=key.group, member=key.member_id, reason=reason)
+        return True
+
+    def _try_to_carry_out(self, group: str, changes: Sequence[Change]) -> bool:
+        """No client is told what went wrong, whatever it was: so it is tried again."""
+        try:
+            self._carry_out(group, changes)
+        except SERVICE_ERRORS as error:
+            self._log.info("group_change_put_off", group=group, reason=str(error))
+            return False
+        return True
+
+    # -- what is decided
+
+    def _carry_out(self, name: str, changes: Sequence[Change]) -> None:
+        """Write it down, and have it so. Raises if it cannot be written down: then nothing is changed."""
+        if not changes:
+            return
+        self._append(changes)
+        for change in changes:
+            self._table.apply(change)
+        group = self._table.get(name)
+        self._sessions.look_at(name, group.members if group is not None else {})
+        news = self._news.pop(name, None)
+        if news is not None:
+            news.set()
+
+    def _append(self, changes: Sequence[Change]) -> None:
+        self._check_leads()
+        now_ms = self._clock.wall_ms()
+        keys, values = zip(*(encode_change(change) for change in changes), strict=True)
+        batch = encode_batch(list(values), keys=list(keys), timestamps=[now_ms] * len(values))
+        admitted = admit_now(batch, self._replica.log_config, now_ms)
+        try:
+            self._replica.begin_append(
+                admitted, acks=Acks.ALL, leader_epoch=self.leader_epoch, timeout_ms=_COMMIT_TIMEOUT_MS
+            )
+        except ReplicaError as error:
+            if error.code in _LOST:
+                raise _not_coordinator(error) from None
+            if error.code == errors_pb2.DISK_FULL:
+                # Members live on until there is room: what they have read, they commit then.
+                raise GroupError(errors_pb2.UNAVAILABLE, error.message) from None
+            raise
+
+    def _news_of(self, group: str) -> asyncio.Event:
+        """Set with the next change of the group."""
+        news = self._news.get(group)
+        if news is None or news.is_set():
+            news = self._news[group] = asyncio.Event()
+        return news
+
+    # -- the cluster
+
+    @property
+    def _max_members(self) -> int:
+        return int(cluster_setting(self._world.image(), "group.max.size"))
+
+    def _find_topic(self, name: str) -> SubscribedTopic | None:
+        topic = self._world.image().topic(name)
+        return SubscribedTopic(name, topic.topic_id, len(topic.partitions)) if topic is not None else None
+
+    def _topic_size(self, topic_id: TopicId) -> tuple[str, int] | None:
+        topic = self._world.image().topics.get(topic_id)
+        return (topic.name, len(topic.partitions)) if topic is not None else None
+
+
+def _in_parts(forgotten: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """All that a group has ever committed may be more than one batch holds."""
+    for start in range(0, len(forgotten), _FORGOTTEN_AT_ONCE):
+        yield forgotten[start : start + _FORGOTTEN_AT_ONCE]
+
+
+def _as_it_is(name: str, group: Group | None) -> Change:
+    """What changes nothing."""
+    if group is None:
+        return GroupGone(name)
+    return GroupPut(name, group.epoch, group.assignment_epoch, group.empty_since_ms, group.topics)
+
+
+def _not_coordinator(error: ReplicaError) -> GroupError:
+    return GroupError(
+        errors_pb2.NOT_COORDINATOR,
+        f"this broker does not coordinate the group, or no longer: {error.message}",
+        leader_id=error.leader_id,
+        leader_epoch=error.leader_epoch,
+    )

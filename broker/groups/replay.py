@@ -1,0 +1,68 @@
+"""Groups as a coordinator finds them in its log. Pure.
+
+The log is compacted, and a replica may have old records of its own followed by what a leader's compaction left of the
+later ones. So what lies between is no history: that a member gave up a partition may be gone, while the older record by
+which it held it is still there. Only what was said last of each thing counts, and only when all of it is read.
+"""
+
+from dataclasses import replace
+
+from lograft.broker.groups.state import Change, GroupTable, Held, MemberPut
+from lograft.metadata.decisions.bulk_change import PartitionKey
+
+
+class GroupReplay:
+    """`take` each record in order, then ask for the `table`. `is_damaged`: something that was written is missing."""
+
+    def __init__(self) -> None:
+        self._latest: dict[bytes, Change] = {}  # by the keys of the records, in the order of the log
+        self.is_damaged = False
+
+    def take(self, key: bytes, change: Change) -> None:
+        self._latest.pop(key, None)
+        self._latest[key] = change
+
+    def table(self) -> GroupTable:
+        changes = list(self._latest.values())
+        table = GroupTable()
+        for change in _without_two_holders(changes) if self.is_damaged else changes:
+            table.apply(change)
+        if self.is_damaged:
+            _forget_no_epoch(table)
+        return table
+
+
+def _without_two_holders(changes: list[Change]) -> list[Change]:
+    """A partition goes to who got it last: that another had given it up, or had left, was lost."""
+    newest: dict[tuple[str, PartitionKey], tuple[int, str]] = {}
+    for change in changes:
+        if isinstance(change, MemberPut):
+            for held in (change.member.assigned, change.member.giving_up):
+                for partition, since in held.items():
+                    so_far = newest.get((change.group, partition))
+                    if so_far is None or so_far[0] <= since:
+                        newest[change.group, partition] = (since, change.member.member_id)
+
+    def kept(change: MemberPut, held: Held) -> Held:
+        owner = change.member.member_id
+        return {partition: since for partition, since in held.items() if newest[change.group, partition][1] == owner}
+
+    return [
+        replace(
+            change,
+            member=replace(
+                change.member,
+                assigned=kept(change, change.member.assigned),
+                giving_up=kept(change, change.member.giving_up),
+            ),
+        )
+        if isinstance(change, MemberPut)
+        else change
+        for change in changes
+    ]
+
+
+def _forget_no_epoch(table: GroupTable) -> None:
+    """What a member was told in an epoch must not be told of another: the group's own record may be an old one."""
+    for group in table.groups.values():
+        group.epoch = max([group.epoch, *(member.epoch for member in group.members.values())])

@@ -1,0 +1,1 @@
+"""The logs of a broker: opening, closing, retention, compaction, disks."""

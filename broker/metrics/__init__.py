@@ -1,0 +1,1 @@
+"""What a node measures, as Prometheus families."""

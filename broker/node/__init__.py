@@ -1,0 +1,1 @@
+"""A node: configuration, roles, and the `lograft server` command."""

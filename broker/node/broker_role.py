@@ -1,0 +1,324 @@
+"""A node's part as a broker: its place in the cluster, its partitions, and its server."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lograft.broker.groups.coordinator import GroupCoordinator
+from lograft.broker.groups.service import GroupService
+from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.replica_manager import ReplicaManager
+from lograft.broker.metrics import families
+from lograft.broker.metrics.broker_metrics import BrokerMetrics
+from lograft.broker.metrics.node_metrics import add_budget, add_connections, add_server
+from lograft.broker.metrics.remote_log_ends import EndsElsewhere
+from lograft.broker.node.config import NodeConfig
+from lograft.broker.node.descriptors import Descriptors
+from lograft.broker.node.readiness import why_not_ready
+from lograft.broker.replica.traffic import Traffic
+from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
+from lograft.broker.replication.leader_server import ReplicationSource
+from lograft.broker.requests.call_stats import ServerStats, counted
+from lograft.broker.requests.request_limit import RequestLimit
+from lograft.broker.requests.slow_requests import SlowRequestSetting
+from lograft.broker.server.load_service import LoadService
+from lograft.broker.server.log_service import LogServices
+from lograft.metadata.controller.broker_liveness import SessionTiming
+from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
+from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.metadata.membership.broker_session import FullDirectory, Wanted
+from lograft.metadata.membership.cluster_membership import ClusterMembership
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.standard_services import with_standard_services
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, budgeted
+from lograft.runtime.network import AddressInUse, ConnectionLimits, PanicHandler, Server
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.observability.prometheus_text import Exposition
+from lograft.runtime.tasks.loop_lag import LoopLag
+from lograft.runtime.world import Runtime
+from lograft.storage.log.data_directory import DataDirectory
+from lograft.storage.state import used_epoch as directory_use
+
+log = get_logger(__name__)
+
+_LISTEN_AGAIN_MS = 100
+_STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no end are cut
+
+
+class NoPlaceInCluster(Exception):
+    """The cluster refuses this process for good."""
+
+
+class BrokerPart:
+    """Made by `open_broker`. Then `listen`, then `run` until it is cancelled; in any case `release`. The directories
+    are their owner's to close. `links`: as `runtime`, with the network on which nodes meet."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        links: Runtime,
+        config: NodeConfig,
+        registration: Registration,
+        directories: Sequence[DataDirectory],
+        upkeep: UpkeepTimes,
+        lag: LoopLag | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._links = links
+        self._config = config
+        self._directories = directories
+        self._broker_id = own_id = registration.broker_id
+        cluster_id = config.cluster_id
+        self.membership = membership = ClusterMembership(
+            links,
+            config.controllers,
+            cluster_id,
+            registration,
+            lambda: self.replicas.log_ends(),
+            self._full_directories,
+        )
+        for directory in directories:
+            directory.space.on_change = membership.session.hurry
+        follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
+        self._sink = LeaderStreams(links, follower)
+        traffic = Traffic(config.metrics_topics)
+        self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep, traffic)
+        self._groups = GroupCoordinator(
+            runtime.clock, lambda: membership.image, self.replicas, membership.create_internal_topic
+        )
+        membership.follower.listen(self._groups)
+        source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
+        self._stats = stats = ServerStats()
+        membership.follower.listen(SlowRequestSetting(own_id, lambda: membership.image, stats.slow))
+        load = LoadService(runtime.clock, own_id, lambda: membership.image, self.replicas, stats, lag, directories)
+        self._elsewhere = EndsElsewhere(runtime, lambda: membership.image)
+        self._budget = BufferBudget(config.network_buffer_bytes or DEFAULT_BUDGET_BYTES, runtime.clock)
+        services = LogServices(runtime, membership, self.replicas, stats, load, self._budget)
+        self._metrics = BrokerMetrics(
+            lambda: membership.image,
+            self.replicas,
+            directories,
+            self._groups.partitions,
+            self._elsewhere,
+            services,
+            most_groups=config.metrics_topics,
+        )
+        others = {
+            **membership.handlers(),
+            **services.other_handlers(),
+            **GroupService(self._groups, lambda: membership.image, own_id).handlers(),
+        }
+        handlers, self._health = with_standard_services({**services.handlers(), **budgeted(others, self._budget)})
+        self._client_handlers = counted(handlers, stats, runtime.clock)
+        self._node_handlers = counted(source.handlers(), stats, runtime.clock)
+        self._servers: dict[str, Server] = {}
+        self._request_limit = RequestLimit(lambda: membership.image, config.max_request_bytes)
+        membership.follower.listen(self._request_limit)
+        self._on_panic: PanicHandler | None = None
+        self._for_clients: ConnectionLimits | None = None
+        self._released = asyncio.Event()
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch | None:
+        """None until it is registered."""
+        session = self.membership.session
+        return session.broker_epoch if session.is_registered else None
+
+    def clean_epoch_of(self, directory: DataDirectory) -> BrokerEpoch | None:
+        """In which epoch all that is there is on the disk, once the logs that were opened are closed; None: it may not
+        be."""
+        if self.broker_epoch is None:
+            # Who never registered has changed nothing: what was said of the life before still holds.
+            return None if directory.clean_epoch is None else BrokerEpoch(directory.clean_epoch)
+        # What was not opened is as the life before left it.
+        is_clean = self.replicas.is_recovered or directory.clean_epoch is not None
+        return self.broker_epoch if is_clean else None
+
+    def why_not_ready(self) -> str | None:
+        """For people; None if it does all that is expected of it."""
+        session = self.membership.session
+        if not session.is_registered:
+            trouble = self.membership.client.trouble
+            return f"not registered with the cluster yet{f': {trouble}' if trouble else ''}"
+        if session.wanted is Wanted.RUN:
+            return "recovering its logs"
+        reason = why_not_ready(self.membership.image, self._broker_id, session.state)
+        return f"{reason}{self._stale_words()}" if reason is not None else None
+
+    def _stale_words(self) -> str:
+        return "".join(f" ({path} is stale: {reason})" for path, reason in self._stale())
+
+    def _stale(self) -> list[tuple[str, str]]:
+        """The directories whose replicas must catch up before they count, and why."""
+        stale = self.membership.session.stale_directories
+        return [(each.path, _why_stale(each.use)) for each in self._directories if each.identity in stale]
+
+    async def add_metrics(self, page: Exposition) -> None:
+        add_server(page, "broker", self._stats)
+        add_budget(page, self._budget)
+        for listener, server in self._servers.items():
+            add_connections(page, listener, server)
+        page.add(families.ACTIVE, int(self._is_taken_for_live()))
+        page.add(families.METADATA_INDEX, self.membership.follower.index)
+        await self._metrics.add_to(page)
+
+    def _is_taken_for_live(self) -> bool:
+        """Who hears from no active controller any more, none of them hears from, either, as far as it can tell."""
+        silent_ms = self._runtime.clock.monotonic_ms() - self.membership.session.last_active_contact_ms
+        return self._health.is_serving and silent_ms <= SessionTiming().session_ms
+
+    async def listen(self, on_panic: PanicHandler, descriptors: Descriptors | None = None) -> None:
+        """Serve clients and other brokers, each at an address of its own: what brokers say to each other is believed,
+        so no client may come near it."""
+        self._on_panic = on_panic
+        self._for_clients, for_nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
+        self._servers["clients"] = await self._serve_clients(on_panic)
+        nodes_listen, serve = self._config.nodes_listen, self._links.network.serve
+        assert nodes_listen is not None
+        self._servers["nodes"] = await serve(nodes_listen, self._node_handlers, on_panic, for_nodes)
+
+    async def _serve_clients(self, on_panic: PanicHandler) -> Server:
+        assert self._config.listen is not None
+        limits = self._for_clients
+        if limits is not None:
+            limits = replace(limits, message_bytes=self._request_limit.size_bytes)
+        return await self._runtime.network.serve(self._config.listen, self._client_handlers, on_panic, limits)
+
+    async def _follow_request_limit(self) -> None:
+        """Listen anew when a topic takes larger batches than messages may be: gRPC takes the limit of a listener from
+        its start. Clients lose their connections, and connect again."""
+        await self._request_limit.has_grown.wait()
+        server, on_panic = self._servers.get("clients"), self._on_panic
+        if server is None or on_panic is None or self._for_clients is None:
+            return
+        log.info(
+            "larger_requests_taken", size_bytes=self._request_limit.size_bytes, reason="a topic's max.message.bytes"
+        )
+        await server.stop()
+        while not self._released.is_set():
+            try:
+                again = await self._serve_clients(on_panic)
+            except AddressInUse as error:
+                log.warning("not_listening_yet", reason=str(error))
+                await self._runtime.clock.sleep_ms(_LISTEN_AGAIN_MS)
+                continue
+            if self._released.is_set():
+                await again.stop()
+                return
+            self._servers["clients"] = again
+            return
+
+    async def run(self) -> None:
+        """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._be_member(), name="membership")
+                group.create_task(self._groups.run(), name="groups")
+                group.create_task(self.replicas.run(), name="replicas")
+                group.create_task(self._sink.run(), name="replication")
+                group.create_task(self._elsewhere.run(), name="ends-elsewhere")
+                group.create_task(self._follow_request_limit(), name="request-limit")
+                await self.replicas.until_recovered()
+                for path, reason in self._stale():
+                    log.warning("stale_directory", path=path, reason=reason)
+                if self.membership.session.wanted is Wanted.RUN:  # else it is leaving already
+                    self.membership.session.set_wanted(Wanted.READY)
+                await self._follow_state()
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    def _full_directories(self) -> list[FullDirectory]:
+        return [
+            FullDirectory(directory.identity, directory.space.is_critical)
+            for directory in self._directories
+            if directory.space.is_full
+        ]
+
+    def _address_of(self, broker_id: BrokerId) -> str | None:
+        broker = self.membership.image.brokers.get(broker_id)
+        return broker.nodes_address if broker is not None else None
+
+    async def _be_member(self) -> None:
+        try:
+            await self.membership.run()
+        except ControllerError as error:
+            raise NoPlaceInCluster(error.message) from None
+
+    async def _follow_state(self) -> None:
+        session = self.membership.session
+        while True:
+            state = session.state
+            self._health.set_serving(state is BrokerState.ACTIVE)
+            if state is BrokerState.ACTIVE:
+                log.info("broker_ready", epoch=session.broker_epoch, address=self._config.advertised)
+            await session.wait_until(lambda before=state: session.state is not before)  # type: ignore[misc]
+
+    async def leave(self) -> None:
+        """Have the controller move away what this broker leads, for as long as that takes, within reason."""
+        session = self.membership.session
+        if session.is_registered:
+            session.set_wanted(Wanted.SHUT_DOWN)
+            is_agreed = await session.wait_until_may_stop()
+            log.info("broker_leaves", agreed=is_agreed)
+        self._health.set_serving(False)
+
+    async def release(self) -> None:
+        """Give back the addresses: nothing is served from here on."""
+        self._released.set()
+        servers, self._servers = list(self._servers.values()), {}
+        async with asyncio.TaskGroup() as group:
+            for server in servers:
+                group.create_task(server.stop(_STOP_GRACE_MS))
+
+
+async def open_broker(
+    runtime: Runtime,
+    links: Runtime,
+    config: NodeConfig,
+    directories: Sequence[DataDirectory],
+    boot_id: str,
+    upkeep: UpkeepTimes,
+    lag: LoopLag | None,
+) -> BrokerPart:
+    assert config.advertised is not None
+    registration = Registration(
+        broker_id=BrokerId(config.node_id),
+        incarnation=runtime.rng.uuid(),
+        address=config.advertised,
+        rack=config.rack,
+        directories=tuple(directory.identity for directory in directories),
+        boot_id=boot_id,
+        clean_epoch=await _clean_epoch(directories),
+        min_feature_level=MIN_FEATURE_LEVEL,
+        max_feature_level=FEATURE_LEVEL,
+        nodes_address=config.nodes_advertised,
+        uses=tuple(map(use_of, directories)),
+    )
+    return BrokerPart(runtime, links, config, registration, directories, upkeep, lag)
+
+
+def use_of(directory: DataDirectory) -> DirectoryUse:
+    """What the registration says of the directory's past."""
+    epoch = directory.use.used_epoch
+    used_epoch = None if epoch is None else BrokerEpoch(epoch)
+    return DirectoryUse(directory.identity, used_epoch, directory.use.is_restored, directory.use.damage)
+
+
+def _why_stale(use: directory_use.DirectoryUse) -> str:
+    """Return the reason, for people, as far as the directory itself can tell."""
+    counts_for_nothing = "its replicas count for nothing until they have caught up"
+    if use.damage is not None:
+        return f"{use.damage}, {counts_for_nothing}"
+    if use.used_epoch is None and not use.is_restored:
+        return f"used-epoch is missing, {counts_for_nothing}"
+    return f"put back from an older copy, {counts_for_nothing}"
+
+
+async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:
+    """Of the last life, if it left every directory that has data in good order."""
+    epochs = [directory.clean_epoch for directory in directories if await directory.partitions()]
+    if not epochs or epochs[0] is None or any(epoch != epochs[0] for epoch in epochs):
+        return None
+    return BrokerEpoch(epochs[0])

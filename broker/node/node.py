@@ -1,0 +1,300 @@
+"""A node, whole: everything that `lograft server` runs, put together in one place.
+
+node = Node(runtime, config, Machine(boot_id(), open_lmdb_store), on_panic)
+await node.run()                # until somebody calls node.stop()
+
+Start: directories and their locks, the store of the metadata, addresses; then controller and broker. The broker
+registers, recovers its logs, says that it is ready. An orderly stop goes the other way, the controller last.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+from lograft.broker.hosting.disk_watch import DiskWatch
+from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.metrics import families
+from lograft.broker.metrics.node_metrics import add_disks, add_process
+from lograft.broker.node.broker_role import BrokerPart, NoPlaceInCluster, open_broker
+from lograft.broker.node.cluster_settings_check import SettingsCheck
+from lograft.broker.node.config import NodeConfig
+from lograft.broker.node.controller_role import ControllerPart, StoreOpener, open_controller
+from lograft.broker.node.descriptors import Descriptors, share_out
+from lograft.broker.node.log_level_setting import LogLevel
+from lograft.metadata.image.partition import BrokerId
+from lograft.raft.store.errors import StoreRefused
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.files import is_without_room
+from lograft.runtime.network import AddressInUse, PanicHandler
+from lograft.runtime.observability.http_server import HttpServer, Page
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.observability.process_stats import ProcessStats
+from lograft.runtime.observability.prometheus_text import CONTENT_TYPE, Exposition
+from lograft.runtime.proof.node_proof import NodeIdentity
+from lograft.runtime.proof.proven_network import ProvenNetwork
+from lograft.runtime.tasks.loop_lag import LoopLag
+from lograft.runtime.world import Runtime
+from lograft.storage.errors import DirectoryFailed, DirectoryRefused
+from lograft.storage.log.data_directory import DataDirectory, DirectoryOwner, open_directory
+
+log = get_logger(__name__)
+
+
+class NodeRefused(Exception):
+    """The node cannot run as it was told to: the message says why, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost.
+    `set_log_level`: of the whole process; None if the node has none of its own. `lag`: of the process's event loop.
+    `process`: what the process takes of it now. `version`: of what it runs. `max_files`: how many descriptors the
+    process may have; None: any number."""
+
+    boot_id: str
+    open_store: StoreOpener
+    set_log_level: Callable[[str], None] | None = None
+    lag: LoopLag | None = None
+    process: Callable[[], ProcessStats] | None = None
+    version: str = ""
+    max_files: int | None = None
+
+
+class Node:
+    """Of one process. `run` ends after `stop`, or raises: `NodeRefused`; anything else is a broken invariant or a
+    failed disk, and the process must end with it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: NodeConfig,
+        machine: Machine,
+        on_panic: PanicHandler,
+        upkeep: UpkeepTimes | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._links = _links(runtime, config)
+        self._config = config
+        self._machine = machine
+        self._upkeep = upkeep or UpkeepTimes()
+        self._descriptors = _descriptors(config, machine)
+        self._on_panic = on_panic
+        self._directories: list[DataDirectory] = []
+        self._left_out: list[str] = []  # paths of directories that failed in an earlier life
+        self.controller: ControllerPart | None = None
+        self.broker: BrokerPart | None = None
+        self._http: HttpServer | None = None
+        self._is_stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin an orderly shutdown."""
+        self._is_stopping.set()
+
+    def why_not_ready(self) -> str | None:
+        """For people; None if the node does all that is expected of it."""
+        if self._is_stopping.is_set():
+            return "shutting down"
+        parts = [part for part in (self.controller, self.broker) if part is not None]
+        if not parts:
+            return "starting"
+        return next((reason for part in parts if (reason := part.why_not_ready()) is not None), None)
+
+    async def run(self) -> None:
+        try:
+            await self._live()
+        except (AddressInUse, DirectoryRefused, NoPlaceInCluster, StoreRefused) as error:
+            raise NodeRefused(_reason(error)) from None
+        except OSError as error:
+            if not is_without_room(error):
+                raise
+            raise NodeRefused(f"{error.filename or 'a disk'} has no space left: make room, then start it") from None
+
+    async def _live(self) -> None:
+        try:
+            await self._open()
+            async with asyncio.TaskGroup() as group:
+                await self._work(group)
+        except BaseException as failure:
+            try:
+                await self._release()
+            except Exception:  # what made the node fail is told, not what followed from it
+                log.exception("release_failed")
+            raise _cause_of(failure) from None
+        await self._release()
+        log.info("node_stopped")
+
+    # -- the beginning
+
+    async def _open(self) -> None:
+        config = self._config
+        log.info("node_starting", cluster_id=config.cluster_id, roles=[role.value for role in config.roles])
+        await self._open_directories()
+        if config.is_controller:
+            self.controller = await open_controller(self._links, config, self._machine.open_store)
+            limits = None if self._descriptors is None else self._descriptors.controllers
+            await self.controller.listen(self._on_panic, limits)
+        if config.is_broker:
+            self.broker = await open_broker(
+                self._runtime, self._links, config, self._directories, self._machine.boot_id, self._upkeep,
+                self._machine.lag,
+            )  # fmt: skip
+            await self.broker.listen(self._on_panic, self._descriptors)
+        self._heed_settings()
+        if config.http is not None:
+            self._http = HttpServer(
+                {"/healthz": self._health_page, "/readyz": self._readiness_page, "/metrics": self._metrics_page},
+                **({} if self._descriptors is None else {"max_connections": self._descriptors.http}),
+            )
+            await self._http.listen(config.http)
+
+    async def _open_directories(self) -> None:
+        """A broker does without those that failed in an earlier life, as it did then, as long as one is left."""
+        config, failed = self._config, None
+        max_segments = None if self._descriptors is None else self._descriptors.segments
+        owner = DirectoryOwner(config.cluster_id, config.node_id)
+        for path in config.data_dirs if config.is_broker else config.data_dirs[:1]:
+            try:
+                directory = await open_directory(self._runtime, path, owner, max_segments)
+                self._directories.append(directory)
+                await directory.reserve(config.disk_reserve_bytes)
+            except DirectoryFailed as error:
+                if config.is_controller and path == config.data_dirs[0]:
+                    raise  # it has the metadata
+                log.error("directory_left_out", path=path, reason=str(error))
+                self._left_out.append(path)
+                failed = error
+        if failed is not None and not self._directories:
+            raise failed
+
+    def _heed_settings(self) -> None:
+        if self.broker is not None:
+            follower = self.broker.membership.follower
+            follower.listen(SettingsCheck(self._config.cluster_settings, lambda: follower.image))
+            if self._machine.set_log_level is not None:
+                own_id, level = BrokerId(self._config.node_id), self._config.log_level
+                follower.listen(LogLevel(own_id, level, lambda: follower.image, self._machine.set_log_level))
+        elif self.controller is not None:
+            machine = self.controller.node.machine
+            machine.listen(SettingsCheck(self._config.cluster_settings, lambda: machine.image))
+
+    async def _health_page(self) -> Page:
+        return Page(200, "alive\n")
+
+    async def _readiness_page(self) -> Page:
+        reason = self.why_not_ready()
+        return Page(200, "ready\n") if reason is None else Page(503, f"{reason}\n")
+
+    async def _metrics_page(self) -> Page:
+        return Page(200, await self.metrics(), CONTENT_TYPE)
+
+    async def metrics(self) -> str:
+        """As Prometheus reads them. What there may be many of is looked at a part at a time: the loop has more urgent
+        things to do."""
+        page, machine = Exposition(), self._machine
+        page.add(families.BUILD_INFO, 1, machine.version)
+        page.add(families.READY, int(self.why_not_ready() is None))
+        if machine.lag is not None:
+            page.add_histogram(families.LOOP_LAG, machine.lag.seconds)
+        if machine.process is not None:
+            add_process(page, machine.process())
+        if isinstance(self._links.network, ProvenNetwork):
+            page.add(families.NODES_NOT_BELIEVED, self._links.network.refused)
+        add_disks(page, self._directories)
+        if self.controller is not None:
+            self.controller.add_metrics(page)
+        if self.broker is not None:
+            await self.broker.add_metrics(page)
+        for path in self._left_out:
+            page.add(families.DISK_FAILED, 1, path)
+        return page.text()
+
+    # -- the middle, and an orderly end
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        tasks = {
+            part: group.create_task(part.run(), name=type(part).__name__)
+            for part in (self.controller, self.broker)
+            if part is not None
+        }
+        watching = group.create_task(DiskWatch(self._runtime.clock, self._directories).run(), name="disk-watch")
+        measuring = group.create_task(self._machine.lag.run(), name="loop-lag") if self._machine.lag else None
+        await self._is_stopping.wait()
+        if measuring is not None:
+            measuring.cancel()
+        log.info("node_stopping")
+        if (broker := self.broker) is not None:
+            await broker.leave()
+            await broker.release()
+        watching.cancel()
+        for directory in self._directories:
+            directory.stop_waiting()
+        if broker is not None:
+            tasks[broker].cancel()
+            await asyncio.wait([tasks[broker]])
+            await self._close_directories(broker)
+        if self.controller is not None:
+            await self.controller.close()
+            await asyncio.wait([tasks[self.controller]])
+
+    async def _close_directories(self, broker: BrokerPart) -> None:
+        """In good order, so that the next life need not look for damage; one that fails at that is looked at then."""
+        while self._directories:
+            directory = self._directories.pop()
+            try:
+                await directory.close(broker.clean_epoch_of(directory))
+            except DiskFailed as error:
+                log.error("directory_not_left_clean", path=directory.path, reason=str(error))
+
+    async def _release(self) -> None:
+        """Give back whatever is held still, each thing though another may fail."""
+        async with AsyncExitStack() as held:  # what is pushed last goes first
+            if self.controller is not None:
+                held.push_async_callback(self.controller.release)
+            for directory in self._directories:
+                held.push_async_callback(directory.close)
+            if self.broker is not None:
+                held.push_async_callback(self.broker.release)
+            if self._http is not None:
+                held.push_async_callback(self._http.stop)
+
+
+def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
+    if machine.max_files is None:
+        return None
+    shares = share_out(
+        machine.max_files,
+        len(config.data_dirs),
+        config.max_connections,
+        config.max_connections_per_address,
+        None if config.network_buffer_bytes is None else config.network_buffer_bytes // 2,
+    )
+    log.info("descriptors_shared", clients=shares.clients.total, files=shares.files, limit=machine.max_files)
+    if config.max_connections is not None and shares.clients.total < config.max_connections:
+        log.warning(
+            "max_connections_lowered",
+            wanted=config.max_connections,
+            taken=shares.clients.total,
+            remedy=f"the process may open {machine.max_files} files, and its data needs some: `ulimit -Hn`, or "
+            "LimitNOFILE= in a unit of systemd",
+        )
+    return shares
+
+
+def _links(runtime: Runtime, config: NodeConfig) -> Runtime:
+    """The world in which this node meets others."""
+    if not config.cluster_secrets:
+        return runtime
+    identity = NodeIdentity(config.cluster_id, config.node_id, config.cluster_secrets)
+    return replace(runtime, network=ProvenNetwork(runtime.network, identity, runtime.rng, runtime.clock))
+
+
+def _cause_of(failure: BaseException) -> BaseException:
+    """What went wrong first, out of groups in groups."""
+    return _cause_of(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AddressInUse):
+        return f"{error}; stop what uses it, or choose another address"
+    return f"the cluster refuses this node: {error}" if isinstance(error, NoPlaceInCluster) else str(error)

@@ -1,0 +1,1 @@
+"""Writing: the Produce stream, admission, back-pressure."""

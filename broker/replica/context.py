@@ -1,0 +1,88 @@
+"""What one replica needs of the broker around it, and tells it."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.traffic import Traffic
+from lograft.broker.replication.interfaces import ReplicationSink
+from lograft.broker.replication.isr_requests import IsrLeader
+from lograft.broker.replication.isr_state import ProposeIsr
+from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.partition import BrokerId, Partition
+from lograft.metadata.image.topic_names import INTERNAL_PREFIX
+from lograft.runtime.clock import Clock
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.storage.errors import CorruptLog
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaIdentity:
+    """Which partition it is a copy of, on which broker, in which of its directories. `name`: of the partition, for
+    people."""
+
+    key: PartitionKey
+    name: str
+    broker_id: BrokerId
+    directory_id: UUID
+
+    @property
+    def is_internal(self) -> bool:
+        """Is the topic one of the cluster's own?"""
+        return self.name.startswith(INTERNAL_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the image has of a partition, and what else counts for it: the effective minimum ISR, and for how long a
+    follower may be behind."""
+
+    partition: Partition
+    min_isr: int
+    lag_time_max_ms: int
+
+
+class FailureListener(Protocol):
+    """Called on the loop, once for a replica; it only takes note."""
+
+    def found_corrupt(self, key: PartitionKey, error: CorruptLog) -> None: ...
+
+    def disk_failed(self, key: PartitionKey, error: DiskFailed) -> None: ...
+
+
+@dataclass(slots=True)
+class ReplicaCounts:
+    """What has happened to this broker's replicas since it started: it became a leader, in an unclean election or
+    otherwise; members of an ISR left or joined."""
+
+    elections: int = 0
+    unclean_elections: int = 0
+    isr_shrinks: int = 0
+    isr_expands: int = 0
+
+    def isr_changed(self, before: Collection[BrokerId], after: Collection[BrokerId]) -> None:
+        self.isr_shrinks += sum(one not in after for one in before)
+        self.isr_expands += sum(one not in before for one in after)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWorld:
+    """- `brokers()`: as in the image.
+    - `ask_for_isr(key, proposal, leader)`: of the controller.
+    - `role_changed(key)`: it leads from now on, or does not any more.
+    - `watermark_goes_back(key, high_watermark)`: return when no higher one would be found after a crash.
+    """
+
+    clock: Clock
+    alarms: Alarms
+    sink: ReplicationSink
+    failures: FailureListener
+    brokers: Callable[[], Mapping[BrokerId, Broker]]
+    ask_for_isr: Callable[[PartitionKey, ProposeIsr, IsrLeader], None]
+    role_changed: Callable[[PartitionKey], None]
+    watermark_goes_back: Callable[[PartitionKey, int], Awaitable[None]]
+    traffic: Traffic
+    counts: ReplicaCounts

@@ -1,0 +1,208 @@
+"""What services need of a broker's replicas, as interfaces; for replication streams see `replication_ports`.
+
+Whatever a replica refuses or reports is a `ReplicaError`, or one of storage's errors as it is: `service_errors` knows
+what each of them means to a client.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+from uuid import UUID
+
+from lograft.broker.replica.traffic import PartitionTraffic
+from lograft.metadata.image.partition import TopicId
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
+
+# -- appending
+
+
+class Acks(Enum):
+    """When a batch counts as stored: on every replica in sync, on the leader, or as soon as it has an offset."""
+
+    ALL = "all"
+    LEADER = "leader"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch is, and where the log starts. `append_time_ms`: of all its records, if the topic stamps them."""
+
+    base_offset: int
+    append_time_ms: int | None
+    log_start: int
+
+
+class PendingAppend(Protocol):
+    """A batch that has its offset. Nobody need wait for it: an outcome that is never asked for is no error."""
+
+    def done(self) -> bool:
+        """The outcome is known."""
+        ...
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, on the loop, when the outcome is known; now, or soon, if it is already."""
+        ...
+
+    def result(self) -> Appended:
+        """The outcome, once it is known: it may be an error."""
+        ...
+
+    async def outcome(self) -> Appended:
+        """As `result`, when it is known."""
+        ...
+
+
+# -- offsets
+
+
+class OffsetKind(Enum):
+    """EARLIEST: the log's start. LATEST: the high watermark. AT_TIME: the first record at or after a time.
+    GREATEST_TIME: the first record with the greatest time."""
+
+    EARLIEST = 1
+    LATEST = 2
+    AT_TIME = 3
+    GREATEST_TIME = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSpec:
+    kind: OffsetKind
+    timestamp_ms: int = 0  # with AT_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """`offset` None: there is no such record. `timestamp_ms`: of the record, where one was looked for."""
+
+    offset: int | None
+    timestamp_ms: int | None = None
+
+
+# -- what services need
+
+
+class ServedReplica(Protocol):
+    """One partition on this broker, led by it or not."""
+
+    @property
+    def traffic(self) -> PartitionTraffic:
+        """What went in is counted here; what goes out, by who sends it."""
+        ...
+
+    @property
+    def log_config(self) -> LogConfig:
+        """By which batches are admitted."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The latest this broker knows of."""
+        ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def watermark_is_known(self) -> bool:
+        """False: a new leader's, which may be behind what clients were told before."""
+        ...
+
+    @property
+    def is_leader(self) -> bool: ...
+
+    @property
+    def is_internal(self) -> bool:
+        """The topic is one of the cluster's own: clients write nothing there."""
+        ...
+
+    @property
+    def log_start(self) -> int: ...
+
+    @property
+    def log_end(self) -> int: ...
+
+    @property
+    def cleaned_below(self) -> int:
+        """Records may be missing that later ones superseded, all below this."""
+        ...
+
+    def check_leads(self, leader_epoch: int | None) -> None:
+        """Raise unless this broker leads the partition, in that epoch if one is given."""
+        ...
+
+    async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
+        """Return True if no broker led the partition in a later epoch when this was called: every replica that may lead
+        next was asked, and followed. False: one of them is of a version that does not answer; appending a record tells.
+
+        Raise if this broker does not lead in that epoch any more, if too few replicas are in sync, or if it could not
+        be found out in time. Nothing is appended.
+        """
+        ...
+
+    def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
+        """Raise unless a reader may be served here: this broker leads the partition, in that epoch if one is given; or
+        follows it, in sync, if the reader is content with that."""
+        ...
+
+    def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:
+        """Check that it may be appended, and give it an offset, at once; its acknowledgement follows."""
+        ...
+
+    def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
+        """As `matching.reader_parts_at`, of this replica's log."""
+        ...
+
+    async def room(self) -> None:
+        """Return when the disk is not too far behind: await it before more is taken in."""
+        ...
+
+    async def read(self, offset: int, max_bytes: int) -> Batches:
+        """Whole batches from `offset` on, below the watermark; none if there are none. `OffsetOutOfRange`: it is below
+        the log's start, or above its end."""
+        ...
+
+    async def read_stored(self, offset: int, max_bytes: int) -> Batches:
+        """What is on the disk, committed or not, whoever leads; else as `read`. What is damaged is `CorruptLog`."""
+        ...
+
+    def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` once, on the loop, when there is something to look at: a record at or after `offset` below the
+        watermark, or this replica serves no readers any more, or in another epoch. `wake` only takes note of it.
+        Returns what withdraws the wish; that may be called any time."""
+        ...
+
+    async def offsets(self, spec: OffsetSpec) -> FoundOffset:
+        """OFFSET_NOT_AVAILABLE for all but EARLIEST while the watermark is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """What this broker has of one partition. `high_watermark` None: a new leader that does not know it yet."""
+
+    topic_id: TopicId
+    number: int
+    is_leader: bool
+    leader_epoch: int
+    log_start: int
+    log_end: int
+    high_watermark: int | None
+    size_bytes: int
+    directory_id: UUID
+
+
+class ServedReplicas(Protocol):
+    """All partitions of this broker."""
+
+    def facts(self) -> Iterator[ReplicaFacts]:
+        """Of all that are open."""
+        ...
+
+    def get(self, topic_id: TopicId, number: int) -> ServedReplica:
+        """Raises if there is no such partition, or it has no replica here."""
+        ...

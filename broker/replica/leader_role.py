@@ -1,0 +1,424 @@
+"""A partition that this broker leads, in one epoch: appends and their acknowledgements, followers, the ISR."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import chain
+from typing import TypeVar
+
+from lograft.broker.replica.append_waiters import AppendWaiters, PendingAppend
+from lograft.broker.replica.checked_reads import reading
+from lograft.broker.replica.context import Assignment, ReplicaIdentity, ReplicaWorld
+from lograft.broker.replica.interfaces import Acks, Appended
+from lograft.broker.replica.partition_feed import ReplicaFeed
+from lograft.broker.replica.producer_history import producers_at
+from lograft.broker.replication.follower_core import Subscribe
+from lograft.broker.replication.interfaces import FeedListener, ResetTo
+from lograft.broker.replication.isr_requests import Accepted, IsrAnswer, Refused, Unknown
+from lograft.broker.replication.isr_state import RETRY_MS, ProposeIsr
+from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subscriber
+from lograft.broker.replication.log_matching import Matched, Reset, TruncateTo, match
+from lograft.metadata.image.partition import BrokerId, PartitionEpoch
+from lograft.proto import errors_pb2
+from lograft.proto.errors_pb2 import ErrorCode
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.storage.errors import CorruptLog, DiskFull, LogClosed, ProducerError
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.partition_log import PartitionLog
+
+T = TypeVar("T")
+
+HAND_OVER_MS = 3000
+"""How long the leader on a full disk has producers retry: the controller needs less to hand its leadership over."""
+
+
+class Leading:
+    """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
+
+    def __init__(
+        self,
+        identity: ReplicaIdentity,
+        log: PartitionLog,
+        assignment: Assignment,
+        high_watermark: int,
+        world: ReplicaWorld,
+        watermark_moved: Callable[[], None],
+        found_corrupt: Callable[[CorruptLog], None],
+    ) -> None:
+        self.log = log
+        self.error: ReplicaError | None = None  # why it has ended
+        self.found_corrupt = found_corrupt
+        self.traffic = world.traffic.of(identity.key)
+        self._identity = identity
+        self._world = world
+        self._tell_watermark_moved = watermark_moved
+        self._for_watermark = AppendWaiters()
+        self._for_disk = AppendWaiters()
+        self._alarm_ms: int | None = None  # when it rings for who waits the least
+        self._lag_alarm_ms: int | None = None  # when followers are looked at next
+        self._feeds: dict[BrokerId, ReplicaFeed] = {}
+        self._full_since_ms: int | None = None  # when it first refused a batch for want of room, and took none since
+        self._for_barrier: list[tuple[int, asyncio.Future[bool | ReplicaError]]] = []  # by the number waited for
+        partition = assignment.partition
+        # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
+        log.assign_epoch(partition.leader_epoch)
+        if log.end_offset < log.checkpointed.cleaned_below:
+            # Elected uncleanly, without what has superseded records that are missing here: who has those starts over.
+            log.note_tombstones_removed(log.checkpointed.cleaned_below)
+            log.note_cleaned(log.checkpointed.cleaned_below, partition.leader_epoch)
+        latest = log.epochs.latest
+        assert latest is not None
+        assert latest.epoch == partition.leader_epoch
+        self.core = LeaderCore(
+            identity.broker_id,
+            partition,
+            assignment.min_isr,
+            LeadersEnds(log.start_offset, latest.start_offset, log.end_offset, log.stable_end),
+            high_watermark,
+            lag_time_max_ms=assignment.lag_time_max_ms,
+            now_ms=world.clock.monotonic_ms(),
+        )
+        self._watch_followers()
+
+    @property
+    def high_watermark(self) -> int:
+        return self.core.high_watermark
+
+    # -- appending
+
+    def begin_append(self, batch: Admitted, acks: Acks, timeout_ms: int) -> PendingAppend:
+        """Nothing is awaited from the checks to the offset. Storage's errors come as they are."""
+        core, log = self.core, self.log
+        if acks is Acks.ALL and not core.has_enough_in_sync:
+            raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "nothing was appended: try again")
+        self._check_room(batch)
+        stored = log.append_as_leader(batch, core.leader_epoch)
+        now_ms = self._world.clock.monotonic_ms()
+        if not stored.is_duplicate:
+            core.appended(log.end_offset, now_ms)
+            if core.holds_up_writes:
+                self.propose()
+            self.traffic.took_in(len(batch.batch), batch.header.record_count)
+            if self._lag_alarm_ms is None:
+                self._watch_followers()
+            self._tell_feeds()
+        appended = Appended(stored.base_offset, stored.append_time, log.start_offset)
+        pending = PendingAppend(appended, stored.next_offset, now_ms + timeout_ms)
+        if self._is_acknowledged(acks, stored.next_offset):
+            pending.acknowledge()
+        else:
+            (self._for_watermark if acks is Acks.ALL else self._for_disk).add(pending)
+            self._set_alarm(pending.deadline_ms)
+        return pending
+
+    def _check_room(self, batch: Admitted) -> None:
+        """Raise if the disk takes no more: LEADER_NOT_AVAILABLE, which producers retry, while leadership may be handed
+        to a replica with room; else DISK_FULL. A batch that is stored already is answered all the same."""
+        try:
+            self.log.disk.space.check(is_internal=self._identity.is_internal)
+        except DiskFull as error:
+            if not self._is_stored(batch):
+                code = errors_pb2.LEADER_NOT_AVAILABLE if self._may_be_handed_over() else errors_pb2.DISK_FULL
+                broker = f"broker {self._identity.broker_id}, which leads {self._identity.name}"
+                raise self.refusal(code, f"nothing was stored by {broker}: {error}") from None
+        else:
+            self._full_since_ms = None
+
+    def _may_be_handed_over(self) -> bool:
+        """Return whether the controller may be about to have another replica lead; for a while only, since this broker
+        does not know whether the others have room. Group coordinators have an answer of their own for a full disk."""
+        core, now_ms = self.core, self._world.clock.monotonic_ms()
+        if self._full_since_ms is None:
+            self._full_since_ms = now_ms
+        others = len(core.isr.committed) - 1
+        is_possible = others >= core.min_isr and not self._identity.is_internal
+        return is_possible and now_ms - self._full_since_ms < HAND_OVER_MS
+
+    def _is_stored(self, batch: Admitted) -> bool:
+        try:
+            return self.log.producers.check(batch.header) is not None
+        except ProducerError:
+            return False  # one before it was refused, as this one is
+
+    def _is_acknowledged(self, acks: Acks, next_offset: int) -> bool:
+        match acks:
+            case Acks.ALL:
+                return self.core.high_watermark >= next_offset
+            case Acks.LEADER:
+                return self.log.stable_end >= next_offset
+            case Acks.NONE:
+                return True
+
+    def _set_alarm(self, deadline_ms: int) -> None:
+        """One for all is enough, if no other is sooner: it is set again as long as anybody waits."""
+        if self._alarm_ms is None or deadline_ms < self._alarm_ms:
+            self._alarm_ms = deadline_ms
+            self._world.alarms.ring_at(deadline_ms, self._expire)
+
+    def _expire(self) -> None:
+        now_ms = self._world.clock.monotonic_ms()
+        if self._alarm_ms is None or now_ms < self._alarm_ms:
+            return  # a sooner one has rung in its place
+        self._alarm_ms = None
+        for waiters in (self._for_watermark, self._for_disk):
+            waiters.expire(now_ms, self._time_is_over)
+        deadlines_ms = chain(self._for_watermark.deadlines_ms(), self._for_disk.deadlines_ms())
+        earliest_ms = min(deadlines_ms, default=None)
+        if earliest_ms is not None:
+            self._set_alarm(earliest_ms)
+
+    def _time_is_over(self) -> ReplicaError:
+        return self.refusal(
+            errors_pb2.TIMED_OUT,
+            f"{self._identity.name} has the batch, but not yet on enough replicas: send it again with its sequence",
+        )
+
+    # -- what moves the high watermark
+
+    def became_durable(self) -> None:
+        """`log.stable_end` has moved on."""
+        has_moved = self.core.own_durable(self.log.stable_end)
+        self._for_disk.reached(self.log.stable_end)
+        if has_moved:
+            self._watermark_moved()
+        self._propose_if_incomplete()
+
+    def take(self, assignment: Assignment) -> None:
+        """The same epoch; the rest may be different."""
+        core = self.core
+        if assignment.lag_time_max_ms != core.lag_time_max_ms:
+            core.lag_time_max_ms = assignment.lag_time_max_ms
+            self._lag_alarm_ms = None  # it was set by the other one, and may be much too late by this
+        if core.image_changed(assignment.partition, assignment.min_isr, self._world.clock.monotonic_ms()):
+            self._watermark_moved()
+        if not core.has_enough_in_sync and len(self._for_watermark):
+            self._for_watermark.fail(
+                self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch may be committed later, or not")
+            )
+        for feed in [feed for feed in self._feeds.values() if feed.subscription.is_over]:
+            self._end_feed(feed, self.refusal(errors_pb2.UNAVAILABLE, "the broker has no replica any more"))
+        self._look_at_barriers()
+        self.propose()
+        self._watch_followers()
+
+    def _watermark_moved(self) -> None:
+        self._for_watermark.reached(self.core.high_watermark)
+        self._tell_feeds()
+        self._tell_watermark_moved()
+
+    def start_moved(self) -> None:
+        """`log.start_offset` has."""
+        self._tell_feeds()
+
+    def _tell_feeds(self) -> None:
+        for feed in self._feeds.values():
+            feed.listener.has_news()
+
+    # -- followers
+
+    async def subscribe(
+        self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
+    ) -> "ReplicaFeed | TruncateTo | ResetTo":
+        first_base = await self._first_base()
+        core, log, now_ms = self.core, self.log, self._world.clock.monotonic_ms()
+        subscription = core.subscribed(
+            subscriber,
+            request.leader_epoch,
+            request.partition_epoch,
+            request.end_offset,
+            now_ms,
+            answers_barriers=request.answers_barriers,
+        )
+        self._look_at_barriers()
+        self._watch_followers()
+        earlier = self._feeds.get(subscriber.broker_id)
+        if earlier is not None:
+            self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed anew"))
+        removed_below = log.checkpointed.tombstones_removed_below
+        if request.tombstones_removed_below >= removed_below:
+            removed_below = 0  # what those deleted is gone there, too
+        answer = match(log, removed_below, request.last_epoch, request.end_offset, first_base)
+        match answer:
+            case Matched():
+                feed = self._feeds[subscriber.broker_id] = ReplicaFeed(self, subscription, listener)
+                if core.matched(subscription, now_ms):
+                    self._watermark_moved()
+                self._propose_if_incomplete()
+                return feed
+            case TruncateTo():
+                return answer
+            case Reset(start_offset=start_offset, epochs=epochs):
+                return ResetTo(start_offset, epochs, await self._producers_at(start_offset))
+
+    async def _first_base(self) -> int:
+        """Where a copy of the log begins: it is told its log start with what follows."""
+        return await self._read(self.log.first_base(), self.log.start_offset)
+
+    async def _producers_at(self, offset: int) -> bytes:
+        return await self._read(producers_at(self.log, offset), b"")
+
+    async def _read(self, found: Awaitable[T], nothing: T) -> T:
+        """What is read of the log; raise if the role ended meanwhile."""
+        try:
+            async with reading(self.log):
+                nothing = await found
+        except CorruptLog as error:
+            self.found_corrupt(error)
+        except LogClosed:
+            assert self.error is not None, "a log is closed when nobody leads with it"
+        self.check()
+        return nothing
+
+    def acknowledged(
+        self, feed: ReplicaFeed, leader_epoch: int, partition_epoch: PartitionEpoch, end_offset: int
+    ) -> None:
+        if self.core.acknowledged(feed.subscription, leader_epoch, partition_epoch, end_offset):
+            self._watermark_moved()
+        self._propose_if_incomplete()
+
+    def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
+        """The follower's disk is full: it takes nothing before there is room."""
+        if self.error is None and self.core.without_room(follower, leader_epoch):
+            self.propose()
+
+    # -- barriers
+
+    def confirm(self) -> "asyncio.Future[bool | ReplicaError]":
+        """True once whoever may lead next has answered after now: so nobody else led until now. False: somebody will
+        not answer; an error: it cannot be known any more."""
+        core = self.core
+        self.check()
+        if not core.has_enough_in_sync:
+            raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another may lead by now: try again")
+        confirmed: asyncio.Future[bool | ReplicaError] = asyncio.get_running_loop().create_future()
+        self._for_barrier.append((core.ask_barrier(), confirmed))
+        self._tell_feeds()
+        self._look_at_barriers()
+        return confirmed
+
+    def barrier_for(self, follower: BrokerId) -> int:
+        """What it is to answer; 0: nobody waits for it."""
+        return self.core.barrier if self._for_barrier and follower in self.core.isr.maximal else 0
+
+    def barrier_answered(self, feed: ReplicaFeed, leader_epoch: int, number: int) -> None:
+        self.core.barrier_answered(feed.subscription, leader_epoch, number)
+        self._look_at_barriers()
+
+    def _look_at_barriers(self) -> None:
+        """Settle those that wait as far as possible: more may have answered, or others may have to."""
+        if not self._for_barrier:
+            return
+        core = self.core
+        if not core.has_enough_in_sync:
+            self._end_barriers(self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another may lead by now: try again"))
+        elif not core.barriers_are_answered:
+            self._end_barriers(False)
+        else:
+            passed = core.passed_barrier
+            while self._for_barrier and self._for_barrier[0][0] <= passed:
+                _settle(self._for_barrier.pop(0)[1], True)
+
+    def _end_barriers(self, outcome: bool | ReplicaError) -> None:
+        waiting, self._for_barrier = self._for_barrier, []
+        for _, confirmed in waiting:
+            _settle(confirmed, outcome)
+
+    # -- followers leave
+
+    def unsubscribed(self, feed: ReplicaFeed) -> None:
+        if self.error is None:
+            self.core.unsubscribed(feed.subscription, self._world.clock.monotonic_ms())
+            self._forget(feed)
+            self._watch_followers()
+
+    def _end_feed(self, feed: ReplicaFeed, error: ReplicaError) -> None:
+        self._forget(feed)
+        feed.end(error)
+
+    def _forget(self, feed: ReplicaFeed) -> None:
+        broker_id = feed.subscription.subscriber.broker_id
+        if self._feeds.get(broker_id) is feed:
+            del self._feeds[broker_id]
+
+    # -- the ISR
+
+    def propose(self) -> None:
+        """Ask for another ISR, if it is time to: to be called when brokers come or go."""
+        proposal = self.core.propose(self._world.brokers(), self._world.clock.monotonic_ms())
+        if proposal is not None:
+            self._world.ask_for_isr(self._identity.key, proposal, self)
+            self._tell_feeds()  # who joins counts from now on, and is not throttled
+
+    def _propose_if_incomplete(self) -> None:
+        """Somebody may have caught up. Who is behind is noticed by and by."""
+        if len(self.core.isr.committed) < len(self.core.partition.replicas):
+            self.propose()
+
+    def _watch_followers(self) -> None:
+        """Look, in a while, whether one is too far behind; as long as any is behind at all. One alarm is enough."""
+        if self.core.has_laggards:
+            look_ms = self._world.clock.monotonic_ms() + self.core.lag_time_max_ms // 2
+            if self._lag_alarm_ms is None or look_ms < self._lag_alarm_ms:
+                self._lag_alarm_ms = look_ms
+                self._world.alarms.ring_at(look_ms, self._look_at_followers)
+
+    def _look_at_followers(self) -> None:
+        if self.error is not None or self._lag_alarm_ms is None:
+            return
+        if self._world.clock.monotonic_ms() >= self._lag_alarm_ms:  # else a sooner one has rung in its place
+            self._lag_alarm_ms = None
+            self.propose()
+            self._watch_followers()
+
+    def isr_answered(self, proposal: ProposeIsr, answer: IsrAnswer) -> None:
+        if self.error is not None:
+            return
+        core, now_ms = self.core, self._world.clock.monotonic_ms()
+        has_moved = False
+        match answer:
+            case Accepted(partition_epoch=partition_epoch):
+                has_moved = core.alteration_accepted(proposal, partition_epoch, now_ms)
+            case Refused():
+                has_moved = core.alteration_refused(proposal, now_ms)
+            case Unknown():
+                core.alteration_unknown(proposal, now_ms)
+        if has_moved:
+            self._watermark_moved()
+        self._look_at_barriers()
+        self._world.alarms.ring_at(now_ms + RETRY_MS, self._propose_again)
+
+    def _propose_again(self) -> None:
+        if self.error is None:
+            self.propose()
+
+    # -- the end
+
+    def end(self, error: ReplicaError) -> None:
+        """Nothing is appended or acknowledged any more. What was not is unknown to who waits for it."""
+        self.error = error
+        for waiters in (self._for_watermark, self._for_disk):
+            waiters.fail(error)
+        self._end_barriers(error)
+        feeds, self._feeds = self._feeds, {}
+        for feed in feeds.values():
+            feed.end(error)
+
+    def check(self) -> None:
+        """Raise if it has ended."""
+        if self.error is not None:
+            raise self.error
+
+    def refusal(self, code: ErrorCode, message: str) -> ReplicaError:
+        broker_id, epoch = self._identity.broker_id, self.core.leader_epoch
+        return ReplicaError(code, message, leader_id=broker_id, leader_epoch=epoch)
+
+    def _refusal(self, code: ErrorCode, consequence: str) -> ReplicaError:
+        in_sync = len(self.core.isr.committed)
+        return self.refusal(
+            code,
+            f"{in_sync} replicas of {self._identity.name} are in sync, {self.core.min_isr} are needed: {consequence}",
+        )
+
+
+def _settle(confirmed: "asyncio.Future[bool | ReplicaError]", outcome: bool | ReplicaError) -> None:
+    if not confirmed.done():  # else nobody waits for it any more
+        confirmed.set_result(outcome)

@@ -1,0 +1,431 @@
+"""One partition on this broker: its log, and what the broker is to it at the moment.
+
+What clients need of it is `replica_ports.ServedReplica`; what followers need, `replication_ports.LedReplica`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from lograft.broker.replica.append_waiters import PendingAppend
+from lograft.broker.replica.checked_reads import read_log, reading
+from lograft.broker.replica.context import Assignment, ReplicaIdentity, ReplicaWorld
+from lograft.broker.replica.exclusive_operations import LogOperations
+from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.interfaces import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
+from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.partition_feed import ReplicaFeed
+from lograft.broker.replica.read_waiters import ReadableWaiters
+from lograft.broker.replication.follower_core import Subscribe
+from lograft.broker.replication.interfaces import FeedListener, ResetTo
+from lograft.broker.replication.leader_core import Subscriber
+from lograft.broker.replication.log_matching import TruncateTo, reader_parts_at
+from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition
+from lograft.metadata.membership.broker_session import ReplicaEnd
+from lograft.proto import errors_pb2
+from lograft.proto.errors_pb2 import ErrorCode
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.runtime.disk.disk_writer import DiskFailed
+from lograft.runtime.observability.logging import get_logger
+from lograft.storage.errors import CorruptLog, LogClosed
+from lograft.storage.log.admission import Admitted
+from lograft.storage.log.log_config import LogConfig
+from lograft.storage.log.log_reader import Batches
+from lograft.storage.log.partition_log import PartitionLog
+from lograft.storage.log.time_search import FoundTime
+
+log_events = get_logger(__name__)
+
+
+class Idle:
+    """Neither leads nor follows: there is no leader, or the log is being cut, or it is not ours to lead with."""
+
+
+class Failed:
+    """The log cannot be used any more."""
+
+    def __init__(self, error: ReplicaError) -> None:
+        self.error = error
+
+
+Role: TypeAlias = Leading | Following | Idle | Failed
+_AT_WORK = (Leading, Following)
+
+
+class Replica:
+    """Its log is open. It is told by `take` what the image says, and takes that role as soon as the log is free for it.
+
+    Nothing is appended in a role that has ended: with each role the former one ends first, and at one moment.
+    """
+
+    def __init__(self, identity: ReplicaIdentity, log: PartitionLog, high_watermark: int, world: ReplicaWorld) -> None:
+        self.identity = identity
+        self.log = log
+        self.role: Role = Idle()
+        self.operations = LogOperations(self._settle_role)
+        self.compacting = asyncio.Lock()  # held while the log is
+        self.is_closed = False  # by who opened it
+        self.traffic = world.traffic.of(identity.key)
+        self._world = world
+        self._watermark = max(min(high_watermark, log.end_offset), log.start_offset)  # as the last role left it
+        self._assignment: Assignment | None = None
+        self._readers = ReadableWaiters()
+        self._events = log_events.bind(partition=identity.name)
+        log.on_stable = self._became_durable
+        log.on_failed = self._disk_failed
+
+    # -- what is known
+
+    @property
+    def log_config(self) -> LogConfig:
+        return self.log.config
+
+    @property
+    def partition(self) -> Partition | None:
+        """As the image has it; None if it does not."""
+        return self._assignment.partition if self._assignment is not None else None
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.partition.leader_epoch if self.partition is not None else -1
+
+    @property
+    def high_watermark(self) -> int:
+        if isinstance(self.role, _AT_WORK):
+            return self.role.high_watermark
+        return min(self._watermark, self.log.end_offset)
+
+    @property
+    def durable_watermark(self) -> int:
+        """As much of it as this log has durably: to be noted, since a log that ends below is taken for damaged."""
+        return min(self.high_watermark, self.log.stable_end)
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leading)
+
+    @property
+    def watermark_is_known(self) -> bool:
+        return isinstance(self.role, Leading) and self.role.core.watermark_is_known
+
+    @property
+    def is_internal(self) -> bool:
+        return self.identity.is_internal
+
+    @property
+    def log_start(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def log_end(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def cleaned_below(self) -> int:
+        return self.log.checkpointed.cleaned_below
+
+    @property
+    def has_failed(self) -> bool:
+        """Nothing is said or served from here any more."""
+        return isinstance(self.role, Failed)
+
+    def facts(self) -> ReplicaFacts:
+        return ReplicaFacts(
+            *self.identity.key,
+            is_leader=self.is_leader,
+            leader_epoch=self.leader_epoch,
+            log_start=self.log.start_offset,
+            log_end=self.log.end_offset,
+            high_watermark=self.high_watermark if self.watermark_is_known or not self.is_leader else None,
+            size_bytes=self.log.segments.size_bytes,
+            directory_id=self.identity.directory_id,
+        )
+
+    def end_report(self) -> ReplicaEnd | None:
+        """Where the log ends, once that is settled: what an unclean election is decided by."""
+        log = self.log
+        if not isinstance(self.role, Idle) or not self.operations.is_idle or log.stable_end < log.end_offset:
+            return None
+        latest = log.epochs.latest
+        return ReplicaEnd(*self.identity.key, LeaderEpoch(latest.epoch if latest is not None else -1), log.end_offset)
+
+    # -- roles
+
+    def take(self, assignment: Assignment | None) -> None:
+        """What the image says now. None: that this broker has nothing to do with the partition, or may not act."""
+        before, self._assignment = self.partition, assignment
+        role, partition = self.role, self.partition
+        if before is not None and partition is not None and partition.leader == self.identity.broker_id:
+            self._world.counts.isr_changed(before.isr, partition.isr)
+        match role:
+            case Leading() if partition is not None and self._leads(partition, role.core.leader_epoch):
+                assert assignment is not None
+                role.take(assignment)
+            case Following() if partition is not None and self._follows(partition, role):
+                assert assignment is not None
+                role.take(assignment)
+            case Failed():
+                pass
+            case _:
+                self._end_role(self._lost_role())
+                self._settle_role()
+
+    def _leads(self, partition: Partition, leader_epoch: LeaderEpoch) -> bool:
+        return (partition.leader, partition.leader_epoch) == (self.identity.broker_id, leader_epoch)
+
+    def _follows(self, partition: Partition, role: Following) -> bool:
+        return (partition.leader, partition.leader_epoch) == (role.leader_id, role.leader_epoch)
+
+    def _end_role(self, error: ReplicaError, then: Idle | Failed | None = None) -> None:
+        role, self.role = self.role, Idle() if then is None else then
+        if isinstance(role, _AT_WORK):
+            self._watermark = role.high_watermark
+            role.end(error)
+            self._readers.wake_all()
+            if isinstance(role, Leading):
+                self._world.role_changed(self.identity.key)
+
+    def _settle_role(self) -> None:
+        """Take the role that the image gives, if there is none and the log is free for it."""
+        if not isinstance(self.role, Idle) or self._assignment is None or not self.operations.is_idle:
+            return
+        partition, identity = self._assignment.partition, self.identity
+        if partition.leader is None:
+            return
+        if partition.leader != identity.broker_id:
+            self._follow(self._assignment)
+        elif partition.directory_of(identity.broker_id) == identity.directory_id:
+            self._lead(self._assignment)
+
+    def _lead(self, assignment: Assignment) -> None:
+        try:
+            role = Leading(
+                self.identity,
+                self.log,
+                assignment,
+                self._watermark,
+                self._world,
+                self._watermark_moved,
+                self.found_corrupt,
+            )
+        except DiskFailed as error:
+            self._disk_failed(error)
+            return
+        self.role = role
+        partition = assignment.partition
+        self._world.counts.elections += 1
+        self._world.counts.unclean_elections += partition.unclean_epoch == partition.leader_epoch
+        self._events.info("leads", epoch=partition.leader_epoch, isr=partition.isr, end=self.log.end_offset)
+        role.propose()
+        self._world.role_changed(self.identity.key)
+
+    def _follow(self, assignment: Assignment) -> None:
+        role = self.role = Following(
+            self.identity,
+            self.log,
+            self.operations,
+            assignment,
+            self._watermark,
+            self._world,
+            self._watermark_moved,
+            self._readers.wake_all,
+            self.found_corrupt,
+        )
+        self._events.info("follows", leader=role.leader_id, epoch=role.leader_epoch, end=self.log.end_offset)
+        self._world.sink.follow(role)
+
+    def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
+        """The follower's disk is full: see `replication_ports.LedReplica`."""
+        if isinstance(self.role, Leading):
+            self.role.has_no_room(follower, leader_epoch)
+
+    def propose(self) -> None:
+        """See whether the ISR should be another; to be called when brokers come or go."""
+        if isinstance(self.role, Leading):
+            self.role.propose()
+
+    # -- what the log tells
+
+    def _became_durable(self) -> None:
+        if isinstance(self.role, _AT_WORK):
+            self.role.became_durable()
+
+    def _watermark_moved(self) -> None:
+        self._readers.reached(self.high_watermark)
+
+    def start_moved(self) -> None:
+        """Old segments of the log went: its followers are to know."""
+        if isinstance(self.role, Leading):
+            self.role.start_moved()
+
+    def found_corrupt(self, error: CorruptLog) -> None:
+        """Something that was durable cannot be read: nothing is said or served from here any more."""
+        if not isinstance(self.role, Failed):
+            self._fail(error)
+            self._world.failures.found_corrupt(self.identity.key, error)
+
+    def _disk_failed(self, error: DiskFailed) -> None:
+        if not isinstance(self.role, Failed):
+            self._fail(error)
+            self._world.failures.disk_failed(self.identity.key, error)
+
+    def _fail(self, cause: Exception) -> None:
+        error = self._refusal(errors_pb2.STORAGE_FAILED, f"cannot be used here any more: {cause}")
+        self._end_role(error, then=Failed(error))
+
+    def retire(self) -> None:
+        """The log is about to be closed: nothing is said or served from here any more."""
+        if not isinstance(self.role, Failed):
+            error = self._lost_role()
+            self._end_role(error, then=Failed(error))
+
+    # -- for clients
+
+    def check_leads(self, leader_epoch: int | None) -> None:
+        self._leading(leader_epoch)
+
+    def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
+        if from_follower and isinstance(self.role, Following) and self.role.is_in_sync:
+            self._check_epoch(leader_epoch)
+        else:
+            self._leading(leader_epoch)
+
+    def _leading(self, leader_epoch: int | None) -> Leading:
+        """The role, in which this broker leads the partition in that epoch, if one is given; else `ReplicaError`."""
+        self._check_epoch(leader_epoch)
+        if isinstance(self.role, Leading):
+            return self.role
+        raise self.role.error if isinstance(self.role, Failed) else self._not_leading()
+
+    def _check_epoch(self, leader_epoch: int | None) -> None:
+        known_epoch = self.leader_epoch
+        if leader_epoch is not None and leader_epoch < known_epoch:
+            raise self._refusal(errors_pb2.FENCED_LEADER_EPOCH, f"is in leader epoch {known_epoch}, not {leader_epoch}")
+        if leader_epoch is not None and leader_epoch > known_epoch:
+            raise self._refusal(
+                errors_pb2.UNKNOWN_LEADER_EPOCH,
+                f"is only in leader epoch {known_epoch} here, not yet in {leader_epoch}",
+            )
+
+    async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
+        asked = self._leading(leader_epoch).confirm()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                outcome = await asked
+        except TimeoutError:
+            raise self._refusal(
+                errors_pb2.TIMED_OUT, f"has replicas in sync that did not answer within {timeout_ms} ms: try again"
+            ) from None
+        if isinstance(outcome, ReplicaError):
+            raise outcome
+        self._leading(leader_epoch)
+        return outcome
+
+    def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
+        return reader_parts_at(self.log, last_epoch, offset)
+
+    def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:
+        return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms)
+
+    async def append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> Appended:
+        """`begin_append`, and its outcome."""
+        pending = self.begin_append(batch, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
+        return await pending.outcome()
+
+    async def room(self) -> None:
+        await self.log.disk.writer.room()
+
+    async def read(self, offset: int, max_bytes: int) -> Batches:
+        self._check_may_read()
+        # What is damaged is made anew, unless there is nobody to make it from.
+        verify = not (isinstance(self.role, Leading) and self.role.core.has_the_last_copy)
+        try:
+            return await read_log(self.log, offset, max_bytes, self.high_watermark, verify=verify)
+        except CorruptLog as error:
+            self.found_corrupt(error)
+            raise
+        except LogClosed:
+            self._check_may_read()
+            raise
+
+    async def read_stored(self, offset: int, max_bytes: int) -> Batches:
+        try:
+            return await read_log(self.log, offset, max_bytes, verify=True, from_disk=True)
+        except CorruptLog as error:
+            if not (isinstance(self.role, Leading) and self.role.core.has_the_last_copy):
+                self.found_corrupt(error)
+            raise
+
+    def _check_may_read(self) -> None:
+        self.check_serves(None, from_follower=True)
+
+    def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
+        withdraw = self._readers.add(offset, wake)
+        is_served = isinstance(self.role, Leading) or (isinstance(self.role, Following) and self.role.is_in_sync)
+        if not is_served or offset < self.high_watermark:
+            withdraw()
+            wake()
+        return withdraw
+
+    async def offsets(self, spec: OffsetSpec) -> FoundOffset:
+        role = self._leading(None)
+        if spec.kind is OffsetKind.EARLIEST:
+            return FoundOffset(self.log.start_offset)
+        if not role.core.watermark_is_known:
+            raise self._refusal(
+                errors_pb2.OFFSET_NOT_AVAILABLE, "has a new leader that does not know yet how far it is committed"
+            )
+        if spec.kind is OffsetKind.LATEST:
+            return FoundOffset(role.high_watermark)
+        found = await self._search(spec, role.high_watermark)
+        return FoundOffset(found.offset, found.timestamp) if found is not None else FoundOffset(None)
+
+    async def _search(self, spec: OffsetSpec, bound: int) -> FoundTime | None:
+        try:
+            async with reading(self.log):
+                if spec.kind is OffsetKind.AT_TIME:
+                    return await self.log.offset_for_time(spec.timestamp_ms, bound)
+                return await self.log.greatest_timestamp(bound)
+        except CorruptLog as error:
+            self.found_corrupt(error)
+            raise
+
+    # -- for followers
+
+    async def subscribe(
+        self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
+    ) -> ReplicaFeed | TruncateTo | ResetTo:
+        return await self._leading(request.leader_epoch).subscribe(subscriber, request, listener)
+
+    # -- the rest
+
+    async def reconfigure(self, config: LogConfig) -> None:
+        """From now on, or as soon as the log is free for it."""
+        if config != self.log.config:
+            async with self.operations.exclusively():
+                if not isinstance(self.role, Failed):
+                    await self.log.reconfigure(config)
+
+    def _not_leading(self) -> ReplicaError:
+        """Nothing was done."""
+        leader = self.partition.leader if self.partition is not None else None
+        if leader is None or leader == self.identity.broker_id:
+            return self._refusal(errors_pb2.LEADER_NOT_AVAILABLE, "has no leader at the moment: try again")
+        return self._refusal(
+            errors_pb2.NOT_LEADER, f"is led by broker {leader}, not {self.identity.broker_id}: ask there"
+        )
+
+    def _lost_role(self) -> ReplicaError:
+        """What was appended may be committed, by whoever leads now."""
+        return self._refusal(
+            errors_pb2.NOT_LEADER, f"is not led by broker {self.identity.broker_id} any more: ask who leads it now"
+        )
+
+    def _refusal(self, code: ErrorCode, message: str) -> ReplicaError:
+        partition = self.partition
+        return ReplicaError(
+            code,
+            f"{self.identity.name} {message}",
+            leader_id=partition.leader if partition is not None else None,
+            leader_epoch=partition.leader_epoch if partition is not None else None,
+        )

@@ -1,0 +1,205 @@
+"""What follows the leaders of this broker's partitions: one stream to each broker that leads any of them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from lograft.broker.replication.codec import REPLICATE, ReplicationCodecError
+from lograft.broker.replication.follower_stream import FollowingLimits, FollowingStream
+from lograft.broker.replication.interfaces import Followed
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.proto import replication_pb2 as pb
+from lograft.runtime.network import ConnectFailed, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.world import Runtime
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTimes:
+    """After a failure it is tried again after `first_retry_ms`, later up to `last_retry_ms`, or half of these."""
+
+    connect_timeout_ms: int = 1000
+    silence_ms: int = SILENCE_LIMIT_MS
+    first_retry_ms: int = 40
+    last_retry_ms: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingBroker:
+    """Who follows. `epoch`: its broker epoch; `address_of`: where a broker is, as far as is known."""
+
+    cluster_id: str
+    broker_id: BrokerId
+    epoch: Callable[[], BrokerEpoch]
+    address_of: Callable[[BrokerId], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkLimits:
+    times: SinkTimes = field(default_factory=SinkTimes)
+    following: FollowingLimits = field(default_factory=FollowingLimits)
+
+
+class LeaderStreams:
+    """The `ReplicationSink` of a broker. What is followed before `run` waits for it."""
+
+    def __init__(self, runtime: Runtime, follower: FollowingBroker, limits: SinkLimits | None = None) -> None:
+        self._runtime = runtime
+        self._follower = follower
+        self._limits = limits or SinkLimits()
+        self._leaders: dict[BrokerId, _Leader] = {}
+        self._handles = count(1)
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for leader in self._leaders.values():
+                group.create_task(leader.run(), name=f"replication-from-{leader.leader_id}")
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._group = None
+
+    def follow(self, followed: Followed) -> None:
+        leader = self._leaders.get(followed.leader_id)
+        if leader is None:
+            leader = self._leaders[followed.leader_id] = _Leader(
+                self._runtime, self._follower, followed.leader_id, lambda: next(self._handles), self._limits
+            )
+            if self._group is not None:
+                self._group.create_task(leader.run(), name=f"replication-from-{followed.leader_id}")
+        leader.follow(followed)
+
+    def unfollow(self, followed: Followed) -> None:
+        self._leaders[followed.leader_id].unfollow(followed)
+
+    def has_acknowledgement(self, followed: Followed) -> None:
+        self._leaders[followed.leader_id].has_acknowledgement(followed)
+
+
+class _Leader:
+    """One broker, and the partitions followed from it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        follower: FollowingBroker,
+        leader_id: BrokerId,
+        next_handle: Callable[[], int],
+        limits: SinkLimits,
+    ) -> None:
+        self.leader_id = leader_id
+        self._runtime = runtime
+        self._follower = follower
+        self._next_handle = next_handle
+        self._times = limits.times
+        self._limits = limits.following
+        self._followed: dict[Followed, None] = {}
+        self._has_any = asyncio.Event()
+        self._has_none = asyncio.Event()
+        self._stream: FollowingStream | None = None
+        self._backoff = Backoff(runtime.rng, limits.times.first_retry_ms, limits.times.last_retry_ms)
+        self._log = log.bind(follower=follower.broker_id, leader=leader_id)
+        self._complaints = Complaints(self._log, "replication_failed")
+
+    def follow(self, followed: Followed) -> None:
+        assert followed not in self._followed
+        self._followed[followed] = None
+        self._has_any.set()
+        self._has_none.clear()
+        if self._stream is not None:
+            self._stream.follow(followed)
+
+    def unfollow(self, followed: Followed) -> None:
+        del self._followed[followed]
+        if self._stream is not None:
+            self._stream.unfollow(followed)
+        if not self._followed:
+            self._has_any.clear()
+            self._has_none.set()
+
+    def has_acknowledgement(self, followed: Followed) -> None:
+        if self._stream is not None and followed in self._followed:
+            self._stream.has_acknowledgement(followed)
+
+    async def run(self) -> None:
+        """Keep a stream while there is anything to follow, until cancelled."""
+        while True:
+            await self._has_any.wait()
+            try:
+                await self._converse()
+            except ConnectFailed as error:
+                self._complaints.complain("unreachable", error.reason)
+            await self._runtime.clock.sleep_ms(self._backoff.next_ms())
+
+    async def _converse(self) -> None:
+        address = self._follower.address_of(self.leader_id)
+        if address is None:
+            remedy = "upgrade it if it runs an earlier version, which registered none"
+            self._complaints.complain("unknown", f"its address for other brokers is not known: {remedy}")
+            return
+        connection = await self._runtime.network.connect(address, self._times.connect_timeout_ms)
+        try:
+            await self._follow_by(connection.open(REPLICATE), connection.broken)
+        finally:
+            await connection.close()
+
+    async def _follow_by(self, stream: Stream, broken: asyncio.Event) -> None:
+        hello = pb.ReplicaHello(
+            cluster_id=self._follower.cluster_id,
+            broker_id=self._follower.broker_id,
+            broker_epoch=self._follower.epoch(),
+            leader_id=self.leader_id,
+        )
+        silence = Silence(self._runtime.clock, self._times.silence_ms)
+        async with asyncio.TaskGroup() as group:
+            following = FollowingStream(self._runtime, stream, group, self._next_handle, hello, self._log, self._limits)
+            for followed in self._followed:
+                following.follow(followed)
+            self._stream = following
+            try:
+                await until_first(
+                    self._speak(following),
+                    self._listen(following, stream, silence),
+                    following.grant(),
+                    self._tire(silence),
+                    self._has_none.wait(),
+                    broken.wait(),
+                )
+            finally:
+                self._stream = None
+                following.end()
+
+    async def _speak(self, following: FollowingStream) -> None:
+        try:
+            await following.speak()
+        except StreamError as error:
+            self._complain(error)
+
+    async def _listen(self, following: FollowingStream, stream: Stream, silence: Silence) -> None:
+        try:
+            while (data := await stream.receive()) is not None:
+                silence.heard()
+                following.hear(data)
+                self._backoff.succeeded()
+                self._complaints.succeeded()
+            self._complaints.complain("ended", "the leader ended the stream")
+        except StreamError as error:
+            self._complain(error)
+        except ReplicationCodecError as error:
+            self._complaints.complain("unusable", str(error))
+
+    async def _tire(self, silence: Silence) -> None:
+        await silence.too_long()
+        self._complaints.complain("silent", f"nothing heard for {self._times.silence_ms} ms")
+
+    def _complain(self, error: StreamError) -> None:
+        self._complaints.complain(error.status.name.lower(), error.message)

@@ -1,0 +1,317 @@
+"""One stream to a leader, as its follower has it: what was subscribed, what comes, what is to be said.
+
+Each partition subscribes when its log is durable, does what it is told, and subscribes again, each for itself. Whatever
+is to be said goes together in one message. The leader may send as many bytes as it is granted: bytes are granted again
+when the disk has kept up with them, so that what is on its way to the disk is bounded.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from lograft.broker.replication.codec import (
+    ReceivedFrame,
+    acknowledgement_message,
+    read_frame,
+    read_reset,
+    read_response,
+    read_truncate,
+    subscribe_message,
+    without_room_message,
+)
+from lograft.broker.replication.interfaces import Followed, ResetTo
+from lograft.broker.replication.log_matching import TruncateTo
+from lograft.broker.requests.service_errors import SERVICE_ERRORS
+from lograft.proto import replication_pb2 as pb
+from lograft.proto.errors_pb2 import ErrorCode
+from lograft.runtime.clock import until_beat_ms
+from lograft.runtime.network import Stream
+from lograft.runtime.observability.logging import Logger
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.world import Runtime
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingLimits:
+    """`window_bytes`: what may be on its way here, or here on its way to the disk. A partition that was refused, or
+    could not take what it was sent, tries again after `first_retry_ms`, later up to `last_retry_ms`."""
+
+    window_bytes: int = 16 * _MEBIBYTE
+    first_retry_ms: int = 40
+    last_retry_ms: int = 500
+    alive_every_ms: int = 500
+
+
+class _Subscription:
+    """Of a partition that is followed. `handle` None: it is not subscribed at the moment; `task` sees to it."""
+
+    __slots__ = ("backoff", "followed", "handle", "is_matched", "task", "trouble")
+
+    def __init__(self, followed: Followed) -> None:
+        self.followed = followed
+        self.handle: int | None = None
+        self.is_matched = False
+        self.task: asyncio.Task[None] | None = None
+        self.backoff: Backoff | None = None
+        self.trouble = ""  # the latest kind, since all was well
+
+
+class FollowingStream:
+    """`next_handle` numbers the subscriptions of the process. Tasks belong to `group`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: Stream,
+        group: asyncio.TaskGroup,
+        next_handle: Callable[[], int],
+        hello: pb.ReplicaHello,
+        log: Logger,
+        limits: FollowingLimits,
+    ) -> None:
+        self._runtime = runtime
+        self._stream = stream
+        self._group = group
+        self._next_handle = next_handle
+        self._log = log
+        self._limits = limits
+        self._subscriptions: dict[Followed, _Subscription] = {}
+        self._by_handle: dict[int, _Subscription] = {}
+        self._unsaid = pb.ReplicateRequest(hello=hello, window_bytes=limits.window_bytes)
+        self._to_acknowledge: dict[_Subscription, None] = {}
+        self._to_answer: dict[_Subscription, int] = {}  # the latest barrier of each
+        self._taken_bytes: dict[Followed, int] = {}  # taken in, and the disk may not have kept up
+        self._owed_bytes = 0  # to be granted again
+        self._has_taken = asyncio.Event()
+        self._without_room: dict[_Subscription, None] = {}  # they wait for their disks
+        self._tell_without_room = False  # of all of them, with the next message
+        self._news = asyncio.Event()
+
+    # -- what is followed
+
+    def follow(self, followed: Followed) -> None:
+        subscription = self._subscriptions[followed] = _Subscription(followed)
+        self._start(subscription, self._subscribe(subscription))
+
+    def unfollow(self, followed: Followed) -> None:
+        subscription = self._subscriptions.pop(followed)
+        if subscription.handle is not None:
+            self._unsaid.unsubscribe.append(subscription.handle)
+            self._forget(subscription)
+            self._news.set()
+        if subscription.task is not None:
+            subscription.task.cancel()
+
+    def has_acknowledgement(self, followed: Followed) -> None:
+        subscription = self._subscriptions[followed]
+        if subscription.is_matched:
+            self._to_acknowledge[subscription] = None
+            self._news.set()
+
+    def end(self) -> None:
+        """The stream is gone."""
+        for subscription in self._subscriptions.values():
+            if subscription.handle is not None:
+                subscription.followed.unsubscribed(subscription.handle)
+            if subscription.task is not None:
+                subscription.task.cancel()
+
+    # -- subscribing
+
+    def _start(self, subscription: _Subscription, work: Coroutine[Any, Any, None]) -> None:
+        subscription.task = self._group.create_task(work, name="replication-subscription")
+
+    async def _subscribe(self, subscription: _Subscription) -> None:
+        followed = subscription.followed
+        if followed.lacks_room:
+            self._without_room[subscription] = None
+            self._tell_without_room = True
+            self._news.set()
+        try:
+            await followed.settle()
+        except SERVICE_ERRORS as error:
+            self._retry(subscription, type(error).__name__, str(error))
+            return
+        finally:
+            self._without_room.pop(subscription, None)
+        handle = self._next_handle()
+        self._unsaid.subscribe.append(subscribe_message(followed, followed.subscribe(handle)))
+        self._by_handle[handle] = subscription
+        subscription.handle, subscription.task = handle, None
+        self._news.set()
+
+    async def _obey(self, subscription: _Subscription, handle: int, order: TruncateTo | ResetTo) -> None:
+        followed = subscription.followed
+        try:
+            if isinstance(order, TruncateTo):
+                await followed.truncate(handle, order)
+            else:
+                await followed.reset(handle, order)
+        except SERVICE_ERRORS as error:
+            self._retry(subscription, type(error).__name__, str(error))
+            return
+        await self._subscribe(subscription)
+
+    def _retry(self, subscription: _Subscription, kind: str, reason: str) -> None:
+        """Subscribe again, later."""
+        if subscription.trouble != kind:
+            subscription.trouble = kind
+            followed = subscription.followed
+            self._log.info(
+                "not_followed", topic_id=str(followed.topic_id), partition=followed.number, kind=kind, reason=reason
+            )
+        if subscription.backoff is None:
+            limits = self._limits
+            subscription.backoff = Backoff(self._runtime.rng, limits.first_retry_ms, limits.last_retry_ms)
+        self._start(subscription, self._subscribe_later(subscription, subscription.backoff.next_ms()))
+
+    async def _subscribe_later(self, subscription: _Subscription, delay_ms: float) -> None:
+        await self._runtime.clock.sleep_ms(delay_ms)
+        await self._subscribe(subscription)
+
+    def _forget(self, subscription: _Subscription) -> None:
+        """What was subscribed is over."""
+        assert subscription.handle is not None
+        del self._by_handle[subscription.handle]
+        subscription.handle, subscription.is_matched = None, False
+        self._to_acknowledge.pop(subscription, None)
+        self._to_answer.pop(subscription, None)
+
+    # -- speaking
+
+    async def speak(self) -> None:
+        """Say whatever there is to say, and now and then something all the same; until the stream is over."""
+        clock, alive_every_ms = self._runtime.clock, self._limits.alive_every_ms
+        next_ms = clock.monotonic_ms() + alive_every_ms
+        while True:
+            self._news.clear()
+            # Said again and again: a leader that has not heard of its election yet passes it over.
+            self._tell_without_room |= clock.monotonic_ms() >= next_ms
+            message = self._compose()
+            if message or clock.monotonic_ms() >= next_ms:
+                await self._stream.send(message)
+                said_ms = clock.monotonic_ms()
+                next_ms = said_ms + until_beat_ms(said_ms, alive_every_ms)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout((next_ms - clock.monotonic_ms()) / 1000):
+                    await self._news.wait()
+
+    def _compose(self) -> bytes:
+        message, self._unsaid = self._unsaid, pb.ReplicateRequest()
+        for subscription in self._to_acknowledge:
+            acknowledgement = subscription.followed.acknowledgement()
+            if acknowledgement is not None:
+                assert acknowledgement.number == subscription.handle
+                message.acknowledgements.append(acknowledgement_message(acknowledgement))
+        self._to_acknowledge.clear()
+        for subscription, number in self._to_answer.items():
+            followed, handle = subscription.followed, subscription.handle
+            if handle is not None and followed.answers_barriers(handle):
+                message.barriers.add(handle=handle, leader_epoch=followed.leader_epoch, number=number)
+        self._to_answer.clear()
+        if self._tell_without_room:
+            self._tell_without_room = False
+            waiting = (one.followed for one in self._without_room if one.followed.lacks_room)
+            message.without_room.extend(map(without_room_message, waiting))
+        # A grant goes with something else: mostly there is an acknowledgement. Alone, only if the leader may need it.
+        if message.ByteSize() or self._owed_bytes >= self._limits.window_bytes // 4:
+            message.window_bytes += self._owed_bytes
+            self._owed_bytes = 0
+        return message.SerializeToString()
+
+    async def grant(self) -> None:
+        """Grant what was taken in, as the disk keeps up; until cancelled."""
+        while True:
+            while self._taken_bytes:
+                followed = next(iter(self._taken_bytes))
+                await followed.room()
+                self._owed_bytes += self._taken_bytes.pop(followed)
+            if self._owed_bytes >= self._limits.window_bytes // 4:
+                self._news.set()
+            self._has_taken.clear()
+            await self._has_taken.wait()
+
+    # -- listening
+
+    def hear(self, data: bytes) -> None:
+        """A message of the leader's. `ReplicationCodecError` if it is none."""
+        response, frames = read_response(data)
+        for matched in response.matched:
+            self._matched(matched)
+        for truncate in response.truncate:
+            self._parted(truncate.handle, read_truncate(truncate))
+        for reset in response.reset:
+            self._parted(reset.handle, read_reset(reset))
+        for refused in response.refused:
+            self._refused(refused)
+        for frame in frames:
+            self._take(frame)
+        for news in response.watermarks:
+            subscription = self._by_handle.get(news.handle)
+            if subscription is not None:
+                subscription.followed.heard(news.handle, news.high_watermark, news.log_start)
+                if news.barrier:
+                    self._to_answer[subscription] = news.barrier
+                    self._news.set()
+
+    def _matched(self, message: pb.ReplicaMatched) -> None:
+        subscription = self._by_handle.get(message.handle)
+        if subscription is not None and not subscription.is_matched:
+            subscription.is_matched = True
+            subscription.followed.matched(
+                message.handle,
+                message.high_watermark,
+                message.log_start,
+                message.tombstones_removed_below,
+                message.cleaned_below,
+            )
+            # The partition may be in another epoch since it was asked.
+            self.has_acknowledgement(subscription.followed)
+
+    def _parted(self, handle: int, order: TruncateTo | ResetTo) -> None:
+        subscription = self._by_handle.get(handle)
+        if subscription is None:
+            return
+        if subscription.is_matched:
+            self._begin_again(subscription, "unexpected", f"{order} after the logs were matched")
+            return
+        self._forget(subscription)
+        self._start(subscription, self._obey(subscription, handle, order))
+
+    def _refused(self, message: pb.ReplicaRefused) -> None:
+        subscription = self._by_handle.get(message.handle)
+        if subscription is not None:
+            code = message.error.code
+            kind = ErrorCode.Name(code) if code in ErrorCode.values() else f"code {code}"
+            self._begin_again(subscription, kind, message.error.message)
+
+    def _take(self, received: ReceivedFrame) -> None:
+        message = received.fields
+        frame, subscription = read_frame(received), self._by_handle.get(message.handle)
+        if subscription is None:
+            # Nobody wants it any more, but it came out of the window.
+            self._owed_bytes += len(frame.batches)
+            self._has_taken.set()
+            return
+        followed = subscription.followed
+        self._taken_bytes[followed] = self._taken_bytes.get(followed, 0) + len(frame.batches)
+        self._has_taken.set()
+        try:
+            followed.append(message.handle, frame, message.high_watermark, message.log_start)
+        except SERVICE_ERRORS as error:
+            self._unsaid.unsubscribe.append(message.handle)
+            self._begin_again(subscription, type(error).__name__, str(error))
+        else:
+            subscription.backoff, subscription.trouble = None, ""
+
+    def _begin_again(self, subscription: _Subscription, kind: str, reason: str) -> None:
+        """What was subscribed is over, not as it should be."""
+        assert subscription.handle is not None
+        subscription.followed.unsubscribed(subscription.handle)
+        self._forget(subscription)
+        self._retry(subscription, kind, reason)

@@ -1,0 +1,301 @@
+"""`lograft.internal.v1.Replication/Replicate`, the leader's side: one stream from each broker that follows this one."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lograft.broker.replication.codec import (
+    REPLICATE,
+    ReplicationCodecError,
+    Wish,
+    read_acknowledgement,
+    read_request,
+    read_subscribe,
+    read_without_room,
+)
+from lograft.broker.replication.interfaces import LedReplicas, ResetTo
+from lograft.broker.replication.leader_stream import Fed, Feeding, FeedingLimits
+from lograft.broker.replication.log_matching import TruncateTo
+from lograft.broker.replication.throttle import Throttle
+from lograft.broker.requests.service_errors import SERVICE_ERRORS, detail_of
+from lograft.metadata.config.effective_settings import cluster_setting
+from lograft.metadata.image.broker import Broker
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId
+from lograft.proto import errors_pb2
+from lograft.proto import replication_pb2 as pb
+from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.status import to_stream_error
+from lograft.rpc.unary import invalid
+from lograft.runtime.network import Handler, Status, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.world import Runtime
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """`subscriptions`: of one stream. `matching_at_once`: comparing a log may have to read ours."""
+
+    feeding: FeedingLimits = field(default_factory=FeedingLimits)
+    subscriptions: int = 40_000
+    matching_at_once: int = 4
+    silence_ms: int = SILENCE_LIMIT_MS
+
+
+class ReplicationSource:
+    """Serves the followers of all partitions that this broker leads. `image`: the cluster as this broker knows it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_id: str,
+        broker_id: BrokerId,
+        replicas: LedReplicas,
+        image: Callable[[], ClusterImage],
+        limits: SourceLimits | None = None,
+    ) -> None:
+        self.clock = runtime.clock
+        self.replicas = replicas
+        self.limits = limits or SourceLimits()
+        self._cluster_id = cluster_id
+        self._broker_id = broker_id
+        self._image = image
+        self.throttle = Throttle(
+            lambda: int(cluster_setting(image(), "leader.replication.throttled.rate")), runtime.clock.monotonic_ms()
+        )
+        self._streams: dict[BrokerId, _Conversation] = {}
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {REPLICATE: self.serve}
+
+    async def serve(self, stream: Stream) -> None:
+        """Serve one stream, until the follower ends it or falls silent, or opens another."""
+        data = await stream.receive()
+        if data is None:
+            raise invalid("the stream ended without a word: say who you are")
+        request = _read(data)
+        follower_id, broker_epoch = self._admit(request)
+        async with asyncio.TaskGroup() as group:
+            conversation = _Conversation(self, stream, group, follower_id, broker_epoch)
+            earlier = self._streams.get(follower_id)
+            if earlier is not None:
+                earlier.is_replaced.set()
+            self._streams[follower_id] = conversation
+            log.info("follower_connected", follower=follower_id, broker_epoch=broker_epoch)
+            try:
+                await conversation.run(request)
+            finally:
+                conversation.end()
+                if self._streams.get(follower_id) is conversation:
+                    del self._streams[follower_id]
+                log.info("follower_disconnected", follower=follower_id, broker_epoch=broker_epoch)
+
+    def describe(self, error: Exception) -> errors_pb2.ErrorDetail:
+        return detail_of(error, self._image())
+
+    def _admit(self, request: pb.ReplicateRequest) -> tuple[BrokerId, BrokerEpoch]:
+        """Who follows. `StreamError` if it may not."""
+        if not request.HasField("hello"):
+            raise invalid("the first message of a stream says hello")
+        hello = request.hello
+        if hello.cluster_id != self._cluster_id:
+            raise _refusal(
+                errors_pb2.WRONG_CLUSTER,
+                f"broker {hello.broker_id} is of cluster {hello.cluster_id!r}, this one of {self._cluster_id!r}: "
+                "check cluster_id and the addresses of the brokers",
+            )
+        if hello.leader_id != self._broker_id:
+            raise invalid(f"this is broker {self._broker_id}, not {hello.leader_id}: its address is another by now")
+        if hello.broker_id == self._broker_id:
+            raise invalid(f"broker {hello.broker_id} cannot follow itself")
+        follower_id, broker_epoch = BrokerId(hello.broker_id), BrokerEpoch(hello.broker_epoch)
+        self.find_follower(follower_id, broker_epoch)
+        return follower_id, broker_epoch
+
+    def find_follower(self, follower_id: BrokerId, broker_epoch: BrokerEpoch) -> Broker:
+        """The broker whose latest registration got that epoch, as far as this one knows. `StreamError` otherwise: no
+        process follows that the metadata do not know. One that has just registered tries again."""
+        known = self._image().brokers.get(follower_id)
+        if known is None or broker_epoch > known.epoch:
+            latest = f"epoch {known.epoch}" if known is not None else "no registration"
+            raise _refusal(
+                errors_pb2.UNAVAILABLE,
+                f"broker {self._broker_id} knows {latest} of broker {follower_id}, not epoch {broker_epoch}: "
+                "try again when the metadata have arrived",
+            )
+        if broker_epoch < known.epoch:
+            raise _refusal(
+                errors_pb2.STALE_BROKER_EPOCH,
+                f"broker {follower_id} was started again since epoch {broker_epoch}: it is in {known.epoch}",
+            )
+        return known
+
+
+class _Conversation:
+    """One stream: a task listens, some compare logs, one feeds."""
+
+    def __init__(
+        self,
+        source: ReplicationSource,
+        stream: Stream,
+        group: asyncio.TaskGroup,
+        follower_id: BrokerId,
+        broker_epoch: BrokerEpoch,
+    ) -> None:
+        self.broker_epoch = broker_epoch
+        self.is_replaced = asyncio.Event()
+        self._source = source
+        self._stream = stream
+        self._group = group
+        self._follower_id = follower_id
+        self._silence = Silence(source.clock, source.limits.silence_ms)
+        self._feeding = Feeding(stream, source.clock, group, source.describe, source.throttle, source.limits.feeding)
+        self._wishes: asyncio.Queue[tuple[Fed, Wish]] = asyncio.Queue()  # as many as there may be subscriptions
+
+    async def run(self, first: pb.ReplicateRequest) -> None:
+        """Return when the follower has said its last."""
+        tasks = [
+            self._group.create_task(self._feeding.run(), name="replication-feeding"),
+            self._group.create_task(self._tire(), name="replication-silence"),
+            self._group.create_task(self._give_way(), name="replication-replaced"),
+            *(
+                self._group.create_task(self._match_all(), name="replication-matching")
+                for _ in range(self._source.limits.matching_at_once)
+            ),
+        ]
+        self._hear(first)
+        while (data := await self._stream.receive()) is not None:
+            self._silence.heard()
+            request = _read(data)
+            if request.HasField("hello"):
+                raise invalid("a second hello: only the first message of a stream has one")
+            self._hear(request)
+        for task in tasks:
+            task.cancel()
+
+    def end(self) -> None:
+        """Nothing that was said on it counts any more."""
+        self._feeding.forget_all()
+
+    # -- listening
+
+    def _hear(self, request: pb.ReplicateRequest) -> None:
+        feeding, follower = self._feeding, self._source.find_follower(self._follower_id, self.broker_epoch)
+        for handle in request.unsubscribe:
+            fed = feeding.find(handle)
+            if fed is not None:
+                feeding.forget(fed)
+        for subscribe in request.subscribe:
+            self._note_wish(subscribe, follower)
+        for acknowledgement in request.acknowledgements:
+            self._note_acknowledgement(acknowledgement)
+        for barrier in request.barriers:
+            self._note_barrier(barrier)
+        for lacking in request.without_room:
+            self._note_without_room(lacking)
+        feeding.grant(request.window_bytes)
+
+    def _note_wish(self, message: pb.Subscribe, follower: Broker) -> None:
+        try:
+            wish = read_subscribe(message, self._follower_id, self.broker_epoch)
+        except ReplicationCodecError as error:
+            raise invalid(str(error)) from None
+        if self._feeding.find(message.handle) is not None:
+            raise invalid(f"handle {message.handle} is in use: take another one for each subscription")
+        if max(len(self._feeding), self._wishes.qsize()) >= self._source.limits.subscriptions:
+            raise invalid(f"one stream has at most {self._source.limits.subscriptions} subscriptions")
+        fed, directory_id = self._feeding.add(message.handle), wish.subscriber.directory_id
+        if directory_id not in follower.directories:
+            reason = f"broker {self._follower_id} has not registered a data directory {directory_id}"
+            self._feeding.refuse(fed, ReplicaError(errors_pb2.INELIGIBLE_REPLICA, reason))
+            return
+        self._wishes.put_nowait((fed, wish))
+
+    def _note_acknowledgement(self, message: pb.ReplicaAcknowledgement) -> None:
+        fed = self._feeding.find(message.handle)
+        if fed is None:
+            return  # it has ended, with an answer that is still on its way
+        if fed.feed is None:
+            raise invalid(f"an acknowledgement of subscription {message.handle}, which is not matched")
+        acknowledgement = read_acknowledgement(message)
+        try:
+            if acknowledgement.end_offset > fed.next_offset:
+                raise ReplicaError(
+                    errors_pb2.INVALID_REQUEST,
+                    f"broker {self._follower_id} acknowledged offset {acknowledgement.end_offset}, but was sent only "
+                    f"what is below {fed.next_offset}",
+                )
+            fed.feed.acknowledged(acknowledgement)
+        except SERVICE_ERRORS as error:
+            self._feeding.refuse(fed, error)
+        else:
+            self._feeding.acknowledged(fed, acknowledgement.end_offset)
+
+    def _note_barrier(self, message: pb.ReplicaBarrier) -> None:
+        fed = self._feeding.find(message.handle)
+        if fed is None:
+            return
+        if fed.feed is None:
+            raise invalid(f"a barrier answered by subscription {message.handle}, which is not matched")
+        try:
+            fed.feed.barrier_answered(message.leader_epoch, message.number)
+        except SERVICE_ERRORS as error:
+            self._feeding.refuse(fed, error)
+
+    def _note_without_room(self, message: pb.ReplicaWithoutRoom) -> None:
+        try:
+            topic_id, partition = read_without_room(message)
+        except ReplicationCodecError as error:
+            raise invalid(str(error)) from None
+        with contextlib.suppress(*SERVICE_ERRORS):  # not led here, or not yet: it is said again
+            self._source.replicas.get(topic_id, partition).has_no_room(self._follower_id, message.leader_epoch)
+
+    # -- matching
+
+    async def _match_all(self) -> None:
+        while True:
+            fed, wish = await self._wishes.get()
+            await self._feeding.until_drained()
+            if not fed.is_over:
+                await self._match(fed, wish)
+
+    async def _match(self, fed: Fed, wish: Wish) -> None:
+        try:
+            replica = self._source.replicas.get(wish.topic_id, wish.partition)
+            answer = await replica.subscribe(wish.subscriber, wish.request, fed)
+        except SERVICE_ERRORS as error:
+            self._feeding.refuse(fed, error)
+            return
+        if isinstance(answer, TruncateTo | ResetTo):
+            if not fed.is_over:
+                self._feeding.part(fed, answer)
+        elif fed.is_over:
+            answer.close()
+        else:
+            self._feeding.begin(fed, answer, wish.request.end_offset)
+
+    # -- what ends it
+
+    async def _tire(self) -> None:
+        await self._silence.too_long()
+        raise StreamError(Status.UNAVAILABLE, f"nothing heard for {self._source.limits.silence_ms} ms")
+
+    async def _give_way(self) -> None:
+        await self.is_replaced.wait()
+        raise StreamError(Status.ABORTED, f"broker {self._follower_id} has opened another stream")
+
+
+def _read(data: bytes) -> pb.ReplicateRequest:
+    try:
+        return read_request(data)
+    except ReplicationCodecError as error:
+        raise invalid(str(error)) from None
+
+
+def _refusal(code: errors_pb2.ErrorCode, message: str) -> StreamError:
+    return to_stream_error(ControllerError(code, message))

@@ -1,0 +1,371 @@
+"""One follower's stream as its leader feeds it: frames of many partitions in turn, inside the follower's window.
+
+Whatever is ready goes together in one message, at once; but news of watermarks, for which nobody waits, wait a little
+for a frame to go with. And after a small message the next waits until that one is acknowledged, or a little while: a
+message costs the same whatever its size, and under load more becomes ready meanwhile. A barrier waits for nothing. A
+partition whose next batches are not in memory reads them aside, a bounded chunk at a time, while the others have their
+turns. Replicas that are being added get no more than the throttle lets through, whatever the window is.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from math import ceil
+
+from lograft.broker.replication.interfaces import Feed, OutgoingFrame, ResetTo
+from lograft.broker.replication.log_matching import TruncateTo
+from lograft.broker.replication.outbox import ReplicationOutbox
+from lograft.broker.replication.throttle import Throttle
+from lograft.broker.requests.service_errors import SERVICE_ERRORS
+from lograft.proto.errors_pb2 import ErrorDetail
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.runtime.clock import Clock, until_beat_ms
+from lograft.runtime.network import Stream
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FeedingLimits:
+    """`message_bytes`, `message_frames`: a message that has so much is sent. `frame_bytes`: what one partition sends
+    before others have their turn. `reads_at_once`: frames read from disk that are not sent yet. `unsent_bytes`: with so
+    much to be said, nothing more is asked for. `small_bytes`: frames follow a smaller message only when it is
+    acknowledged, or `hold_ms` later."""
+
+    message_bytes: int = _MEBIBYTE
+    message_frames: int = 256
+    frame_bytes: int = _MEBIBYTE
+    reads_at_once: int = 2
+    unsent_bytes: int = 4 * _MEBIBYTE
+    small_bytes: int = 128 * 1024
+    hold_ms: int = 5
+    watermark_delay_ms: int = 10
+    alive_every_ms: int = 500
+
+
+class _Phase(Enum):
+    """What a partition that may have something to send is waiting for, if anything."""
+
+    IDLE = auto()
+    TURN = auto()
+    WINDOW = auto()
+    THROTTLE = auto()
+    READING = auto()
+
+
+class Fed:
+    """One subscription: unanswered, then fed from `next_offset` on, then over. The listener of its feed."""
+
+    __slots__ = ("_feeding", "barrier", "feed", "handle", "is_over", "next_offset", "phase", "ready", "told")
+
+    def __init__(self, feeding: "Feeding", handle: int) -> None:
+        self._feeding = feeding
+        self.handle = handle
+        self.feed: Feed | None = None
+        self.next_offset = 0
+        self.told = (0, 0)  # watermark and log start, as the follower knows them
+        self.barrier = 0  # the latest that it was sent
+        self.phase = _Phase.IDLE
+        self.ready: OutgoingFrame | None = None  # read from disk, and not sent yet
+        self.is_over = False
+
+    def has_news(self) -> None:
+        self._feeding.has_news(self)
+
+    def ended(self, error: ReplicaError) -> None:
+        self._feeding.refuse(self, error)
+
+
+class Feeding:
+    """All subscriptions of one stream. `describe` makes of an error what a follower is told. `throttle`: for all
+    streams together."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        clock: Clock,
+        group: asyncio.TaskGroup,
+        describe: Callable[[Exception], ErrorDetail],
+        throttle: Throttle,
+        limits: FeedingLimits,
+    ) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._group = group
+        self._describe = describe
+        self._throttle = throttle
+        self._limits = limits
+        self._subscriptions: dict[int, Fed] = {}
+        self._window_bytes = 0
+        self._outbox = ReplicationOutbox()
+        self._turns: deque[Fed] = deque()
+        self._without_window: list[Fed] = []
+        self._throttled: OrderedDict[Fed, None] = OrderedDict()
+        self._to_read: deque[Fed] = deque()
+        self._reads = 0  # under way, or done and not sent
+        self._untold: dict[Fed, None] = {}  # have news of watermarks
+        self._untold_since_ms = 0
+        self._to_ask: dict[Fed, None] = {}  # are to answer a barrier
+        self._news = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._sent_ms = clock.monotonic_ms()
+        self._awaited: tuple[Fed, int] | None = None  # the last frame of a small message, until it is acknowledged
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    # -- subscriptions
+
+    def find(self, handle: int) -> Fed | None:
+        return self._subscriptions.get(handle)
+
+    def add(self, handle: int) -> Fed:
+        """A subscription that is yet to be answered."""
+        assert handle not in self._subscriptions
+        fed = self._subscriptions[handle] = Fed(self, handle)
+        return fed
+
+    def begin(self, fed: Fed, feed: Feed, next_offset: int) -> None:
+        """It is matched: what follows `next_offset` is sent from now on."""
+        assert not fed.is_over
+        fed.feed, fed.next_offset = feed, next_offset
+        fed.told = (feed.high_watermark, feed.log_start)
+        self._outbox.matched(fed.handle, *fed.told, feed.tombstones_removed_below, feed.cleaned_below)
+        self.has_news(fed)
+        self._news.set()
+
+    def part(self, fed: Fed, order: TruncateTo | ResetTo) -> None:
+        """The follower's log is not the beginning of the leader's, and the subscription is over."""
+        self.forget(fed)
+        if isinstance(order, TruncateTo):
+            self._outbox.truncate(fed.handle, order)
+        else:
+            self._outbox.reset(fed.handle, order)
+        self._news.set()
+
+    def refuse(self, fed: Fed, error: Exception) -> None:
+        """It is over, and the follower is told why."""
+        if not fed.is_over:
+            self.forget(fed)
+            self._outbox.refused(fed.handle, self._describe(error))
+            self._news.set()
+
+    def forget(self, fed: Fed) -> None:
+        """It is over."""
+        if fed.is_over:
+            return
+        fed.is_over = True
+        self._untold.pop(fed, None)
+        self._to_ask.pop(fed, None)
+        self._throttled.pop(fed, None)
+        if self._awaited is not None and self._awaited[0] is fed:
+            self._release()
+        del self._subscriptions[fed.handle]
+        if fed.ready is not None:
+            fed.ready = None
+            self._read_is_over()
+        if fed.feed is not None:
+            fed.feed.close()
+
+    def forget_all(self) -> None:
+        for fed in list(self._subscriptions.values()):
+            self.forget(fed)
+
+    # -- what happens
+
+    def has_news(self, fed: Fed) -> None:
+        feed = fed.feed
+        if feed is None or fed.is_over:
+            return
+        if feed.barrier > fed.barrier:
+            self._to_ask[fed] = None
+            self._news.set()
+        if fed.told != (feed.high_watermark, feed.log_start):
+            if not self._untold:
+                self._untold_since_ms = self._clock.monotonic_ms()
+                self._news.set()
+            self._untold[fed] = None
+        if fed.phase is _Phase.THROTTLE and not feed.is_throttled:
+            # It is in sync now: whoever writes waits for it, and it for nobody.
+            del self._throttled[fed]
+            self._queue(fed)
+        elif fed.phase is _Phase.IDLE and fed.next_offset < feed.log_end:
+            self._queue(fed)
+
+    def acknowledged(self, fed: Fed, end_offset: int) -> None:
+        if self._awaited is not None and self._awaited[0] is fed and end_offset >= self._awaited[1]:
+            self._release()
+
+    def _release(self) -> None:
+        self._awaited = None
+        if self._turns:
+            self._news.set()
+
+    def grant(self, window_bytes: int) -> None:
+        """The follower takes so many more bytes of batches."""
+        self._window_bytes += window_bytes
+        if self._window_bytes > 0 and self._without_window:
+            waiting, self._without_window = self._without_window, []
+            for fed in waiting:
+                self._queue(fed)
+
+    async def until_drained(self) -> None:
+        """Return when there is not too much to be said."""
+        while self._outbox.size_bytes > self._limits.unsent_bytes:
+            self._drained.clear()
+            await self._drained.wait()
+
+    # -- sending
+
+    async def run(self) -> None:
+        """Send whatever there is, and now and then a sign of life; until cancelled."""
+        while True:
+            self._news.clear()
+            await self._take_turns()
+            self._ask_barriers()
+            if self._outbox.size_bytes or self._next_ms() <= self._clock.monotonic_ms():
+                await self._send()
+            elif not self._news.is_set():
+                await self._wait_for_news()
+
+    def _ask_barriers(self) -> None:
+        for fed in self._to_ask:
+            assert fed.feed is not None
+            fed.barrier = fed.feed.tell_barrier()
+            self._untold.pop(fed, None)
+            fed.told = (fed.feed.high_watermark, fed.feed.log_start)
+            self._outbox.watermark(fed.handle, *fed.told, fed.barrier)
+        self._to_ask.clear()
+
+    async def _take_turns(self) -> None:
+        """One after the other, so that none has to wait for long."""
+        limits, outbox = self._limits, self._outbox
+        if self._throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) <= 0:
+            self._queue(self._throttled.popitem(last=False)[0])
+        if self._awaited is not None and self._clock.monotonic_ms() < self._sent_ms + limits.hold_ms:
+            return
+        while self._turns and outbox.size_bytes < limits.message_bytes and outbox.frame_count < limits.message_frames:
+            await self._take_turn(self._turns.popleft())
+
+    async def _take_turn(self, fed: Fed) -> None:
+        fed.phase = _Phase.IDLE
+        feed, frame = fed.feed, fed.ready
+        if fed.is_over or feed is None or (frame is None and fed.next_offset >= feed.log_end):
+            return
+        if self._window_bytes <= 0:
+            fed.phase = _Phase.WINDOW
+            self._without_window.append(fed)
+            return
+        if frame is None:
+            if feed.is_throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) > 0:
+                fed.phase = _Phase.THROTTLE
+                self._throttled[fed] = None
+                return
+            if not feed.is_in_memory(fed.next_offset):
+                self._read_aside(fed)
+                return
+            room_bytes = max(self._limits.message_bytes - self._outbox.size_bytes, 1)
+            frame = await self._read(fed, feed, min(self._frame_bytes(feed), room_bytes))
+            if frame is None:
+                self.has_news(fed)
+                return
+        self._put(fed, feed, frame)
+
+    def _put(self, fed: Fed, feed: Feed, frame: OutgoingFrame) -> None:
+        assert frame.start == fed.next_offset < frame.end
+        if fed.ready is not None:
+            fed.ready = None
+            self._read_is_over()
+        self._untold.pop(fed, None)
+        fed.told = (feed.high_watermark, feed.log_start)
+        self._outbox.frame(fed.handle, frame, *fed.told)
+        self._window_bytes -= frame.size_bytes
+        if feed.is_throttled:
+            self._throttle.take(frame.size_bytes, self._clock.monotonic_ms())
+        fed.next_offset = frame.end
+        self._awaited = (fed, frame.end)
+        if fed.next_offset < feed.log_end:
+            self._queue(fed)
+
+    async def _send(self) -> None:
+        for fed in self._untold:
+            assert fed.feed is not None
+            fed.told = (fed.feed.high_watermark, fed.feed.log_start)
+            self._outbox.watermark(fed.handle, *fed.told)
+        self._untold.clear()
+        if not self._outbox.size_bytes:
+            await self._stream.send(b"")
+        if self._outbox.size_bytes >= self._limits.small_bytes:
+            self._awaited = None
+        for message in self._outbox.take():
+            await self._stream.send(message)
+        self._sent_ms = self._clock.monotonic_ms()
+        self._drained.set()
+
+    def _next_ms(self) -> int:
+        """When something is to be sent, though there is nothing but watermarks."""
+        next_ms = self._sent_ms + until_beat_ms(self._sent_ms, self._limits.alive_every_ms)
+        if self._untold:
+            next_ms = min(next_ms, self._untold_since_ms + self._limits.watermark_delay_ms)
+        return next_ms
+
+    async def _wait_for_news(self) -> None:
+        wake_ms = self._next_ms()
+        if self._turns:  # which are held back
+            wake_ms = min(wake_ms, self._sent_ms + self._limits.hold_ms)
+        now_ms = self._clock.monotonic_ms()
+        if self._throttled:
+            wake_ms = min(wake_ms, now_ms + ceil(self._throttle.wait_ms(now_ms)))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((wake_ms - now_ms) / 1000):
+                await self._news.wait()
+
+    def _queue(self, fed: Fed) -> None:
+        fed.phase = _Phase.TURN
+        self._turns.append(fed)
+        self._news.set()
+
+    # -- reading
+
+    def _frame_bytes(self, feed: Feed) -> int:
+        limit_bytes = self._limits.frame_bytes
+        return min(limit_bytes, self._throttle.piece_bytes()) if feed.is_throttled else limit_bytes
+
+    async def _read(self, fed: Fed, feed: Feed, max_bytes: int) -> OutgoingFrame | None:
+        """None: there is nothing yet, or it is over."""
+        fed.phase = _Phase.READING
+        try:
+            found = await feed.read(fed.next_offset, max_bytes)
+        except SERVICE_ERRORS as error:
+            self.refuse(fed, error)
+            return None
+        fed.phase = _Phase.IDLE
+        return None if fed.is_over else found
+
+    def _read_aside(self, fed: Fed) -> None:
+        fed.phase = _Phase.READING
+        self._to_read.append(fed)
+        self._start_reads()
+
+    def _start_reads(self) -> None:
+        while self._to_read and self._reads < self._limits.reads_at_once:
+            fed = self._to_read.popleft()
+            if not fed.is_over:
+                self._reads += 1
+                self._group.create_task(self._read_from_disk(fed), name="replication-read")
+
+    async def _read_from_disk(self, fed: Fed) -> None:
+        assert fed.feed is not None
+        fed.ready = await self._read(fed, fed.feed, self._frame_bytes(fed.feed))
+        if fed.ready is not None:
+            self._queue(fed)
+            return
+        self._read_is_over()
+        self.has_news(fed)
+
+    def _read_is_over(self) -> None:
+        self._reads -= 1
+        self._start_reads()

@@ -1,0 +1,1 @@
+"""What all services of a broker share: statistics, slow requests, errors, limits."""

@@ -1,0 +1,67 @@
+"""`lograft.v1.Log/DigestReplica`: what this broker's disk has of a partition, as digests."""
+
+from collections.abc import Mapping
+
+from lograft.broker.replica.interfaces import ServedReplica
+from lograft.broker.replica.partition_lookup import ServedLogs
+from lograft.broker.requests.service_errors import SERVICE_ERRORS
+from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import DIGEST_REPLICA
+from lograft.rpc.unary import unary
+from lograft.runtime.network import Handler
+from lograft.runtime.world import Runtime
+from lograft.storage.errors import OffsetOutOfRange
+from lograft.storage.inspect.digests import batches_within, records_within
+from lograft.storage.log.log_reader import Batches
+
+# One answer is about so much of the log at most: others want to read, too.
+_READ_BYTES = 1024 * 1024
+_ANSWER_BYTES = 16 * 1024 * 1024
+
+
+class DigestService:
+    def __init__(self, runtime: Runtime, logs: ServedLogs) -> None:
+        self._runtime = runtime
+        self._logs = logs
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {DIGEST_REPLICA: unary(self._digest, pb.DigestReplicaRequest)}
+
+    async def _digest(self, request: pb.DigestReplicaRequest) -> pb.DigestReplicaResponse:
+        try:
+            replica = self._logs.find(request.topic_id, request.partition)
+            return await self._read(replica, request)
+        except SERVICE_ERRORS as error:
+            raise self._logs.stream_error(error) from None
+
+    async def _read(self, replica: ServedReplica, request: pb.DigestReplicaRequest) -> pb.DigestReplicaResponse:
+        response = pb.DigestReplicaResponse(log_start=replica.log_start, cleaned_below=replica.cleaned_below)
+        position, size_bytes = max(request.start, replica.log_start), 0
+        while position < request.end and size_bytes < _ANSWER_BYTES:
+            try:
+                found = await replica.read_stored(position, _READ_BYTES)
+            except OffsetOutOfRange:
+                break  # it ends before that; or what was there was deleted, and is left out of the next answer
+            if not found.buffers:
+                break
+            await self._runtime.blocking.run_blocking(_add, response, request, found)
+            position, size_bytes = found.next_offset, size_bytes + found.size_bytes
+        response.next_offset = max(position, request.start)
+        return response
+
+
+def _add(response: pb.DigestReplicaResponse, request: pb.DigestReplicaRequest, found: Batches) -> None:
+    if request.by_record:
+        records = records_within(found.buffers, request.start, request.end)
+        response.offsets.extend(records.offsets)
+        response.keys.extend(records.keys)
+        response.contents.extend(records.contents)
+    else:
+        for header in batches_within(found.buffers, request.start, request.end):
+            response.batches.add(
+                base_offset=header.base_offset,
+                next_offset=header.next_offset,
+                leader_epoch=header.leader_epoch,
+                size_bytes=header.total_bytes,
+                crc=header.crc,
+            )

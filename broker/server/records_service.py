@@ -1,0 +1,186 @@
+"""`lograft.v1.Log/Append` and `Read`: plain records, for who knows nothing of batches."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+from google.protobuf.message import DecodeError
+
+from lograft.broker.produce.batch_admission import AdmissionQueue
+from lograft.broker.produce.produce_requests import read_acks
+from lograft.broker.replica.interfaces import Acks, ServedReplica
+from lograft.broker.replica.partition_lookup import (
+    ServedLogs,
+    check_offset,
+    check_size,
+    check_writable,
+    epoch_given,
+    known_watermark,
+    not_readable,
+)
+from lograft.broker.requests.service_errors import SERVICE_ERRORS
+from lograft.broker.requests.slow_requests import waiting
+from lograft.broker.server.plain_records import batch_of, records_of
+from lograft.proto import errors_pb2
+from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import APPEND, READ
+from lograft.proto.wire_format import WireError, fields_before
+from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.request_limits import check_timeout
+from lograft.rpc.unary import unary
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
+from lograft.runtime.network import Handler
+from lograft.runtime.world import Runtime
+from lograft.storage.errors import BatchTooLarge, OffsetOutOfRange
+from lograft.storage.log.log_reader import Batches
+
+DEFAULT_RECORDS = 500
+MAX_RECORDS = 100_000
+DEFAULT_BYTES = 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
+MAX_WAIT_MS = 60_000
+_NO_OFFSET = -1
+_CHECKED_BYTES = 64 * 1024
+_RECORDS = pb.AppendRequest.RECORDS_FIELD_NUMBER
+
+
+class RecordsService:
+    """Each call opens or makes batches, which takes a while: beside the loop."""
+
+    def __init__(self, runtime: Runtime, logs: ServedLogs, budget: BufferBudget | None = None) -> None:
+        self._runtime = runtime
+        self._large_turns = (budget or BufferBudget(DEFAULT_BUDGET_BYTES, runtime.clock)).large_turns
+        self._logs = logs
+        self._admission = AdmissionQueue(runtime.clock, runtime.blocking)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            APPEND: unary(self._serve_append, pb.AppendRequest, self._admit_append),
+            READ: unary(self._serve_read, pb.ReadRequest),
+        }
+
+    # -- append
+
+    @asynccontextmanager
+    async def _admit_append(self, data: bytes) -> AsyncIterator[None]:
+        """Refuse what no batch can hold before it is copied; have large requests take turns."""
+        size_bytes = len(data)
+        if size_bytes >= _CHECKED_BYTES:
+            try:
+                self._check_fits(data)
+            except SERVICE_ERRORS as error:
+                raise self._logs.stream_error(error) from None
+        del data
+        if size_bytes < LARGE_BYTES:
+            yield
+            return
+        with waiting(self._runtime.clock):
+            await self._large_turns.acquire()
+        try:
+            yield
+        finally:
+            self._large_turns.release()
+
+    def _check_fits(self, data: bytes) -> None:
+        try:
+            head = pb.AppendRequest.FromString(fields_before(memoryview(data), _RECORDS))
+        except (WireError, DecodeError):
+            return  # whoever reads all of it says what is wrong
+        if not head.topic and not head.topic_id:
+            return  # they may follow
+        most = self._logs.find_named(head.topic, head.topic_id, head.partition).log_config.max_message_bytes
+        if len(data) > _CHECKED_BYTES + 2 * most:  # a request is hardly larger than the batch that is made of it
+            raise BatchTooLarge(
+                f"a request of {len(data)} bytes is over the topic's max.message.bytes of {most}: "
+                "send less at a time, or let the topic take more"
+            )
+
+    async def _serve_append(self, request: pb.AppendRequest) -> pb.AppendResponse:
+        try:
+            return await self._append(request)
+        except SERVICE_ERRORS as error:
+            raise self._logs.stream_error(error) from None
+
+    async def _append(self, request: pb.AppendRequest) -> pb.AppendResponse:
+        clock, blocking = self._runtime.clock, self._runtime.blocking
+        acks, timeout_ms = read_acks(request.acks), check_timeout(request.timeout_ms)
+        leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
+        if not request.records:
+            raise ReplicaError(errors_pb2.INVALID_REQUEST, "there are no records to append: give at least one")
+        replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
+        check_writable(replica)
+        replica.check_leads(leader_epoch)
+        batch = await blocking.run_blocking(batch_of, request.records, clock.wall_ms())
+        admitted = await self._admission.admit(batch, replica.log_config)
+        await replica.room()
+        pending = replica.begin_append(admitted, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
+        if acks is Acks.NONE:
+            return pb.AppendResponse(base_offset=_NO_OFFSET, log_start=replica.log_start)
+        appended = await pending.outcome()
+        return pb.AppendResponse(
+            base_offset=appended.base_offset, append_time=appended.append_time_ms, log_start=appended.log_start
+        )
+
+    # -- read
+
+    async def _serve_read(self, request: pb.ReadRequest) -> pb.ReadResponse:
+        try:
+            return await self._read(request)
+        except SERVICE_ERRORS as error:
+            raise self._logs.stream_error(error) from None
+
+    async def _read(self, request: pb.ReadRequest) -> pb.ReadResponse:
+        max_records = check_size(request.max_records, "max_records", DEFAULT_RECORDS, MAX_RECORDS)
+        max_bytes = check_size(request.max_bytes, "max_bytes", DEFAULT_BYTES, MAX_BYTES)
+        wait_ms = check_size(request.wait_ms, "wait_ms", 0, MAX_WAIT_MS)
+        leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
+        replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
+        batches = await self._read_batches(replica, leader_epoch, request.offset, max_bytes, wait_ms)
+        records, next_offset = await self._runtime.blocking.run_blocking(
+            partial(records_of, batches, request.offset, max_records=max_records, max_bytes=max_bytes)
+        )
+        answer = pb.ReadResponse(
+            records=records,
+            next_offset=next_offset,
+            high_watermark=known_watermark(replica),
+            log_start=replica.log_start,
+        )
+        if answer.records:
+            replica.traffic.gave_out(answer.ByteSize(), len(answer.records))
+        return answer
+
+    async def _read_batches(
+        self, replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int, wait_ms: int
+    ) -> Batches:
+        """What there is, as soon as there is something, or nothing once the time is over."""
+        found = await _read_now(replica, leader_epoch, offset, max_bytes)
+        if found.buffers or not wait_ms:
+            return found
+        with waiting(self._runtime.clock), contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                while not found.buffers:
+                    await _until_readable(replica, max(offset, replica.high_watermark))
+                    found = await _read_now(replica, leader_epoch, offset, max_bytes)
+        return found
+
+
+async def _read_now(replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int) -> Batches:
+    replica.check_leads(leader_epoch)
+    check_offset(replica, offset)
+    if offset >= replica.high_watermark:
+        return Batches([], offset)
+    try:
+        return await replica.read(offset, max_bytes)
+    except OffsetOutOfRange:
+        raise not_readable(replica, offset) from None
+
+
+async def _until_readable(replica: ServedReplica, offset: int) -> None:
+    woken = asyncio.Event()
+    withdraw = replica.when_readable(offset, woken.set)
+    try:
+        await woken.wait()
+    finally:
+        withdraw()
