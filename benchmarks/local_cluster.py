@@ -8,7 +8,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from lograft.clients.dev_cluster import DevCluster, find_cluster
+from lograft.clients.local.local_cluster import DevCluster, find_cluster
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

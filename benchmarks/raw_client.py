@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from lograft.clients.admin_types import TopicDescription
+from lograft.clients.admin.model.types import TopicDescription
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH, PRODUCE
 from lograft.proto.wire_format import cut_out

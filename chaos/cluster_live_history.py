@@ -17,7 +17,7 @@ from lograft.chaos.linearizability import Outcome
 from lograft.chaos.live import entries as live
 from lograft.chaos.live.entries import Entry, Moment
 from lograft.chaos.live.history import History
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 _NOWHERE = "(not taken)"
 _BEFORE_IT_IS_SEEN_US = 1_000_000  # an election is seen when it is committed; nobody acts on it before

@@ -17,9 +17,9 @@ from lograft.chaos.live.entries import (
     OffsetsFetched,
     Unknown,
 )
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.errors import LograftError
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 GROUP = "readers"
 

@@ -11,11 +11,11 @@ from lograft.chaos.cluster_history import PartitionKey, Read
 from lograft.chaos.cluster_marks import mark_of
 from lograft.chaos.cluster_member_notes import GROUP, MemberNotes
 from lograft.chaos.cluster_readers import note_read
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
+from lograft.clients.consumer.reading.record_run import Position
 from lograft.clients.errors import LograftError
-from lograft.clients.rebalance import RebalanceListener
-from lograft.clients.record_run import Position
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.image.partition import TopicId
 from lograft.runtime.rng import Rng

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lograft.chaos.cluster_clients import Client, Stage, topics_of
 from lograft.chaos.cluster_history import require
-from lograft.clients.admin_types import ConfigKind, ElectionKind
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ConfigKind, ElectionKind
+from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain
 from lograft.clients.errors import LograftError
-from lograft.clients.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain
 from lograft.metadata.image.cluster_image import Topic
 from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.runtime.rng import Rng

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from lograft.chaos.cluster_history import ClusterHistory, PartitionKey, Read
 from lograft.chaos.live.entries import Failed, Moment, Poll, Polled, PolledPartition, Unknown
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.reading.record_run import Position
 from lograft.clients.errors import LograftError
-from lograft.clients.record_run import Position
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 class Stage(Protocol):

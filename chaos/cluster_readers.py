@@ -8,10 +8,10 @@ from lograft.chaos.cluster_clients import Client, Stage, topics_of
 from lograft.chaos.cluster_history import PartitionKey, Read, Told, named
 from lograft.chaos.cluster_marks import mark_of
 from lograft.chaos.cluster_polls import PollNotes, note_plain_read, positions_of
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.calling import call
+from lograft.clients.cluster.unary_call import call
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.errors import LograftError, OffsetOutOfRange
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS, READ, READ_RANGE
 from lograft.runtime.network import ConnectFailed, Connection, StreamError

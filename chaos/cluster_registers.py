@@ -3,8 +3,8 @@
 from lograft.chaos.cluster_clients import Client
 from lograft.chaos.cluster_polls import failure
 from lograft.chaos.live.entries import ConfigRead, ConfigTold, ConfigWrite, Done, Moment
-from lograft.clients.admin_types import ConfigKind
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.clients.errors import LograftError
 from lograft.metadata.config.cluster_config import SLOW_REQUEST
 

@@ -41,10 +41,10 @@ from lograft.chaos.live.history import History
 from lograft.chaos.live.verdict import judge
 from lograft.chaos.raft_run import NotLive
 from lograft.chaos.raft_schedule import Detail, Schedule
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.aio_producer import Producer
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.errors import LograftError
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.types import TopicPartition
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import Partition, TopicId
 from lograft.runtime.rng import Rng

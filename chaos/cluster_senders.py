@@ -9,11 +9,11 @@ from lograft.chaos.cluster_clients import Client, Stage, Wanted, topics_of
 from lograft.chaos.cluster_history import PartitionKey, Send
 from lograft.chaos.cluster_marks import headers_of, mark_for, record_key_of, value_of
 from lograft.chaos.linearizability import Outcome
-from lograft.clients.aio_producer import Producer
-from lograft.clients.calling import call
-from lograft.clients.delivery import Delivery
+from lograft.clients.cluster.unary_call import call
 from lograft.clients.errors import LograftError
-from lograft.clients.pending_batch import PendingBatch, Stored
+from lograft.clients.producer.aio_delivery import Delivery
+from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.producer.pipeline.pending_batch import PendingBatch, Stored
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND

@@ -9,14 +9,14 @@ from lograft.testing import cluster         # real processes, for tests
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lograft.clients.admin import Admin
-    from lograft.clients.arrow_table import ARROW_SCHEMA
-    from lograft.clients.consumer import Consumer
-    from lograft.clients.fates import StoredRange
-    from lograft.clients.producer import Deliveries, Delivery, Producer
-    from lograft.clients.producer_metrics import ProducerMetrics
-    from lograft.clients.rebalance import RebalanceListener
-    from lograft.clients.topic_partition import OffsetAndMetadata, RecordMetadata, TopicPartition
+    from lograft.clients.admin.sync_admin import Admin
+    from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
+    from lograft.clients.consumer.sync_consumer import Consumer
+    from lograft.clients.producer.delivery_results import StoredRange
+    from lograft.clients.producer.pipeline.metrics import ProducerMetrics
+    from lograft.clients.producer.sync_producer import Deliveries, Delivery, Producer
+    from lograft.clients.records.arrow_table import ARROW_SCHEMA
+    from lograft.clients.types import OffsetAndMetadata, RecordMetadata, TopicPartition
     from lograft.storage.batch.record import Record
 
     __version__: str
@@ -38,19 +38,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ARROW_SCHEMA": "lograft.clients.arrow_table",
-    "Admin": "lograft.clients.admin",
-    "Consumer": "lograft.clients.consumer",
-    "Deliveries": "lograft.clients.producer",
-    "Delivery": "lograft.clients.producer",
-    "OffsetAndMetadata": "lograft.clients.topic_partition",
-    "Producer": "lograft.clients.producer",
-    "ProducerMetrics": "lograft.clients.producer_metrics",
-    "RebalanceListener": "lograft.clients.rebalance",
+    "ARROW_SCHEMA": "lograft.clients.records.arrow_table",
+    "Admin": "lograft.clients.admin.sync_admin",
+    "Consumer": "lograft.clients.consumer.sync_consumer",
+    "Deliveries": "lograft.clients.producer.sync_producer",
+    "Delivery": "lograft.clients.producer.sync_producer",
+    "OffsetAndMetadata": "lograft.clients.types",
+    "Producer": "lograft.clients.producer.sync_producer",
+    "ProducerMetrics": "lograft.clients.producer.pipeline.metrics",
+    "RebalanceListener": "lograft.clients.consumer.group.rebalance_listener",
     "Record": "lograft.storage.batch.record",
-    "RecordMetadata": "lograft.clients.topic_partition",
-    "StoredRange": "lograft.clients.fates",
-    "TopicPartition": "lograft.clients.topic_partition",
+    "RecordMetadata": "lograft.clients.types",
+    "StoredRange": "lograft.clients.producer.delivery_results",
+    "TopicPartition": "lograft.clients.types",
 }
 _MODULES = ("aio", "errors", "testing")
 

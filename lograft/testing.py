@@ -10,6 +10,6 @@ with cluster(nodes=3) as running:
 With pytest there is a fixture, too, `lograft_cluster`: one node, for the whole session.
 """
 
-from lograft.clients.testing_cluster import ClusterFailed, TestingCluster, cluster
+from lograft.clients.local.testing_cluster import ClusterFailed, TestingCluster, cluster
 
 __all__ = ["ClusterFailed", "TestingCluster", "cluster"]

@@ -15,8 +15,8 @@ from compare.pacing import age_seconds, due_times, stamped
 from compare.servers import HOST, Servers, free_ports
 from compare.system import REPLICAS, Amount, Limit, Mode
 from lograft import Admin, Consumer, Producer, TopicPartition
-from lograft.clients.dev_layout import PORTS, Layout, to_toml
-from lograft.clients.dev_secret import make_secret
+from lograft.clients.local.layout import PORTS, Layout, to_toml
+from lograft.clients.local.secret import make_secret
 from lograft.runtime.process.ports import is_port_free
 
 _ONE_BY_ONE, _ARROW = "send", "send_many (Arrow)"

@@ -17,9 +17,9 @@ from lograft.chaos.live.entries import (
     ToldEnd,
 )
 from lograft.chaos.live.recorder import Recorder
-from lograft.clients.admin_types import ConfigKind
-from lograft.clients.aio_admin import Admin
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ConfigKind
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.errors import LograftError
 from lograft.runtime.rng import Rng
 

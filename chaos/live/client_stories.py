@@ -4,8 +4,8 @@ from lograft.chaos.live.large_messages import large_messages
 from lograft.chaos.live.live_cluster import NotInTime
 from lograft.chaos.live.stage import Stage
 from lograft.chaos.live.unread_ranges import unread_ranges
-from lograft.clients.aio_producer import Producer
 from lograft.clients.errors import LograftError
+from lograft.clients.producer.aio_producer import Producer
 from lograft.runtime.limits.idle_connections import idle_connections
 from lograft.runtime.observability.process_stats import resident_bytes
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.linearizability import Outcome
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, order=True)

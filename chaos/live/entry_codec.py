@@ -20,7 +20,7 @@ from lograft.chaos.live.entries import (
     StoredRecord,
     ToldEnd,
 )
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 _CLASSES: Mapping[str, type] = {
     one.__name__: one

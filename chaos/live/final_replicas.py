@@ -5,10 +5,10 @@ from typing import Any
 from lograft.chaos.live.client import value_of
 from lograft.chaos.live.entries import FinalReplica, StoredRecord, digest_of
 from lograft.chaos.live.recorder import Recorder
-from lograft.clients.aio_admin import Admin
-from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, error_of_stream
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.runtime.clock import LoopClock

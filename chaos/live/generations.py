@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lograft.chaos.live.entries import ElectionHeld, Moment, UncleanElection, Unknown
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,7 +19,7 @@ from lograft.chaos.live.entries import (
 )
 from lograft.chaos.live.group_owner_checks import GroupPartition
 from lograft.chaos.live.history_index import HistoryIndex, Piece
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

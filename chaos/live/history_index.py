@@ -28,7 +28,7 @@ from lograft.chaos.live.entries import (
 )
 from lograft.chaos.live.generations import Generations
 from lograft.chaos.live.history import History
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lograft.chaos.live.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.live.entries import AskEnds, EndsTold, LeaderSeen, Moment
 from lograft.chaos.live.history_index import HistoryIndex, only
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 def split_leadership(index: HistoryIndex) -> Iterator[Anomaly]:

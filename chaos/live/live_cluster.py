@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 from lograft.chaos.live.links import Door, Links
 from lograft.chaos.live.live_layout import PORTS, LiveLayout
 from lograft.chaos.live.live_node import LiveNode
-from lograft.clients.dev_layout import HOST, Layout
+from lograft.clients.local.layout import HOST, Layout
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.process.ports import is_port_free
 from lograft.runtime.production.threads import ThreadBlocking

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lograft.clients.dev_layout import HOST, Layout
+from lograft.clients.local.layout import HOST, Layout
 
 PORTS = 90
 """A layout's are below sixty; the relays' follow."""

@@ -12,8 +12,8 @@ from lograft.broker.node.controller_role import METADATA_FOLDER
 from lograft.chaos.live.damage import damage_files, lose_files
 from lograft.chaos.live.live_layout import LiveLayout
 from lograft.chaos.live.power_failure import Lost, lose_power
-from lograft.clients.dev_layout import to_toml
-from lograft.clients.dev_secret import make_secret
+from lograft.clients.local.layout import to_toml
+from lograft.clients.local.secret import make_secret
 from lograft.runtime.faults.settings import FaultSettings, write_settings
 from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
 from lograft.runtime.process.http_probe import get_page

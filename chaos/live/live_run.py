@@ -21,11 +21,11 @@ from lograft.chaos.live.readers import Member, Reader
 from lograft.chaos.live.recorder import Recorder
 from lograft.chaos.live.senders import Sender
 from lograft.chaos.live.stage import Scenario, Stage
-from lograft.clients.aio_admin import Admin
-from lograft.clients.client_task import ClientTask, open_runtime
-from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.cluster.background_task import ClientTask, open_runtime
+from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import Rng
 

@@ -5,7 +5,7 @@ from typing import TextIO
 
 from lograft.chaos.live.entries import Acknowledged, Completion, Event, Failed, LeaderSeen, Unknown
 from lograft.chaos.live.history import HistoryWriter, TextSink
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 _DRAWN_MS = 500

@@ -11,7 +11,7 @@ from lograft.chaos.linearizability import Outcome
 from lograft.chaos.live.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.live.entries import Entry, FinalReplica, TransactionAborted, outcome_of
 from lograft.chaos.live.history_index import HistoryIndex, Sight, only
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 def duplicates(index: HistoryIndex) -> Iterator[Anomaly]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from lograft.chaos.live.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.live.entries import Entry
 from lograft.chaos.live.history_index import Acknowledgement, HistoryIndex, only
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 def lost_writes(index: HistoryIndex) -> Iterator[Anomaly]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from lograft.chaos.live.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.live.history_index import Acknowledgement, HistoryIndex, Piece
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 def non_monotonic_polls(index: HistoryIndex) -> Iterator[Anomaly]:

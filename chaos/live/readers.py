@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from lograft.chaos.live.client import Place, pause, value_of
 from lograft.chaos.live.entries import AssignmentChanged, Commit, CommittedOffset, Poll, Polled, PolledPartition
 from lograft.chaos.live.recorder import Recorder
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
 from lograft.clients.errors import LograftError
-from lograft.clients.rebalance import RebalanceListener
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import Record
 

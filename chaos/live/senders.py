@@ -5,9 +5,9 @@ import asyncio
 from lograft.chaos.live.client import MARK, Place, pause
 from lograft.chaos.live.entries import Acknowledged, Send
 from lograft.chaos.live.recorder import Recorder
-from lograft.clients.aio_producer import Producer
-from lograft.clients.delivery import Delivery
 from lograft.clients.errors import LograftError
+from lograft.clients.producer.aio_delivery import Delivery
+from lograft.clients.producer.aio_producer import Producer
 from lograft.runtime.rng import Rng
 
 _MOST_OPEN = 500

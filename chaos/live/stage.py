@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from lograft.chaos.live.crowd import Crowd
 from lograft.chaos.live.faults import Nemesis
 from lograft.chaos.live.live_cluster import NotInTime
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import LograftError
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import Rng

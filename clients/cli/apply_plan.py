@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from lograft.clients.admin_types import ClusterDescription, ConfigKind, NewTopic, Reassignment, TopicDescription
+from lograft.clients.admin.model.types import ClusterDescription, ConfigKind, NewTopic, Reassignment, TopicDescription
+from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move, plan_replicas
 from lograft.clients.cli.config_resources import Owner
 from lograft.clients.cli.declared import declared_setting, declared_topic
 from lograft.clients.cli.desired import DesiredSetting, DesiredTopic, Mention
 from lograft.clients.cli.output import Resource
-from lograft.clients.reassignment_plan import CannotPlan, Move, plan_replicas
 
 MIN_ISR = "min.insync.replicas"
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from lograft.clients.admin_types import CreatedTopic
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import CreatedTopic
 from lograft.clients.cli.apply_plan import (
     MIN_ISR,
     Change,

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.cli import benching
 from lograft.clients.cli.benching import Measured, NotEnoughRecords, Tick
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.options import Settings, showing_command
 from lograft.clients.cli.output import Column, Resource, resource, write_resources
 from lograft.clients.cli.progress import Progress
-from lograft.clients.consumer import Consumer
-from lograft.clients.producer import Producer
+from lograft.clients.consumer.sync_consumer import Consumer
+from lograft.clients.producer.sync_producer import Producer
 from lograft.runtime.rng import system_rng
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lograft.clients.cli.amounts import count_text
-from lograft.clients.consumer import Consumer
-from lograft.clients.metrics import Latencies, LatencySamples
-from lograft.clients.producer import Producer
-from lograft.clients.sync_delivery import Delivery
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.cluster.rates import Latencies, LatencySamples
+from lograft.clients.consumer.sync_consumer import Consumer
+from lograft.clients.producer.sync_delivery import Delivery
+from lograft.clients.producer.sync_producer import Producer
+from lograft.clients.types import TopicPartition
 from lograft.runtime.process.stopwatch import Stopwatch, now_seconds
 
 _AT_ONCE = 10_000  # records that are handed over together

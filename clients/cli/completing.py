@@ -8,7 +8,7 @@ import click
 from lograft.clients.cli.nouns import Noun, names_of, noun_of
 
 if TYPE_CHECKING:
-    from lograft.clients.aio_admin import Admin
+    from lograft.clients.admin.aio_admin import Admin
 
 Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[Any]]
 
@@ -92,7 +92,7 @@ def _contexts() -> list[str]:
 def _ask(ctx: click.Context, noun: Noun, incomplete: str) -> list[str]:
     import asyncio
 
-    from lograft.clients.aio_admin import Admin
+    from lograft.clients.admin.aio_admin import Admin
     from lograft.clients.cli.options import find_cluster
 
     _, bootstrap = find_cluster(ctx)

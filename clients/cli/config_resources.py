@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from lograft.clients.admin_types import ConfigEntry, ConfigKind
+from lograft.clients.admin.model.types import ConfigEntry, ConfigKind
 from lograft.clients.cli.nouns import CLUSTER, parse_id
 from lograft.clients.cli.output import Column, Resource, resource
 

@@ -14,8 +14,8 @@ from lograft.clients.cli.nouns import Noun
 from lograft.clients.cli.options import Settings, command_flags
 from lograft.clients.cli.progress import Progress
 from lograft.clients.cli.records import make_writer
-from lograft.clients.consumer import Consumer
-from lograft.clients.consumer_options import ON_BAD_BATCH
+from lograft.clients.consumer.reading.options import ON_BAD_BATCH
+from lograft.clients.consumer.sync_consumer import Consumer
 from lograft.clients.times import Earliest, Latest, Moment
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import click
 
 from lograft.clients.cli.main import CommandError
-from lograft.clients.consumer import Consumer
+from lograft.clients.consumer.sync_consumer import Consumer
 from lograft.clients.times import BadTime, Earliest, Latest, Moment, parse_moment
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from lograft.clients.cli.consume_plan import Plan
 from lograft.clients.cli.progress import Progress
 from lograft.clients.cli.records import RecordWriter
-from lograft.clients.consumer import Consumer
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.sync_consumer import Consumer
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import Record
 
 _POLL_SECONDS = 1.0

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lograft.clients.bootstrap import parse_bootstrap
 from lograft.clients.cli.yaml_trouble import yaml_trouble
+from lograft.clients.cluster.bootstrap import parse_bootstrap
 from lograft.clients.errors import InvalidArgument
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", flags=re.ASCII)

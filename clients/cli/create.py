@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from lograft.clients.admin_types import NewTopic
+from lograft.clients.admin.model.types import NewTopic
 from lograft.clients.cli.declared import declared_topic
 from lograft.clients.cli.nouns import Noun, parse_nouns
 from lograft.clients.cli.options import Settings, changing_command, open_admin, run_async

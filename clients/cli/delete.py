@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.amounts import count_text, size_text
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.confirming import check_may_ask, confirm

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.config_resources import owner_resource, parse_setting
 from lograft.clients.cli.looking import described_brokers, described_topic, judged_groups

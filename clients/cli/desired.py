@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.clients.cli.config_resources import Owner
 from lograft.clients.cli.nouns import Noun
 

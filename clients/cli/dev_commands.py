@@ -14,7 +14,8 @@ from lograft.clients.cli.common_flags import FORMATS
 from lograft.clients.cli.dev_status import write_status
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.options import Settings, command_flags
-from lograft.clients.dev_cluster import (
+from lograft.clients.local.layout import DEFAULT_NODES, DEFAULT_PORT, HIGHEST_PORT, MAX_NODES, Layout
+from lograft.clients.local.local_cluster import (
     DevCluster,
     check_ports,
     existing_cluster,
@@ -22,8 +23,7 @@ from lograft.clients.dev_cluster import (
     stop_nodes,
     wait_ready,
 )
-from lograft.clients.dev_layout import DEFAULT_NODES, DEFAULT_PORT, HIGHEST_PORT, MAX_NODES, Layout
-from lograft.clients.dev_node import DevNode, locked
+from lograft.clients.local.local_node import DevNode, locked
 from lograft.runtime.process.child_processes import reap_children, wait_until
 from lograft.runtime.rng import system_rng
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.output import Column, Resource, resource, table_lines, write_resources
-from lograft.clients.dev_cluster import DevCluster
-from lograft.clients.dev_node import DevNode, NodeStatus
+from lograft.clients.local.local_cluster import DevCluster
+from lograft.clients.local.local_node import DevNode, NodeStatus
 
 _COLUMNS = (
     Column("NODE", lambda node: node["id"], is_number=True),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from lograft.clients.admin_types import BrokerLoad, DiskRoom
+from lograft.clients.admin.model.types import BrokerLoad, DiskRoom
 from lograft.clients.cli.amounts import size_text
 from lograft.clients.cli.output import Resource
 

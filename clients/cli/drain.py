@@ -5,8 +5,9 @@ from functools import partial
 
 import click
 
-from lograft.clients.admin_types import BrokerState, ClusterDescription, ConfigKind
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import BrokerState, ClusterDescription, ConfigKind
+from lograft.clients.admin.planning.reassignment_plan import plan_drain
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.get import brokers
 from lograft.clients.cli.moves import Progress, begin, look, partitions_of, plan
@@ -15,7 +16,6 @@ from lograft.clients.cli.options import Settings, changing_command, open_admin, 
 from lograft.clients.cli.outcomes import Outcomes, raise_first
 from lograft.clients.cli.output import Resource
 from lograft.clients.errors import LograftError
-from lograft.clients.reassignment_plan import plan_drain
 from lograft.runtime.clock import LoopClock
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.applying import Refused, carry_out, prepare
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.declared import yaml_documents

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import click
 
-from lograft.clients.admin_types import Election, ElectionKind, PartitionDescription
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import Election, ElectionKind, PartitionDescription
 from lograft.clients.cli.completing import complete_names
 from lograft.clients.cli.confirming import confirm
 from lograft.clients.cli.moves import partitions_of
@@ -16,7 +16,7 @@ from lograft.clients.cli.options import Settings, changing_command, open_admin, 
 from lograft.clients.cli.outcomes import Outcomes
 from lograft.clients.cli.resources import partition_resource
 from lograft.clients.errors import ElectionNotNeeded, LograftError
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import Clock, LoopClock
 
 _LOOK_EVERY_MS = 500

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from lograft.clients.admin_types import ConfigEntry, ConfigKind
+from lograft.clients.admin.model.types import ConfigEntry, ConfigKind
 from lograft.clients.cli.explained_fields import CONFIG_KEYS, KINDS, Field, Kind
 from lograft.clients.cli.nouns import Noun, parse_nouns
 from lograft.clients.cli.options import Settings, cluster_command, open_admin, run_async

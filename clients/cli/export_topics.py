@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from lograft.clients.admin_types import TopicDescription
+from lograft.clients.admin.model.types import TopicDescription
 from lograft.clients.cli.completing import complete_names
 from lograft.clients.cli.declared import declared_topic, yaml_documents
 from lograft.clients.cli.nouns import Noun

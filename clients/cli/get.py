@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription, ConfigKind
-from lograft.clients.aio_admin_cluster import ClusterAdmin
+from lograft.clients.admin.cluster_admin import ClusterAdmin
+from lograft.clients.admin.model.types import ClusterDescription, ConfigKind
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.disk_resources import with_disks
 from lograft.clients.cli.named_partitions import named_partitions
@@ -41,7 +41,7 @@ from lograft.clients.errors import UnknownBroker
 from lograft.runtime.clock import LoopClock
 
 if TYPE_CHECKING:
-    from lograft.clients.aio_admin import Admin
+    from lograft.clients.admin.aio_admin import Admin
 
 _NOUNS = tuple(Noun)
 
@@ -221,7 +221,7 @@ async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) 
 
 def _of_all(admin: ClusterAdmin) -> "Admin":
     """As `_open` made it for this noun."""
-    from lograft.clients.aio_admin import Admin
+    from lograft.clients.admin.aio_admin import Admin
 
     assert isinstance(admin, Admin)
     return admin

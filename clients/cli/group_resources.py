@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping
 
+from lograft.clients.admin.model.group_types import (
+    GroupDescription,
+    GroupListing,
+    GroupOffset,
+    GroupState,
+    MemberDescription,
+)
 from lograft.clients.cli.group_verdict import Judgement, sum_up
 from lograft.clients.cli.output import Column, Resource, resource
-from lograft.clients.group_types import GroupDescription, GroupListing, GroupOffset, GroupState, MemberDescription
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 def listed_group(group: GroupListing) -> Resource:

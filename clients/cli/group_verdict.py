@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from lograft.clients.admin.model.group_types import GroupState
 from lograft.clients.cli.amounts import count_text, span_text
-from lograft.clients.group_types import GroupState
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 # Consumers commit every five seconds, unless they are told otherwise; who has missed several of these does not move.
 STALLED_AFTER_MS = 30_000

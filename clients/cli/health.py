@@ -5,7 +5,7 @@ from collections.abc import Container
 
 import click
 
-from lograft.clients.admin_types import BrokerState, ClusterDescription, QuorumDescription, QuorumMember
+from lograft.clients.admin.model.types import BrokerState, ClusterDescription, QuorumDescription, QuorumMember
 from lograft.clients.cli.amounts import span_text
 from lograft.clients.cli.asking import ask_soon
 from lograft.clients.cli.common_flags import DOCUMENTS

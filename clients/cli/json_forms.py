@@ -12,7 +12,7 @@ from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.record_forms import BadLine, InputColumns, Pairs
 from lograft.clients.cli.record_lines import Lines
 from lograft.clients.times import BadTime, Moment, parse_moment
-from lograft.clients.topic_partition import is_text
+from lograft.clients.types import is_text
 from lograft.storage.batch.header import MAX_TIMESTAMP
 
 _FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")

@@ -1,6 +1,6 @@
 """What a broker has to do at the moment, from two looks at what it has done. Pure."""
 
-from lograft.clients.admin_types import BrokerLoad
+from lograft.clients.admin.model.types import BrokerLoad
 from lograft.clients.cli.output import Resource
 
 COUNTED = {

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import click
 
-from lograft.clients.admin_types import ClusterDescription, ConfigEntry, ConfigKind, PartitionDescription
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.group_types import GroupDescription, GroupListing, GroupOffset
+from lograft.clients.admin.model.types import ClusterDescription, ConfigEntry, ConfigKind, PartitionDescription
 from lograft.clients.cli.asking import ask_soon
 from lograft.clients.cli.disk_resources import disk_status
 from lograft.clients.cli.get import brokers
@@ -17,8 +18,7 @@ from lograft.clients.cli.group_verdict import GroupLook, PartitionLook, judge, n
 from lograft.clients.cli.load_resources import load_status
 from lograft.clients.cli.output import Resource
 from lograft.clients.cli.resources import hosted_status, partition_resources, topic_resource
-from lograft.clients.group_types import GroupDescription, GroupListing, GroupOffset
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import Clock
 
 _GROUPS_AT_ONCE = 16

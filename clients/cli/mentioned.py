@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lograft.clients.admin_types import ClusterDescription
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ClusterDescription
 from lograft.clients.cli.apply_plan import Refusal, Sighting
 from lograft.clients.cli.desired import Mention
 from lograft.clients.cli.nouns import Noun

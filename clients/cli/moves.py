@@ -5,16 +5,16 @@ from typing import NamedTuple, Protocol
 
 import click
 
-from lograft.clients.admin_types import BrokerState, ClusterDescription, PartitionDescription, Reassignment
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import BrokerState, ClusterDescription, PartitionDescription, Reassignment
+from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.named_partitions import named_partitions
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.output import Resource
 from lograft.clients.cli.reassignment_resources import progress_resource, records_behind
 from lograft.clients.errors import LograftError, UnknownTopic
-from lograft.clients.reassignment_plan import CannotPlan, Move
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import Clock, LoopClock
 
 _LOOK_EVERY_MS = 500

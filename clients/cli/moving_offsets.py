@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.amounts import count_text
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.nouns import Noun
@@ -20,7 +20,7 @@ from lograft.clients.cli.options import Settings, open_admin
 from lograft.clients.cli.outcomes import Outcomes, raise_first
 from lograft.clients.cli.output import Column, Resource, write_resources
 from lograft.clients.errors import GroupNotEmpty, GroupNotFound
-from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.clients.types import OffsetAndMetadata, TopicPartition
 
 CHANGE_COLUMNS = (
     Column("GROUP", lambda each: each["metadata"]["group"]),

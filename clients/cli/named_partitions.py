@@ -2,8 +2,8 @@
 
 import re
 
-from lograft.clients.admin_types import PartitionDescription
-from lograft.clients.aio_admin_cluster import ClusterAdmin
+from lograft.clients.admin.cluster_admin import ClusterAdmin
+from lograft.clients.admin.model.types import PartitionDescription
 from lograft.clients.errors import UnknownPartition
 
 _PARTITION = re.compile(r"(.+)-([0-9]{1,9})", flags=re.ASCII)

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from lograft.clients.admin.model.group_types import GroupOffset
 from lograft.clients.cli.output import API_VERSION, Resource, resource
-from lograft.clients.group_types import GroupOffset
 from lograft.clients.times import BadTime, Earliest, Latest, Moment, parse_moment
-from lograft.clients.topic_partition import MAX_INTEGER, OffsetAndMetadata, TopicPartition
+from lograft.clients.types import MAX_INTEGER, OffsetAndMetadata, TopicPartition
 
 KIND = "GroupOffsets"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.completing import complete_names
 from lograft.clients.cli.named_partitions import named_partitions
 from lograft.clients.cli.nouns import Noun, parse_nouns
@@ -14,7 +14,7 @@ from lograft.clients.cli.options import Settings, open_admin, run_async, showing
 from lograft.clients.cli.output import Column, Resource, resource, write_resources
 from lograft.clients.errors import UnknownPartition
 from lograft.clients.times import BadTime, Earliest, Latest, Moment, iso_time, parse_moment
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 _COLUMNS = (

@@ -17,9 +17,9 @@ from lograft.clients.times import BadTime, parse_duration
 if TYPE_CHECKING:
     import asyncio
 
-    from lograft.clients.admin_calls import AdminCalls
-    from lograft.clients.aio_admin import Admin
-    from lograft.clients.aio_admin_cluster import ClusterAdmin
+    from lograft.clients.admin.aio_admin import Admin
+    from lograft.clients.admin.cluster_admin import ClusterAdmin
+    from lograft.clients.admin.retrying_calls import AdminCalls
     from lograft.clients.errors import LograftError
 
 T = TypeVar("T")
@@ -236,7 +236,7 @@ def _find_context(name: str) -> str:
 
 def _check_bootstrap(ctx: click.Context, bootstrap: str, where: str) -> None:
     """What can be no address is wrong usage, and no cluster's refusal."""
-    from lograft.clients.bootstrap import parse_bootstrap
+    from lograft.clients.cluster.bootstrap import parse_bootstrap
     from lograft.clients.errors import InvalidArgument
 
     try:
@@ -246,14 +246,14 @@ def _check_bootstrap(ctx: click.Context, bootstrap: str, where: str) -> None:
 
 
 def open_admin(settings: Settings) -> "Admin":
-    from lograft.clients.aio_admin import Admin
+    from lograft.clients.admin.aio_admin import Admin
 
     return _told_of(Admin(**_options_of(settings)), settings)
 
 
 def open_cluster_admin(settings: Settings) -> "ClusterAdmin":
     """Without what is for groups, which takes long to import."""
-    from lograft.clients.aio_admin_cluster import ClusterAdmin
+    from lograft.clients.admin.cluster_admin import ClusterAdmin
 
     return _told_of(ClusterAdmin(**_options_of(settings)), settings)
 

@@ -16,7 +16,7 @@ from lograft.clients.cli.resources import partition_resources, quorum_resource, 
 from lograft.clients.errors import LograftError
 
 if TYPE_CHECKING:
-    from lograft.clients.aio_admin import Admin
+    from lograft.clients.admin.aio_admin import Admin
 
 
 class _Told(NamedTuple):

@@ -18,8 +18,8 @@ from lograft.clients.cli.record_forms import LineForm, Pairs, RecordForm
 from lograft.clients.cli.record_lines import STANDARD_INPUT, Sources
 from lograft.clients.cli.sending import Interrupts, Sending
 from lograft.clients.errors import LograftError, UnknownPartition
-from lograft.clients.producer import Producer
-from lograft.clients.producer_options import MAX_DELIVERY_TIMEOUT_MS
+from lograft.clients.producer.pipeline.options import MAX_DELIVERY_TIMEOUT_MS
+from lograft.clients.producer.sync_producer import Producer
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.process.stopwatch import now_seconds, sleep_seconds
 

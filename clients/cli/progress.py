@@ -2,7 +2,7 @@
 
 from typing import Self, TextIO
 
-from lograft.clients.metrics import Rate
+from lograft.clients.cluster.rates import Rate
 from lograft.runtime.process.status_line import StatusLine
 from lograft.runtime.process.stopwatch import now_seconds
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import click
 
-from lograft.clients.admin_types import QuorumMember
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import QuorumMember
 from lograft.clients.cli.confirming import confirm
 from lograft.clients.cli.nouns import Noun, parse_id
 from lograft.clients.cli.options import Settings, changing_command, open_admin, run_async

@@ -7,7 +7,8 @@ from typing import Any, TextIO
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.planning.reassignment_plan import Move, plan_balance, standing_replicas
 from lograft.clients.cli.completing import complete_names
 from lograft.clients.cli.given_file import read_text
 from lograft.clients.cli.main import CommandError
@@ -34,8 +35,7 @@ from lograft.clients.cli.reassignment_resources import (
 )
 from lograft.clients.cli.watching import run_until_interrupted, watch
 from lograft.clients.errors import LograftError
-from lograft.clients.reassignment_plan import Move, plan_balance, standing_replicas
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 _COUNT = click.IntRange(1, 2**15 - 1)

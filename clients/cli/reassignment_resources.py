@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from lograft.clients.admin_types import Reassignment, ReplicaDescription
+from lograft.clients.admin.model.types import Reassignment, ReplicaDescription
+from lograft.clients.admin.planning.reassignment_plan import Move
 from lograft.clients.cli.output import API_VERSION, Column, Resource, resource
 from lograft.clients.cli.yaml_trouble import yaml_trouble
-from lograft.clients.reassignment_plan import Move
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 KIND = "Reassignment"
 _MAX_ID = 2**31 - 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from lograft.clients.cli.main import CommandError
-from lograft.clients.producer_options import MAX_RECORD_BYTES
+from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
 
 STANDARD_INPUT = "-"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.completing import complete_names, complete_words
 from lograft.clients.cli.confirming import check_may_ask, confirm
 from lograft.clients.cli.moving_offsets import GroupChange, carry_out, check_group, foretell, plan_change, show_changes
@@ -13,7 +13,7 @@ from lograft.clients.cli.offset_targets import BadTarget, Exactly, TopicChoice, 
 from lograft.clients.cli.options import Settings, open_admin, run_async, showing_command
 from lograft.clients.errors import UnknownPartition
 from lograft.clients.times import Earliest, Latest, Moment
-from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.clients.types import OffsetAndMetadata, TopicPartition
 from lograft.runtime.clock import LoopClock
 
 

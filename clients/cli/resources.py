@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lograft.clients.admin_types import (
+from lograft.clients.admin.model.types import (
     BrokerDescription,
     ClusterDescription,
     PartitionDescription,

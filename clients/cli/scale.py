@@ -5,7 +5,8 @@ from functools import partial
 
 import click
 
-from lograft.clients.admin_types import TopicDescription
+from lograft.clients.admin.model.types import TopicDescription
+from lograft.clients.admin.planning.reassignment_plan import plan_replicas
 from lograft.clients.cli.completing import complete_words
 from lograft.clients.cli.moves import begin, look, plan, wait_for
 from lograft.clients.cli.nouns import Noun, parse_nouns
@@ -13,7 +14,6 @@ from lograft.clients.cli.options import Settings, changing_command, open_admin, 
 from lograft.clients.cli.outcomes import Outcomes, raise_first
 from lograft.clients.cli.resources import topic_resource
 from lograft.clients.errors import LograftError
-from lograft.clients.reassignment_plan import plan_replicas
 
 _COUNT = click.IntRange(1, 2**31 - 1)
 

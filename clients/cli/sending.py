@@ -10,7 +10,7 @@ import click
 from lograft.clients.cli.record_forms import InputColumns
 from lograft.clients.cli.record_lines import Source
 from lograft.clients.errors import BufferFull, LograftError
-from lograft.clients.producer import Deliveries, Producer
+from lograft.clients.producer.sync_producer import Deliveries, Producer
 
 T = TypeVar("T")
 

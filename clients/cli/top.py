@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import click
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.group_types import GroupListing
 from lograft.clients.cli.asking import SOON_MS, ask_soon
 from lograft.clients.cli.common_flags import DOCUMENTS
 from lograft.clients.cli.main import EXIT_TERMINATED
@@ -16,7 +17,6 @@ from lograft.clients.cli.top_lines import Order, top_lines
 from lograft.clients.cli.top_view import Snapshot, top_view
 from lograft.clients.cli.watching import run_until_interrupted
 from lograft.clients.errors import LograftError
-from lograft.clients.group_types import GroupListing
 from lograft.runtime.clock import Clock, LoopClock
 from lograft.runtime.process.full_screen import FullScreen, full_screen
 

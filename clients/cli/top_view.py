@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lograft.clients.admin_types import BrokerLoad, BrokerState, ClusterDescription, QuorumDescription
+from lograft.clients.admin.model.group_types import GroupListing
+from lograft.clients.admin.model.types import BrokerLoad, BrokerState, ClusterDescription, QuorumDescription
 from lograft.clients.cli.disk_resources import disk_problems
 from lograft.clients.cli.health import partition_problems, quorum_problems
 from lograft.clients.cli.load_resources import COUNTED
 from lograft.clients.cli.output import Resource, resource
-from lograft.clients.group_types import GroupListing
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 _PARTITION_COUNTED = {name: count for name, count in COUNTED.items() if count not in ("requests", "errors")}
 

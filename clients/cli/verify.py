@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import click
 
-from lograft.clients.admin_types import PartitionDescription, PartitionVerification
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import PartitionDescription, PartitionVerification
 from lograft.clients.cli.named_partitions import named_partitions
 from lograft.clients.cli.options import Settings, open_admin, run_async, showing_command
 from lograft.clients.cli.output import Column, Resource, resource, write_resources

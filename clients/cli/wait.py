@@ -5,8 +5,9 @@ from typing import TypeAlias
 
 import click
 
-from lograft.clients.admin_types import BrokerState, PartitionDescription
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.group_types import GroupDescription, GroupState
+from lograft.clients.admin.model.types import BrokerState, PartitionDescription
 from lograft.clients.cli.amounts import count_text
 from lograft.clients.cli.completing import complete_choices, complete_words
 from lograft.clients.cli.health import partition_problems, quorum_problems
@@ -17,7 +18,6 @@ from lograft.clients.cli.nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.clients.cli.options import Settings, changing_command, open_admin, run_async
 from lograft.clients.cli.outcomes import Outcomes
 from lograft.clients.errors import GroupNotFound, TimedOut, UnknownPartition, UnknownTopic
-from lograft.clients.group_types import GroupDescription, GroupState
 from lograft.runtime.clock import LoopClock
 
 Look: TypeAlias = Callable[[Admin, str], Awaitable[str]]

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lograft.clients.errors import CorruptBatch, InvalidArgument
-from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.runtime.observability.logging import get_logger
+from lograft.spark.common.range_reader import OffsetRange, RangePart
 from lograft.storage.batch.arrow_payload import SCHEMA
 from lograft.storage.batch.codec import BatchHeader, Compression, decode_arrow, iterate_batches
 from lograft.storage.errors import InvalidBatch

@@ -6,10 +6,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from lograft.clients.range_reader import OffsetRange
 from lograft.clients.spark.options import ReadOptions
 from lograft.clients.spark.planner import Planner, open_admin
 from lograft.clients.spark.range_reading import RangePartition, read_partition
+from lograft.spark.common.range_reader import OffsetRange
 
 
 class BatchReader(DataSourceReader):

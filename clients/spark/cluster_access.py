@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import Future
 
-from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.client_task import ClientTask, open_runtime
-from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.range_reader import OffsetRange, RangePart, RangeReader
+from lograft.clients.cluster.background_task import ClientTask, open_runtime
+from lograft.clients.cluster.bootstrap import parse_bootstrap
+from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.spark.options import ClusterOptions
 from lograft.runtime.tasks.loop_thread import LoopThread, shared_loop
+from lograft.spark.common.range_reader import OffsetRange, RangePart, RangeReader
 
 FIRST_CONTACT_MS = 30_000
 """Whoever has the wrong address should not have to wait long to hear it."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lograft.clients.producer import Producer
+from lograft.clients.producer.sync_producer import Producer
 from lograft.clients.spark.write_options import WriteOptions
 from lograft.clients.spark.written_rows import tables_by_topic
 

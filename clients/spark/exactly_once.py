@@ -12,7 +12,7 @@ A driver that is started again has its tasks stage the batch again, finds what w
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import OffsetOutOfRange, UnknownTopicId, WrongCluster
 from lograft.clients.spark.cluster_access import ClusterAccess, cluster_access, renewed_access
 from lograft.clients.spark.ledger import Decision, Ledger, Share
@@ -22,7 +22,7 @@ from lograft.clients.spark.publishing import publish
 from lograft.clients.spark.staged_batches import Target
 from lograft.clients.spark.staging import Staged, check_topics, ensure_topics
 from lograft.clients.spark.write_options import STAGED_TOPIC
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
 

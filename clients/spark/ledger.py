@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import InvalidArgument, LograftError
-from lograft.clients.producer import Producer
-from lograft.clients.range_reader import OffsetRange
+from lograft.clients.producer.sync_producer import Producer
 from lograft.clients.spark.cluster_access import ClusterAccess
 from lograft.clients.spark.options import ClusterOptions
 from lograft.clients.spark.part_records import records_of
 from lograft.clients.spark.staged_batches import Target
 from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.range_reader import OffsetRange
 from lograft.storage.batch.codec import Record
 
 _GROUP_PREFIX = "lograft-spark-ledger-"

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.spark.topic_choice import is_partition, parse_json, whole_number
-from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition
+from lograft.clients.types import MAX_INTEGER, TopicPartition
 
 
 class Edge(Enum):

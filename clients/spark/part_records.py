@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from lograft.clients.range_reader import RangePart
+from lograft.spark.common.range_reader import RangePart
 from lograft.storage.batch.codec import Record, decode_records, iterate_batches, validate_batch
 
 

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from lograft.clients.admin import Admin
-from lograft.clients.admin_types import TopicDescription
+from lograft.clients.admin.model.types import TopicDescription
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import InvalidArgument, OffsetOutOfRange
-from lograft.clients.range_reader import OffsetRange
 from lograft.clients.spark.cluster_access import FIRST_CONTACT_MS
 from lograft.clients.spark.offset_options import (
     EARLIEST,
@@ -24,7 +23,8 @@ from lograft.clients.spark.offset_options import (
 from lograft.clients.spark.options import ClusterOptions, ReadOptions, SplitOptions
 from lograft.clients.spark.ranges import LogSize, split_ranges
 from lograft.clients.spark.topic_choice import SubscribePattern, TopicChoice, chosen_partitions, names_to_describe
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.range_reader import OffsetRange
 
 Offsets = dict[TopicPartition, int]
 

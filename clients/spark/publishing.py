@@ -11,9 +11,9 @@ from itertools import accumulate
 
 from google.protobuf.message import DecodeError
 
-from lograft.clients.admin import Admin
-from lograft.clients.admin_types import ConfigKind
-from lograft.clients.cluster_client import ClusterClient
+from lograft.clients.admin.model.types import ConfigKind
+from lograft.clients.admin.sync_admin import Admin
+from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.errors import (
     ConnectionLost,
     LograftError,
@@ -25,18 +25,18 @@ from lograft.clients.errors import (
     error_of,
     error_of_stream,
 )
-from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark.cluster_access import ClusterAccess
 from lograft.clients.spark.ledger import Decision
 from lograft.clients.spark.options import ClusterOptions
 from lograft.clients.spark.part_records import records_of
 from lograft.clients.spark.staged_batches import StagedBatch, Target, read_staged
 from lograft.clients.spark.write_options import STAGED_TOPIC
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.runtime.network import ConnectFailed, StreamError
 from lograft.runtime.tasks.retry import Backoff
+from lograft.spark.common.range_reader import OffsetRange, RangePart
 from lograft.storage.batch.codec import iterate_batches
 from lograft.storage.batch.header import renumber
 

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from lograft.clients.admin import Admin
-from lograft.clients.range_reader import OffsetRange
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.admin.sync_admin import Admin
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.range_reader import OffsetRange
 
 Test = Callable[[int], bool]
 

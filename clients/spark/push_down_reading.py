@@ -6,7 +6,6 @@ from typing import Any
 from pyspark.sql.datasource import Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from lograft.clients.range_reader import OffsetRange
 from lograft.clients.spark.batch_reading import BatchReader
 from lograft.clients.spark.load_use import LoadUse, plan_use
 from lograft.clients.spark.options import ReadOptions
@@ -14,6 +13,7 @@ from lograft.clients.spark.planner import Planner
 from lograft.clients.spark.push_down import Predicates, narrow, told
 from lograft.clients.spark.task import running_task
 from lograft.runtime.clock import LoopClock
+from lograft.spark.common.range_reader import OffsetRange
 
 
 class PushDownReader(BatchReader):

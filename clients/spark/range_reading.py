@@ -8,11 +8,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from lograft.clients.errors import OffsetOutOfRange, WrongCluster
-from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark.arrow_rows import row_batches
 from lograft.clients.spark.cluster_access import cluster_access, renewed_access
 from lograft.clients.spark.options import ReadOptions
 from lograft.clients.spark.row_schema import arrow_schema
+from lograft.spark.common.range_reader import OffsetRange, RangePart
 
 
 class RangePartition(InputPartition):

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from lograft.clients.range_reader import OffsetRange
 from lograft.clients.spark.options import MAX_PARTS, SplitOptions
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.range_reader import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)

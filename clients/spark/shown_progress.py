@@ -1,6 +1,6 @@
 """How far a streaming query has come, shown as a group of the cluster, so that its lag is seen with the others'."""
 
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import LograftError
 from lograft.clients.spark.options import StreamOptions
 from lograft.clients.spark.stream_offsets import StreamOffset

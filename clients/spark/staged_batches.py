@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lograft.clients.arrow_columns import ArrowColumns, arrow_columns, columns_of_table
 from lograft.clients.errors import BatchTooLarge, InvalidArgument, InvalidRecord, UnknownPartition
-from lograft.clients.partitioning import Turns
-from lograft.clients.record_checks import check_size
+from lograft.clients.producer.pipeline.partitioner import Turns
+from lograft.clients.records.arrow_columns import ArrowColumns, arrow_columns, columns_of_table
+from lograft.clients.records.validation import check_size
 from lograft.storage.batch.codec import Compression, encode_arrow
 
 BATCH_BYTES = 512 * 1024

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from lograft.clients.admin import Admin
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import InvalidConfig, TopicAlreadyExists
-from lograft.clients.partitioning import Turns
-from lograft.clients.producer import Producer
+from lograft.clients.producer.pipeline.partitioner import Turns
+from lograft.clients.producer.sync_producer import Producer
 from lograft.clients.spark.planner import open_admin
 from lograft.clients.spark.staged_batches import BATCH_BYTES, StagedBatch, Target, TargetTopic, batches_of
 from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from lograft.clients.errors import InvalidArgument, UnknownTopicId
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import LogTruncated, UnknownTopic
 from lograft.clients.spark.offset_options import LATEST
 from lograft.clients.spark.options import ReadOptions, StreamOptions
@@ -16,7 +16,7 @@ from lograft.clients.spark.range_reading import RangePartition, read_partition
 from lograft.clients.spark.shown_progress import ShownProgress
 from lograft.clients.spark.stream_offsets import StreamOffset, limited, read_offset
 from lograft.clients.spark.topic_choice import names_to_describe, without_missing
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import system_rng
 

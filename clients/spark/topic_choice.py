@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lograft.clients.errors import InvalidArgument, UnknownPartition, UnknownTopic
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 _MOST_DIGITS = 30
 

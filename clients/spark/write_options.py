@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.producer_options import MAX_DELIVERY_TIMEOUT_MS, ProducerOptions
+from lograft.clients.producer.pipeline.options import MAX_DELIVERY_TIMEOUT_MS, ProducerOptions
 from lograft.clients.spark.options import BOOTSTRAP, ClusterOptions, Options, cluster_options
 
 _COMPRESSION = ("lograft.compression.type", "kafka.compression.type")

@@ -16,7 +16,7 @@ from support.server_processes import until, variables
 from support.terminals import terminal
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors
-from lograft.clients.admin_types import ConfigKind, ElectionKind, NewTopic
+from lograft.clients.admin.model.types import ConfigKind, ElectionKind, NewTopic
 
 DEADLINE_SECONDS = 120
 

@@ -12,7 +12,7 @@ from support.server_processes import lograft, servers, start_all, until
 
 from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.broker.replication.codec import REPLICATE
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.clients.errors import BatchTooLarge
 from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER
 from lograft.runtime.network import Status, StreamError

@@ -12,7 +12,7 @@ from support.group_readers import GroupReader, NumberedRecords, ReadTogether, re
 from support.server_processes import until
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors, testing
-from lograft.clients.group_types import GroupState
+from lograft.clients.admin.model.group_types import GroupState
 
 ENOUGH = 1000
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ from support.server_processes import until, variables
 from lograft import Admin
 from lograft.broker.node.config import Sources, parse_file, read_config
 from lograft.broker.node.server_command import EXIT_PANIC, EXIT_REFUSED
-from lograft.clients.dev_secret import make_secret
+from lograft.clients.local.secret import make_secret
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())

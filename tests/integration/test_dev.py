@@ -15,7 +15,7 @@ import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import DEADLINE_SECONDS, lograft, until, variables
 
-from lograft.clients.dev_cluster import find_cluster
+from lograft.clients.local.local_cluster import find_cluster
 from lograft.runtime.process.child_processes import wait_until
 
 

@@ -16,7 +16,7 @@ import pytest
 from support.server_processes import until
 
 from lograft import Admin, Consumer, Producer, errors, testing
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.clients.spark import exactly_once, publishing
 from lograft.clients.spark.cluster_access import cluster_access
 from lograft.clients.spark.exactly_once import commit_staged
@@ -25,7 +25,7 @@ from lograft.clients.spark.options import ClusterOptions
 from lograft.clients.spark.staged_batches import Target
 from lograft.clients.spark.staging import Staged, ensure_topics, stage_rows
 from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import Clock
 
 _names = count()

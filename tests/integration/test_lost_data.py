@@ -12,7 +12,7 @@ from support.steady_load import SteadyLoad
 from support.stored_logs import partition_directory
 
 from lograft import Producer, errors
-from lograft.clients.admin_types import ConfigKind, ElectionKind
+from lograft.clients.admin.model.types import ConfigKind, ElectionKind
 
 ENOUGH = 1000
 SEGMENT_BYTES = "16384"

@@ -11,7 +11,7 @@ from support.server_processes import ServerProcess, until
 
 from lograft import Consumer, Producer, errors
 from lograft.broker.metrics.families import FAMILIES
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.runtime.process.http_probe import get_page
 
 RECORDS, LATE = 1000, 7

@@ -15,7 +15,7 @@ from support.steady_load import SteadyLoad
 from support.stored_logs import partition_directory
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 
 RACKS = "abc"
 DISK_MEGABYTES = 8

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.broker.replication.codec import REPLICATE
-from lograft.clients.dev_cluster import existing_cluster
+from lograft.clients.local.local_cluster import existing_cluster
 from lograft.proto import controller_pb2 as pb
 from lograft.proto import replication_pb2
 from lograft.proto.methods import (

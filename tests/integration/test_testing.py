@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lograft import Consumer, Producer, TopicPartition, errors, testing
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 
 TESTS = """
 from lograft import Admin, Producer

@@ -9,7 +9,7 @@ from support.server_processes import start_all, until
 from support.stored_logs import partition_directory
 
 from lograft import Producer
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.storage.batch.codec import encode_batch, iterate_batches, stamp
 
 COUNT = 3000

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.deciding_admin import DecidingAdmin
 from support.metadata_images import brokers, image_with
 
-from lograft.clients.admin_types import TopicDescription
+from lograft.clients.admin.model.types import TopicDescription
 from lograft.clients.cli.applying import Refused, carry_out, prepare
 from lograft.clients.cli.config_resources import entry_resource, parse_owner
 from lograft.clients.cli.declared import yaml_documents

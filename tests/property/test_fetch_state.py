@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lograft.clients.consumer.reading.fetch_credit import FetchCredit
+from lograft.clients.consumer.reading.fetched_partition import Anchor, FetchedPartition
+from lograft.clients.consumer.reading.record_queue import RecordQueue
+from lograft.clients.consumer.reading.record_run import Position, RecordRun
 from lograft.clients.errors import DeserializationError
-from lograft.clients.fetch_credit import FetchCredit
-from lograft.clients.fetched_partition import Anchor, FetchedPartition
-from lograft.clients.record_queue import RecordQueue
-from lograft.clients.record_run import Position, RecordRun
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import Compression, encode_batch, parse_header
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "100"))

@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.model_coordinator import ModelCoordinator
 
+from lograft.clients.consumer.group.member import (
+    Beat,
+    BeatAnswer,
+    GroupMember,
+    GroupPartition,
+    MemberSettings,
+    MemberState,
+)
 from lograft.clients.errors import ConnectionLost, LograftError
-from lograft.clients.group_member import Beat, BeatAnswer, GroupMember, GroupPartition, MemberSettings, MemberState
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "150"))
 

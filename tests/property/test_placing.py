@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lograft.clients import errors
-from lograft.clients.accumulator import Accumulator, AccumulatorLimits
-from lograft.clients.batch_sealing import contents, seal
-from lograft.clients.cluster_view import Leader, TopicView
-from lograft.clients.fates import StoredRange, joint_error, stored_ranges
-from lograft.clients.given_columns import Serializers, given_columns
-from lograft.clients.parcel import Parcel
-from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
-from lograft.clients.placing import Placer
-from lograft.clients.record_columns import SizedLists
-from lograft.clients.staging import OpenParcel
+from lograft.clients.cluster.cluster_view import Leader, TopicView
+from lograft.clients.producer.delivery_results import StoredRange, joint_error, stored_ranges
+from lograft.clients.producer.pipeline.accumulator import Accumulator, AccumulatorLimits
+from lograft.clients.producer.pipeline.batch_sealing import contents, seal
+from lograft.clients.producer.pipeline.column_input import Serializers, given_columns
+from lograft.clients.producer.pipeline.pending_batch import PartitionKey, PendingBatch, Stored
+from lograft.clients.producer.pipeline.router import Placer
+from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.producer.pipeline.submission_buffer import OpenParcel
+from lograft.clients.records.list_columns import SizedLists
 from lograft.storage.batch.codec import Compression, decode_records
 from lograft.storage.batch.record import Record
 

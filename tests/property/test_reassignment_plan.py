@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.described_clusters import described
 
-from lograft.clients.admin_types import ClusterDescription
-from lograft.clients.reassignment_plan import (
+from lograft.clients.admin.model.types import ClusterDescription
+from lograft.clients.admin.planning.reassignment_plan import (
     CannotPlan,
     Move,
     plan_balance,
@@ -19,7 +19,7 @@ from lograft.clients.reassignment_plan import (
     plan_replicas,
     standing_replicas,
 )
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "200"))
 

@@ -11,7 +11,7 @@ from lograft.chaos.cluster_node import SimulatedHost
 from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import DiskFull
 from lograft.metadata.controller import timers as controller_timers
 from lograft.metadata.decisions.decision import Decision

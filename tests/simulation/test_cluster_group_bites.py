@@ -17,7 +17,7 @@ from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, Partit
 from lograft.chaos.cluster_simulation import simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.clients.group_member import GroupMember
+from lograft.clients.consumer.group.member import GroupMember
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

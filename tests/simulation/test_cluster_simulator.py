@@ -21,8 +21,8 @@ from lograft.chaos.cluster_readers import ReadRecorder
 from lograft.chaos.cluster_run import _read_log
 from lograft.chaos.cluster_weather import draw_cluster_weather
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.clients.record_run import Position
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.reading.record_run import Position
+from lograft.clients.types import TopicPartition
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import Record
 from lograft.storage.log.log_config import LogConfig

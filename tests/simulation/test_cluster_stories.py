@@ -18,10 +18,10 @@ from lograft.chaos.cluster_run import ClusterRun
 from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster_weather import ClusterWeather
 from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.reading.fetched_partition import FetchedPartition
 from lograft.clients.errors import LograftError
-from lograft.clients.fetched_partition import FetchedPartition
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.storage.log.recovery import RecoveredLog, recover

@@ -10,10 +10,10 @@ from support.server_processes import until
 from support.spark_topics import SparkTopics
 
 from lograft import TopicPartition
-from lograft.clients.admin_types import ElectionKind
-from lograft.clients.range_reader import OffsetRange
+from lograft.clients.admin.model.types import ElectionKind
 from lograft.clients.spark.cluster_access import cluster_access
 from lograft.clients.spark.options import ClusterOptions
+from lograft.spark.common.range_reader import OffsetRange
 from lograft.testing import TestingCluster
 
 LARGE = 8000  # records of 10 kB: Spark and gRPC read up to 3000 ahead

@@ -13,7 +13,7 @@ from lograft.chaos.cluster_senders import SendRecorder
 from lograft.chaos.cluster_simulation import SimulatedCluster
 from lograft.chaos.cluster_watch import members_of
 from lograft.chaos.cluster_weather import ClusterWeather
-from lograft.clients.aio_producer import Producer
+from lograft.clients.producer.aio_producer import Producer
 from lograft.metadata.image.partition import BrokerId, Partition
 
 CONTROLLER = "n101"

@@ -10,8 +10,8 @@ from typing import Any
 
 from support.metadata_images import apply
 
-from lograft.clients.admin_types import BrokerLoad
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import BrokerLoad
 from lograft.metadata.controller.services.admin_partitions import decide_list_reassignments, decide_reassign
 from lograft.metadata.controller.services.admin_topics import (
     decide_add_partitions,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from lograft.clients.admin_types import (
+from lograft.clients.admin.model.types import (
     BrokerDescription,
     BrokerState,
     ClusterDescription,

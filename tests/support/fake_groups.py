@@ -21,8 +21,8 @@ from support.model_coordinator import GROUP, INTERVAL_MS, ModelCoordinator, as_k
 from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.offsets import Speaker, ToCommit, decide_commit
 from lograft.broker.groups.state import Member
+from lograft.clients.consumer.group.member import Beat, GroupPartition
 from lograft.clients.errors import LograftError
-from lograft.clients.group_member import Beat, GroupPartition
 from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.errors import error_detail

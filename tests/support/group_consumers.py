@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from support.fake_groups import FakeGroups
 from support.fake_log_service import FakeCluster
 
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.consumer_options import ConsumerKeywords
-from lograft.clients.rebalance import RebalanceListener
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
+from lograft.clients.consumer.reading.options import ConsumerKeywords
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import encode_batch
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

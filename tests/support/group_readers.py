@@ -11,7 +11,7 @@ from typing import Self, Unpack
 from support.server_processes import DEADLINE_SECONDS, until
 
 from lograft import Consumer, Producer, RebalanceListener, TopicPartition
-from lograft.clients.consumer_options import ConsumerKeywords
+from lograft.clients.consumer.reading.options import ConsumerKeywords
 
 _POLL_SECONDS = 0.1
 

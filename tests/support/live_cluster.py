@@ -10,7 +10,7 @@ from support.server_processes import ServerProcess, servers, start_all, until
 from support.stored_logs import stored_log
 
 from lograft import Admin
-from lograft.clients.admin_types import PartitionDescription
+from lograft.clients.admin.model.types import PartitionDescription
 
 
 class LiveCluster:

@@ -45,7 +45,7 @@ from lograft.chaos.live.entries import (
     digest_of,
 )
 from lograft.chaos.live.history import History
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 Client = Iterator[None]
 

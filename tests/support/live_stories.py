@@ -39,7 +39,7 @@ from lograft.chaos.live.entries import (
 from lograft.chaos.live.history import History
 from lograft.chaos.live.history_index import HistoryIndex
 from lograft.chaos.live.verdict import CHECKERS, judge
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 from support.fake_log_service import FakeCluster
 
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.aio_producer import Producer
-from lograft.clients.consumer_options import ConsumerKeywords
-from lograft.clients.delivery import Delivery
-from lograft.clients.producer_options import ProducerKeywords
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.reading.options import ConsumerKeywords
+from lograft.clients.producer.aio_delivery import Delivery
+from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.producer.pipeline.options import ProducerKeywords
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import encode_batch
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from support.free_ports import free_address
 
-from lograft.clients.dev_secret import make_secret
+from lograft.clients.local.secret import make_secret
 from lograft.runtime.process.child_processes import wait_until
 from lograft.runtime.process.http_probe import get_page
 

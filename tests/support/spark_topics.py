@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from support.server_processes import until
 
 from lograft import Admin, Consumer, Producer, TopicPartition
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.testing import TestingCluster
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

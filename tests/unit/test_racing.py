@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lograft.clients import calling
+from lograft.clients.cluster import unary_call as calling
 from lograft.runtime.tasks import racing
 
 

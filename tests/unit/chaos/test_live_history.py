@@ -26,7 +26,7 @@ from lograft.chaos.live.entries import (
 )
 from lograft.chaos.live.entry_codec import COMPLETIONS_OF
 from lograft.chaos.live.history import History, HistoryDamaged, HistoryWriter, read_history, write_history
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 @st.composite

@@ -6,7 +6,7 @@ import io
 from lograft.chaos.live.entries import Acknowledged, Done, Failed, LeaderSeen, Moment, Send, Unknown
 from lograft.chaos.live.history import read_history
 from lograft.chaos.live.live_view import LiveView, TalliedWriter
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 NOW = Moment(1, 1)
 CHAOS_0 = TopicPartition("chaos", 0)

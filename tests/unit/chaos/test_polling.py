@@ -9,7 +9,7 @@ from lograft.chaos.live.entries import Poll, Polled, PolledPartition
 from lograft.chaos.live.history import HistoryWriter, read_history
 from lograft.chaos.live.readers import Polling
 from lograft.chaos.live.recorder import Recorder
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 from lograft.storage.batch.codec import Record
 

@@ -20,7 +20,7 @@ from lograft.chaos.live.history import History
 from lograft.chaos.live.report import Run, html_report
 from lograft.chaos.live.timeline_picture import Lane, Picture, Span, draw
 from lograft.chaos.live.verdict import judge
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 RUN = Run(
     "kill-leader", "kill -9 & <so on>", 7, 20.0, "lograft 1", "a machine", "lograft chaos run kill-leader",

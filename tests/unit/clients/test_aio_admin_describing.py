@@ -7,7 +7,7 @@ import pytest
 from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 
 
 class Asking:

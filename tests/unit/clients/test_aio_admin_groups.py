@@ -4,7 +4,7 @@ from support.fake_groups import FakeGroups
 from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 
 
 async def coordinator_moves_once_found() -> FakeGroups:

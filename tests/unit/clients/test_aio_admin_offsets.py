@@ -5,8 +5,8 @@ import asyncio
 from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
-from lograft.clients.aio_admin import Admin
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import encode_batch
 
 ORDERS_0 = TopicPartition("orders", 0)

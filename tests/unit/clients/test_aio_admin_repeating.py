@@ -8,8 +8,8 @@ from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.admin_types import ElectionKind
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ElectionKind
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.proto.errors import error_detail

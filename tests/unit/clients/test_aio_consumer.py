@@ -9,7 +9,7 @@ from support.raft_nodes import virtual
 
 import lograft
 from lograft.clients import errors
-from lograft.clients.aio_consumer import Consumer
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.storage.batch.codec import Compression, Record, encode_batch, parse_header
 
 # -- records

@@ -10,9 +10,9 @@ from support.numbered_records import ORDERS_0, consuming, numbers, poll_values, 
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.replica_choice import MOST_REFETCHES
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.reading.replica_choice import MOST_REFETCHES
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import iterate_batches
 
 Read = Callable[[Consumer, int], Awaitable[Sequence[bytes | None]]]

@@ -10,8 +10,8 @@ from support.numbered_records import ORDERS_0, ORDERS_1, consuming, numbers, pol
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.consumer_options import ConsumerOptions
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.reading.options import ConsumerOptions
+from lograft.clients.types import TopicPartition
 from lograft.proto.methods import FETCH
 from lograft.storage.batch.codec import encode_batch, parse_header, stamp
 from lograft.storage.batch.header import checksum

@@ -10,9 +10,10 @@ from support.fake_log_service import FakeCluster
 from support.numbered_records import ORDERS_0, consuming, numbers, poll_values, store
 from support.raft_nodes import virtual
 
-from lograft.clients import errors, fetch_line
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients import errors
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.reading import broker_stream as fetch_line
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import encode_batch
 
 # -- credit

@@ -7,8 +7,8 @@ from support.numbered_records import ORDERS_0, ORDERS_1, consuming, numbers, pol
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.types import TopicPartition
 from lograft.proto.log_pb2 import FetchResponse
 from lograft.storage.batch.codec import encode_batch, stamp
 

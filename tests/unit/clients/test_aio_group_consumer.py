@@ -8,9 +8,9 @@ from support.group_consumers import ORDERS_0, ORDERS_1, Listener, assigned, cons
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.rebalance import RebalanceListener
-from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.clients.consumer.aio_consumer import Consumer
+from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
+from lograft.clients.types import OffsetAndMetadata, TopicPartition
 from lograft.proto import errors_pb2, methods
 
 # -- members come and go

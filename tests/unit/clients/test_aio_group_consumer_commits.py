@@ -7,7 +7,7 @@ from support.group_consumers import ORDERS_0, assigned, consumer_of, group, poll
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.clients.types import OffsetAndMetadata, TopicPartition
 from lograft.proto import errors_pb2, methods
 
 

@@ -6,8 +6,8 @@ from support.group_consumers import ORDERS_0, consumer_of, group, poll_until, st
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.record_run import Position, RecordRun
-from lograft.clients.topic_partition import OffsetAndMetadata
+from lograft.clients.consumer.reading.record_run import Position, RecordRun
+from lograft.clients.types import OffsetAndMetadata
 from lograft.storage.batch.codec import Columns
 
 LOST = [b"lost %d" % number for number in range(4)]

@@ -10,9 +10,10 @@ from support.numbered_records import numbers, producing, send_all
 from support.raft_nodes import virtual
 
 from lograft.chaos.virtual_stream import VirtualCallStream
-from lograft.clients import errors, produce_line
-from lograft.clients.aio_producer import Producer
-from lograft.clients.producer_options import ProducerKeywords
+from lograft.clients import errors
+from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.producer.pipeline import broker_stream as produce_line
+from lograft.clients.producer.pipeline.options import ProducerKeywords
 from lograft.proto import log_pb2 as pb
 from lograft.storage.batch.codec import Compression
 

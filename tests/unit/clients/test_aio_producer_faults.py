@@ -10,7 +10,7 @@ from support.numbered_records import numbers, producing, send_all
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.delivery import Delivery
+from lograft.clients.producer.aio_delivery import Delivery
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE

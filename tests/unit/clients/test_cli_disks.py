@@ -3,7 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
-from lograft.clients.admin_types import BrokerLoad, DiskRoom
+from lograft.clients.admin.model.types import BrokerLoad, DiskRoom
 from lograft.clients.cli.disk_resources import disk_problems, disk_status, free_text, is_any_full, with_disks
 from lograft.clients.cli.output import resource
 

@@ -16,10 +16,10 @@ from lograft.clients.cli import dev_commands
 from lograft.clients.cli.dump_log import open_file
 from lograft.clients.cli.main import CommandError, cli, unforeseen
 from lograft.clients.cli.options import _REMEDIES, Settings, explain
-from lograft.clients.dev_cluster import DevCluster, wait_ready
-from lograft.clients.dev_layout import Layout
-from lograft.clients.dev_node import DevNode
 from lograft.clients.errors import CommitFailed, CorruptBatch, DiskFull, InvalidArgument, LograftError
+from lograft.clients.local.layout import Layout
+from lograft.clients.local.local_cluster import DevCluster, wait_ready
+from lograft.clients.local.local_node import DevNode
 
 HERE = "tests/unit/clients/test_cli_errors.py"
 

@@ -5,15 +5,15 @@ from typing import Any, cast
 
 from support.raft_nodes import virtual
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
 from lograft.clients.cli.consuming import read_as_member
 from lograft.clients.cli.nouns import Noun
 from lograft.clients.cli.progress import Progress
 from lograft.clients.cli.records import RecordWriter
 from lograft.clients.cli.wait import find_condition
-from lograft.clients.consumer import Consumer
-from lograft.clients.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.sync_consumer import Consumer
+from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import Record
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)

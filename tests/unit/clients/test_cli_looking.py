@@ -9,7 +9,9 @@ import pytest
 from support.described_clusters import described
 from support.raft_nodes import virtual
 
-from lograft.clients.admin_types import (
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.group_types import GroupListing, GroupOffset, GroupState
+from lograft.clients.admin.model.types import (
     BrokerLoad,
     ClusterDescription,
     ConfigEntry,
@@ -17,7 +19,6 @@ from lograft.clients.admin_types import (
     ReplicaDescription,
     TopicDescription,
 )
-from lograft.clients.aio_admin import Admin
 from lograft.clients.cli.asking import ask_soon
 from lograft.clients.cli.looking import described_topic
 from lograft.clients.cli.options import NOT_CONFIRMED, Settings, open_admin
@@ -26,8 +27,7 @@ from lograft.clients.cli.top import look
 from lograft.clients.cli.top_lines import Order, top_lines
 from lograft.clients.cli.top_view import top_view
 from lograft.clients.errors import LograftError, NoBrokerAvailable, TimedOut
-from lograft.clients.group_types import GroupListing, GroupOffset, GroupState
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 from lograft.proto import cluster_pb2 as pb
 from lograft.runtime.clock import LoopClock
 

@@ -8,14 +8,14 @@ import pytest
 from support.described_clusters import described
 from support.raft_nodes import virtual
 
-from lograft.clients.admin_types import ClusterDescription, Reassignment, ReplicaDescription
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ClusterDescription, Reassignment, ReplicaDescription
+from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.moves import Look, begin, hindrances, plan, wait_for
 from lograft.clients.cli.options import Settings
 from lograft.clients.errors import InvalidReassignment, LograftError, UnknownTopic
-from lograft.clients.reassignment_plan import CannotPlan, Move
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 MOVES = [Move(TopicPartition("t", number), (1, 2), (1, 3)) for number in range(3)]
 

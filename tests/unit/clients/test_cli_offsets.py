@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from lograft.clients.admin.model.group_types import GroupOffset
 from lograft.clients.cli.confirming import confirm
 from lograft.clients.cli.main import CommandError, cli
 from lograft.clients.cli.nouns import Noun
@@ -25,9 +26,8 @@ from lograft.clients.cli.offset_targets import (
 )
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.wait import CONDITIONS, find_condition
-from lograft.clients.group_types import GroupOffset
 from lograft.clients.times import Earliest, Latest, Moment
-from lograft.clients.topic_partition import OffsetAndMetadata, TopicPartition
+from lograft.clients.types import OffsetAndMetadata, TopicPartition
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01
 

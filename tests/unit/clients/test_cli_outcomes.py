@@ -9,7 +9,7 @@ from support.deciding_admin import DecidingAdmin
 from support.metadata_images import brokers, image_with, partition
 from support.raft_nodes import virtual
 
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cli.main import CommandError
 from lograft.clients.cli.nouns import Noun
 from lograft.clients.cli.options import Settings

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lograft.clients.admin_types import (
+from lograft.clients.admin.model.types import (
     BrokerDescription,
     BrokerState,
     ClusterDescription,

@@ -5,7 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from lograft.clients.admin_types import (
+from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
+from lograft.clients.admin.model.types import (
     BrokerDescription,
     BrokerLoad,
     BrokerState,
@@ -41,8 +42,7 @@ from lograft.clients.cli.resources import (
     topic_resource,
 )
 from lograft.clients.cli.stories import story_lines
-from lograft.clients.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 # -- verdicts
 

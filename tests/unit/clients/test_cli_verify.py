@@ -6,11 +6,11 @@ import pytest
 from support.described_clusters import described_partition
 from support.raft_nodes import virtual
 
-from lograft.clients.admin_types import PartitionVerification
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import PartitionVerification
 from lograft.clients.cli.verify import verify_each
 from lograft.clients.errors import LograftError, NoBrokerAvailable, TimedOut, UnknownPartition, UnknownTopic
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 PARTITIONS = [described_partition("t", number, [1, 2]) for number in range(4)]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from lograft.clients.metrics import Latencies, LatencySamples, Rate
+from lograft.clients.cluster.rates import Latencies, LatencySamples, Rate
 
 
 def test_a_rate_is_that_of_the_window() -> None:

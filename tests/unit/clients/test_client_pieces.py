@@ -4,15 +4,16 @@ from uuid import UUID
 
 import pytest
 
-from lograft.clients import admin_codec, errors
-from lograft.clients.accumulator import Accumulator, AccumulatorLimits
-from lograft.clients.admin_types import NewTopic
-from lograft.clients.bootstrap import parse_bootstrap
-from lograft.clients.fetch_credit import FetchCredit
-from lograft.clients.fetched_partition import Anchor, FetchedPartition
-from lograft.clients.partition_queue import ProducerIdentity, QueueLimits
-from lograft.clients.pending_batch import PartitionKey, PendingBatch, Stored
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients import errors
+from lograft.clients.admin.model import codec as admin_codec
+from lograft.clients.admin.model.types import NewTopic
+from lograft.clients.cluster.bootstrap import parse_bootstrap
+from lograft.clients.consumer.reading.fetch_credit import FetchCredit
+from lograft.clients.consumer.reading.fetched_partition import Anchor, FetchedPartition
+from lograft.clients.producer.pipeline.accumulator import Accumulator, AccumulatorLimits
+from lograft.clients.producer.pipeline.partition_queue import ProducerIdentity, QueueLimits
+from lograft.clients.producer.pipeline.pending_batch import PartitionKey, PendingBatch, Stored
+from lograft.clients.types import TopicPartition
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS, error_detail
 from lograft.proto.errors_pb2 import ErrorDetail

@@ -10,8 +10,8 @@ from support.fake_log_service import FakeCluster
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.cluster_client import ClusterClient, ClusterTimes
-from lograft.clients.cluster_view import Leader
+from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.cluster.cluster_view import Leader
 from lograft.proto.log_pb2 import InitProducerRequest, InitProducerResponse
 from lograft.proto.methods import INIT_PRODUCER
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lograft.clients.cluster_view import ClusterView, Leader
+from lograft.clients.cluster.cluster_view import ClusterView, Leader
 from lograft.clients.errors import WrongCluster
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from lograft.broker.node.config import Sources, read_config
-from lograft.clients.dev_layout import MAX_NODES, Layout, UnknownLayout, layout_from_json, to_toml
+from lograft.clients.local.layout import MAX_NODES, Layout, UnknownLayout, layout_from_json, to_toml
 
 LAYOUT = Layout("dev-1", 3, 9092)
 

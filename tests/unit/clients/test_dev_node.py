@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from lograft.clients import dev_node
 from lograft.clients.cli.main import CommandError
-from lograft.clients.dev_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
-from lograft.clients.dev_layout import Layout
-from lograft.clients.dev_node import DevNode, NodeStatus, locked
+from lograft.clients.local import local_node as dev_node
+from lograft.clients.local.layout import Layout
+from lograft.clients.local.local_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
+from lograft.clients.local.local_node import DevNode, NodeStatus, locked
 from lograft.runtime.process.child_processes import (
     ProcessIdentity,
     ProcessState,

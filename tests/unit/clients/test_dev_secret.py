@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from lograft.clients.dev_secret import make_secret
+from lograft.clients.local.secret import make_secret
 from lograft.runtime.proof.node_proof import read_secrets
 
 

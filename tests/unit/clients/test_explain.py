@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from support.described_clusters import described
 
-from lograft.clients.admin_types import (
+from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
+from lograft.clients.admin.model.types import (
     BrokerLoad,
     ConfigEntry,
     ConfigKind,
@@ -32,8 +33,7 @@ from lograft.clients.cli.nouns import Noun
 from lograft.clients.cli.output import Resource
 from lograft.clients.cli.reassignment_resources import progress_resource
 from lograft.clients.cli.resources import broker_resource, partition_resource, quorum_resource, topic_resource
-from lograft.clients.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 CLUSTER = described({"orders": [[1, 2, 3]]})
 NAME = TopicPartition("orders", 0)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lograft.clients.fetched_partition import Anchor, FetchedPartition
-from lograft.clients.record_run import Position
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.consumer.reading.fetched_partition import Anchor, FetchedPartition
+from lograft.clients.consumer.reading.record_run import Position
+from lograft.clients.types import TopicPartition
 
 
 def reading_at(offset: int) -> FetchedPartition:

@@ -2,16 +2,7 @@
 
 import pytest
 
-from lograft.clients.errors import (
-    ConnectionLost,
-    FencedInstanceId,
-    FencedMemberEpoch,
-    GroupFull,
-    LograftError,
-    NotCoordinator,
-    UnknownMember,
-)
-from lograft.clients.group_member import (
+from lograft.clients.consumer.group.member import (
     LEAVE_EPOCH,
     PAUSE_EPOCH,
     Beat,
@@ -20,6 +11,15 @@ from lograft.clients.group_member import (
     GroupPartition,
     MemberSettings,
     MemberState,
+)
+from lograft.clients.errors import (
+    ConnectionLost,
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupFull,
+    LograftError,
+    NotCoordinator,
+    UnknownMember,
 )
 
 P0, P1 = GroupPartition(b"orders", 0), GroupPartition(b"orders", 1)

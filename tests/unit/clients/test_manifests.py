@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from lograft.clients.admin_types import ConfigKind
+from lograft.clients.admin.model.types import ConfigKind
 from lograft.clients.cli.config_resources import Owner
 from lograft.clients.cli.desired import Desired, DesiredSetting, DesiredTopic, Place
 from lograft.clients.cli.manifests import BadManifest, read_manifests

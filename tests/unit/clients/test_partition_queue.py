@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from lograft.clients import errors
-from lograft.clients.partition_queue import MAX_EPOCH, PartitionQueue, ProducerIdentity, QueueLimits
-from lograft.clients.pending_batch import PartitionKey, PendingBatch, SequenceStart, Stored
+from lograft.clients.producer.pipeline.partition_queue import MAX_EPOCH, PartitionQueue, ProducerIdentity, QueueLimits
+from lograft.clients.producer.pipeline.pending_batch import PartitionKey, PendingBatch, SequenceStart, Stored
 
 KEY = PartitionKey(b"t" * 16, 0)
 IDENTITY = ProducerIdentity(7, 0)

@@ -11,12 +11,12 @@ from support.fake_ranges import FakeRanges
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.errors import CorruptBatch
-from lograft.clients.range_reader import SILENCE_MS, OffsetRange, RangePart, RangeReader
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.network import Status, StreamError
+from lograft.spark.common.range_reader import SILENCE_MS, OffsetRange, RangePart, RangeReader
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches, parse_header
 
 PATIENCE_MS = 60_000

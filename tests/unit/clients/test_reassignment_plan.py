@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from support.described_clusters import described, described_partition, described_topic
 
-from lograft.clients.admin_types import BrokerState, Reassignment
-from lograft.clients.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain, plan_replicas
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.admin.model.types import BrokerState, Reassignment
+from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain, plan_replicas
+from lograft.clients.types import TopicPartition
 
 RING = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 import yaml
 
-from lograft.clients.admin_types import Reassignment, ReplicaDescription
+from lograft.clients.admin.model.types import Reassignment, ReplicaDescription
+from lograft.clients.admin.planning.reassignment_plan import Move
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.output import write_resources
 from lograft.clients.cli.reassignment_resources import (
@@ -19,8 +20,7 @@ from lograft.clients.cli.reassignment_resources import (
     read_plan,
     summary_of,
 )
-from lograft.clients.reassignment_plan import Move
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 NAME = TopicPartition("orders", 0)
 MOVES = [Move(NAME, (1, 2, 3), (1, 2, 4)), Move(TopicPartition("orders", 1), (2, 3), (3, 2))]

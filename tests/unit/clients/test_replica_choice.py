@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from lograft.clients.cluster_view import ClusterView
-from lograft.clients.replica_choice import intact_source, near_follower
+from lograft.clients.cluster.cluster_view import ClusterView
+from lograft.clients.consumer.reading.replica_choice import intact_source, near_follower
 from lograft.proto import cluster_pb2 as pb
 
 ORDERS = b"o" * 16

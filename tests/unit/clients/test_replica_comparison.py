@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lograft.clients.replica_comparison import BatchDigest, CompactedComparison, RecordDigest, compare_batches
+from lograft.clients.admin.replicas.replica_comparison import (
+    BatchDigest,
+    CompactedComparison,
+    RecordDigest,
+    compare_batches,
+)
 
 BATCHES = [BatchDigest(0, 5, 1, 100, 7), BatchDigest(5, 6, 1, 80, 8), BatchDigest(6, 9, 2, 90, 9)]
 

@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 from support.described_clusters import described_partition
 
-from lograft.clients import replica_verification
-from lograft.clients.admin_types import ConfigEntry, PartitionVerification, ReplicaDescription, TopicDescription
-from lograft.clients.aio_admin import Admin
-from lograft.clients.cluster_client import ClusterClient
-from lograft.clients.replica_verification import verify_copies
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ConfigEntry, PartitionVerification, ReplicaDescription, TopicDescription
+from lograft.clients.admin.replicas import replica_verification
+from lograft.clients.admin.replicas.replica_verification import verify_copies
+from lograft.clients.cluster.cluster_client import ClusterClient
+from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 
 ORDERS = TopicPartition("orders", 0)
@@ -173,7 +173,7 @@ def test_a_difference_counts_if_nothing_changed_meanwhile_and_that_is_not_waited
     async def differ(*_: object, **__: object) -> PartitionVerification:
         return PartitionVerification(ORDERS, (1, 2), 0, 10, 3, "differs")
 
-    monkeypatch.setattr("lograft.clients.replica_verification.verify_copies", differ)
+    monkeypatch.setattr("lograft.clients.admin.replicas.replica_verification.verify_copies", differ)
     admin = Unsteady(changes)
     found = asyncio.run(admin.verify_partition("orders", 0))
     assert found.problem is not None

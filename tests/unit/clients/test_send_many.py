@@ -12,9 +12,9 @@ from support.fake_log_service import FakeCluster, refused
 from support.raft_nodes import virtual
 
 from lograft.clients import errors
-from lograft.clients.aio_producer import Producer
-from lograft.clients.fates import StoredRange
-from lograft.clients.producer_options import MAX_RECORD_BYTES
+from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.producer.delivery_results import StoredRange
+from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 

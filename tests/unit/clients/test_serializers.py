@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from lograft.clients.errors import DeserializationError, InvalidArgument, SerializationError
-from lograft.clients.serializers import deserialize, find_deserializer, find_serializer, serialize
+from lograft.clients.records.serializers import deserialize, find_deserializer, find_serializer, serialize
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,15 @@ from support.fake_log_service import FakeCluster
 from support.numbered_records import producing
 from support.raft_nodes import virtual
 
-from lograft.clients import shared_cluster
-from lograft.clients.aio_admin import Admin
-from lograft.clients.aio_consumer import Consumer
-from lograft.clients.aio_producer import Producer
-from lograft.clients.cluster_client import ClusterClient
-from lograft.clients.connections import Connections
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.cluster import shared_cluster
+from lograft.clients.cluster.cluster_client import ClusterClient
+from lograft.clients.cluster.connections import Connections
+from lograft.clients.cluster.shared_cluster import MOST_CONNECTIONS
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.errors import Internal, UnknownTopic, WrongCluster
-from lograft.clients.shared_cluster import MOST_CONNECTIONS
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.types import TopicPartition
 from lograft.runtime.network import ConnectFailed
 
 

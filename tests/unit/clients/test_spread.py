@@ -9,16 +9,16 @@ import pytest
 from support.numbered_records import producing
 from support.raft_nodes import virtual
 
-from lograft.clients.accumulator import Accumulator, AccumulatorLimits
-from lograft.clients.cluster_view import Leader, TopicView
-from lograft.clients.given_columns import Serializers, given_columns
-from lograft.clients.parcel import Parcel
-from lograft.clients.partition_queue import QueueLimits
-from lograft.clients.partitioning import FIRST_TURN_BYTES, Turns
-from lograft.clients.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey, PendingBatch, Stored
-from lograft.clients.placing import Placer
-from lograft.clients.record_columns import ListColumns, SizedLists
-from lograft.clients.staging import PARCEL_BYTES
+from lograft.clients.cluster.cluster_view import Leader, TopicView
+from lograft.clients.producer.pipeline.accumulator import Accumulator, AccumulatorLimits
+from lograft.clients.producer.pipeline.column_input import Serializers, given_columns
+from lograft.clients.producer.pipeline.partition_queue import QueueLimits
+from lograft.clients.producer.pipeline.partitioner import FIRST_TURN_BYTES, Turns
+from lograft.clients.producer.pipeline.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey, PendingBatch, Stored
+from lograft.clients.producer.pipeline.router import Placer
+from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.producer.pipeline.submission_buffer import PARCEL_BYTES
+from lograft.clients.records.list_columns import ListColumns, SizedLists
 from lograft.runtime.rng import Rng
 
 BATCH_BYTES = 512 * 1024

@@ -293,10 +293,10 @@ def test_a_forked_child_is_told_that_it_has_no_client_and_can_have_none() -> Non
 
 FORGETFUL = """
 import sys
-import lograft.clients.producer
+import lograft.clients.producer.sync_producer
 from lograft import Producer
 bootstrap, compression, patience = sys.argv[1:]
-lograft.clients.producer_backlog._EXIT_SECONDS = float(patience)
+lograft.clients.producer.backlog._EXIT_SECONDS = float(patience)
 producer = Producer(bootstrap, compression=compression, linger_ms=60_000)
 for number in range(100):
     producer.send("orders", b"%d" % number, partition=0)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.described_clusters import described
 
-from lograft.clients.admin_types import BrokerLoad, PartitionLoad, QuorumDescription, QuorumMember
+from lograft.clients.admin.model.group_types import GroupListing, GroupState
+from lograft.clients.admin.model.types import BrokerLoad, PartitionLoad, QuorumDescription, QuorumMember
 from lograft.clients.cli.options import Settings
 from lograft.clients.cli.top_lines import Order, allot, rate_text, top_lines
 from lograft.clients.cli.top_view import Snapshot, top_view
-from lograft.clients.group_types import GroupListing, GroupState
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 SETTINGS = Settings("b", 1)
 QUORUM = QuorumDescription(

@@ -13,7 +13,7 @@ from support.raft_nodes import make_runtime, virtual
 
 from lograft.chaos.virtual_link import Delays
 from lograft.clients import errors
-from lograft.clients.aio_admin import Admin
+from lograft.clients.admin.aio_admin import Admin
 from lograft.metadata.controller.quorum_changes import Connections, QuorumNode
 from lograft.metadata.controller.services.admin_handler import admin_handler
 from lograft.metadata.controller.services.quorum_service import QuorumService

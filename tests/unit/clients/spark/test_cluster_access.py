@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lograft.clients.errors import OffsetOutOfRange
-from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark import cluster_access
 from lograft.clients.spark.cluster_access import ClusterAccess
 from lograft.clients.spark.options import ClusterOptions
 from lograft.runtime.tasks.loop_thread import shared_loop
+from lograft.spark.common.range_reader import OffsetRange, RangePart
 
 
 class FailingReader:

@@ -18,7 +18,7 @@ from lograft.clients.spark.offset_options import (
     parse_offsets,
     parse_timestamps,
 )
-from lograft.clients.topic_partition import MAX_INTEGER, TopicPartition
+from lograft.clients.types import MAX_INTEGER, TopicPartition
 
 TOPICS = st.text("abc", min_size=1, max_size=3)
 

@@ -24,7 +24,7 @@ from lograft.clients.spark.options import (
     batch_options,
 )
 from lograft.clients.spark.topic_choice import Assign, Subscribe, SubscribePattern
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 SERVERS = {"lograft.bootstrap.servers": "localhost:9092"}
 LEAST = {**SERVERS, "subscribe": "orders"}

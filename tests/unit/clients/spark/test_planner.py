@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from lograft.clients.admin import Admin
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import InvalidArgument, OffsetOutOfRange, UnknownPartition, UnknownTopic
 from lograft.clients.spark.options import batch_options
 from lograft.clients.spark.planner import Planner
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 
 class FakeAdmin:

@@ -24,10 +24,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from lograft.clients.admin import Admin
-from lograft.clients.range_reader import OffsetRange
+from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.spark.push_down import Predicates, narrow
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.range_reader import OffsetRange
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Times = dict[TopicPartition, list[int]]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
 
 from lograft.clients.errors import OffsetOutOfRange
-from lograft.clients.range_reader import OffsetRange, RangePart
 from lograft.clients.spark import range_reading
 from lograft.clients.spark.options import ClusterOptions, ReadOptions, batch_options
 from lograft.clients.spark.range_reading import RangePartition, read_partition
 from lograft.clients.spark.row_schema import full_schema
+from lograft.spark.common.range_reader import OffsetRange, RangePart
 from lograft.storage.batch.codec import encode_batch
 
 END = 40

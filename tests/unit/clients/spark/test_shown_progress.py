@@ -9,7 +9,7 @@ from lograft.clients.spark import shown_progress
 from lograft.clients.spark.options import StreamOptions
 from lograft.clients.spark.shown_progress import ShownProgress
 from lograft.clients.spark.stream_offsets import StreamOffset
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 FIRST = TopicPartition("orders", 0)
 REACHED = StreamOffset("source", {"orders": UUID(int=1)}, {FIRST: 7})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.clients.errors import BatchTooLarge, InvalidArgument, InvalidRecord, UnknownPartition
-from lograft.clients.partitioning import Turns, partition_of_key
+from lograft.clients.producer.pipeline.partitioner import Turns, partition_of_key
 from lograft.clients.spark import staged_batches
 from lograft.clients.spark.staged_batches import StagedBatch, Target, TargetTopic, batches_of, read_staged
 from lograft.runtime.rng import Rng

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lograft.clients.errors import InvalidArgument, UnknownTopicId
 from lograft.clients.spark.stream_offsets import StreamOffset, limited, read_offset
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 ORDERS, BILLS = UUID(int=1), UUID(int=2)
 partitions = st.builds(TopicPartition, st.sampled_from(["orders", "bills"]), st.integers(0, 5))

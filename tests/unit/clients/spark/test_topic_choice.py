@@ -12,7 +12,7 @@ from lograft.clients.spark.topic_choice import (
     names_to_describe,
     parse_assign,
 )
-from lograft.clients.topic_partition import TopicPartition
+from lograft.clients.types import TopicPartition
 
 KNOWN = ["bills", "orders", "orders-eu", "re-orders"]
 

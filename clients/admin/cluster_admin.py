@@ -1,0 +1,233 @@
+"""Partitions, brokers and the quorum, for the admin client for asyncio."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from lograft.clients.admin.model import codec
+from lograft.clients.admin.model.types import (
+    BrokerLoad,
+    ConfigKind,
+    Election,
+    ElectionKind,
+    PartitionVerification,
+    QuorumDescription,
+    QuorumMember,
+    Reassignment,
+    ReplicaDescription,
+)
+from lograft.clients.admin.replicas.load_lookup import find_load, live_brokers
+from lograft.clients.admin.replicas.replica_lookup import find_replicas
+from lograft.clients.admin.retrying_calls import R
+from lograft.clients.admin.topic_admin import TopicAdmin
+from lograft.clients.cluster.item_results import error_in
+from lograft.clients.errors import LograftError, QuorumChangeNotNow, UnknownPartition, error_of
+from lograft.clients.option_checks import check_integer
+from lograft.clients.types import TopicPartition, check_topic
+from lograft.proto import admin_pb2 as pb
+from lograft.proto import methods
+
+# For leaders to say where their partitions start and end.
+_REPLICAS_MS = 3000
+_MOST_LOOKS = 10  # at copies that differ, but whose replicas change, too
+
+_QuorumRequest: TypeAlias = (
+    pb.AddVoterRequest | pb.RemoveVoterRequest | pb.ReplaceVoterRequest | pb.TransferLeadershipRequest
+)
+
+
+class ClusterAdmin(TopicAdmin):
+    # -- replicas
+
+    async def describe_replicas(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> list[ReplicaDescription]:
+        """What brokers have of the partitions of these topics, or of all: in the order of the partitions. Brokers that
+        do not answer in a few seconds are left out."""
+        cluster = self._open()
+        described = await self.describe_cluster(topics, include_internal=include_internal)
+        names = [topic.name for topic in described.topics]
+        cluster.view.take_description(await self._describe(names, include_internal=True), names)
+        hosts = {one: None for topic in described.topics for each in topic.partitions for one in each.replicas}
+        return await find_replicas(cluster, hosts, names, _REPLICAS_MS)
+
+    async def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
+        """What each live broker has had to do since it started, in the order of their ids; of its partitions, those of
+        these topics (`UnknownTopic` for one that there is none of), or all that had any traffic. Brokers that do not
+        answer in a few seconds are left out."""
+        topics = list(topics)
+        for topic in topics:
+            check_topic(topic)
+        cluster, description = self._open(), await self._describe(topics, include_internal=False)
+        for described in description.topics:
+            codec.read_topic(described)
+        cluster.view.take_description(description, topics)
+        return await find_load(
+            cluster, live_brokers(description), topics, _REPLICAS_MS, include_partitions=include_partitions
+        )
+
+    async def verify_replicas(
+        self, topics: Iterable[str] = (), *, include_internal: bool = False
+    ) -> list[PartitionVerification]:
+        """Each partition of these topics, or of all, as `verify_partition` does."""
+        described = await self.describe_cluster(topics, include_internal=include_internal)
+        return [
+            await self.verify_partition(topic.name, partition.number)
+            for topic in described.topics
+            for partition in topic.partitions
+        ]
+
+    async def verify_partition(self, topic: str, number: int) -> PartitionVerification:
+        """Compare what the brokers in sync have of the partition on their disks. A damaged copy that is met is made
+        anew by its broker."""
+        from lograft.clients.admin.replicas.replica_verification import (
+            verify_copies,  # rarely needed, and much to import
+        )
+
+        policy = (await self.describe_config(ConfigKind.TOPIC, topic, ["cleanup.policy"]))[0].value or ""
+        partition = TopicPartition(topic, number)
+
+        async def describe() -> list[ReplicaDescription]:
+            return [each for each in await self.describe_replicas([topic]) if each.partition == partition]
+
+        found, epoch, damaged, left_out = None, -1, dict[int, None](), tuple[int, ...]()
+        for _ in range(_MOST_LOOKS):
+            described = await self.describe_topic(topic)
+            if number >= len(described.partitions):
+                raise UnknownPartition(f"topic {topic!r} has no partition {number}")
+            now = described.partitions[number]
+            # Who was in sync may have begun to copy everything anew: a difference counts if nothing changed meanwhile.
+            if found is not None:
+                left_out = tuple(broker for broker in now.replicas if broker not in found.brokers)
+                if found.is_same or epoch == now.partition_epoch:
+                    return replace(found, damaged=tuple(damaged), left_out=left_out)
+            epoch = now.partition_epoch
+            found = await verify_copies(
+                self._open(), described.id.bytes, partition, now.isr, describe, is_compacted="compact" in policy
+            )
+            damaged |= dict.fromkeys(found.damaged)
+        assert found is not None
+        problem = "its replicas came and went all the while: try again"
+        return replace(found, offset=None, problem=problem, damaged=tuple(damaged), left_out=left_out)
+
+    # -- partitions
+
+    async def reassign(
+        self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
+    ) -> dict[tuple[str, int], LograftError | None]:
+        """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
+        refused, by partition; the others have begun.
+
+        If `outcome_unknown` of an error is true, it may have begun: look (`list_reassignments`), before you ask again.
+        It is not done again by itself, because that could undo what somebody else has asked for since."""
+        items = [
+            pb.AlterReassignmentsRequest.Item(
+                partition=codec.write_partition(partition),
+                replicas=codec.write_brokers(replicas or ()),
+                cancel=replicas is None,
+            )
+            for partition, replicas in targets.items()
+        ]
+        results = await self._each(
+            methods.ALTER_REASSIGNMENTS,
+            items,
+            lambda asked: pb.AlterReassignmentsRequest(items=asked, validate_only=validate_only),
+            pb.AlterReassignmentsResponse,
+            repeatable=validate_only,
+        )
+        return {partition: error_in(result) for partition, result in zip(targets, results, strict=True)}
+
+    async def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
+        """Those under way; of all topics, if none are named."""
+        names = list(topics)
+        for name in names:
+            check_topic(name)
+        request = pb.ListReassignmentsRequest(topics=[pb.TopicReference(name=name) for name in names])
+        response = await self._call(methods.LIST_REASSIGNMENTS, request, pb.ListReassignmentsResponse)
+        for refused in response.errors:
+            raise error_of(refused.error)
+        return [codec.read_reassignment(reassignment) for reassignment in response.reassignments]
+
+    async def elect_leaders(
+        self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[Election]:
+        """Of these partitions, or of all that need it. An unclean election whose answer is lost is not held again by
+        itself: records may be lost by each."""
+        request = pb.ElectLeadersRequest(
+            kind=codec.ELECTION_KINDS[kind],
+            all_partitions=partitions is None,
+            partitions=[codec.write_partition(partition) for partition in partitions or ()],
+        )
+        response = await self._call(
+            methods.ELECT_LEADERS, request, pb.ElectLeadersResponse, repeatable=kind is ElectionKind.PREFERRED
+        )
+        return [codec.read_election(result) for result in response.results]
+
+    # -- brokers and the quorum
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker for good. It must be stopped, and have no replicas."""
+        check_integer("broker_id", broker_id, 0)
+        request = pb.UnregisterBrokerRequest(broker_id=broker_id)
+        # Once it is done, the same again is refused, as if nothing had been done.
+        await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse, repeatable=False)
+
+    async def describe_quorum(self) -> QuorumDescription:
+        request = pb.DescribeQuorumRequest()
+        return codec.read_quorum(await self._call(methods.DESCRIBE_QUORUM, request, pb.DescribeQuorumResponse))
+
+    async def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """Make a controller, which is running, a voter. The quorum as it is then."""
+        return await self._change_quorum(methods.ADD_VOTER, pb.AddVoterRequest, node_id)
+
+    async def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        return await self._change_quorum(methods.REMOVE_VOTER, pb.RemoveVoterRequest, node_id)
+
+    async def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """For a controller that lost its disk: its old self is removed, and the new one added."""
+        return await self._change_quorum(methods.REPLACE_VOTER, pb.ReplaceVoterRequest, node_id)
+
+    async def transfer_leadership(self, node_id: int) -> int:
+        """Make another voter the active controller; who is."""
+        check_integer("node_id", node_id, 0)
+        request = pb.TransferLeadershipRequest(node_id=node_id)
+        response = await self._when_possible(
+            methods.TRANSFER_LEADERSHIP, request, pb.TransferLeadershipResponse, repeatable=True
+        )
+        return response.leader_id
+
+    async def _change_quorum(
+        self,
+        method: str,
+        request_type: type[pb.AddVoterRequest] | type[pb.RemoveVoterRequest] | type[pb.ReplaceVoterRequest],
+        node_id: int,
+    ) -> tuple[QuorumMember, ...]:
+        check_integer("node_id", node_id, 0)
+        response = await self._when_possible(
+            method, request_type(node_id=node_id), pb.QuorumChangeResponse, repeatable=False
+        )
+        return codec.read_members(response.members)
+
+    async def _when_possible(
+        self, method: str, request: _QuorumRequest, response_type: type[R], *, repeatable: bool
+    ) -> R:
+        """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
+        answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
+        cluster, attempts = self._open(), self._attempts()
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            await cluster.identify()
+            while True:
+                try:
+                    return await cluster.call_any(
+                        method,
+                        request,
+                        response_type,
+                        repeatable=repeatable,
+                        attempt_ms=self._timeout_ms,
+                        deadline=deadline,
+                        answers=QuorumChangeNotNow,
+                    )
+                except QuorumChangeNotNow as refusal:
+                    self._tell_refused(refusal)
+                    if not await attempts.may_go_on():
+                        raise

@@ -1,0 +1,1 @@
+"""What the Admin client returns, and how it is decoded."""

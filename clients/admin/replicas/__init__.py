@@ -1,0 +1,1 @@
+"""Questions that every broker answers for itself: replicas, load, digests."""

@@ -1,0 +1,194 @@
+"""Compares what brokers have of a partition on their disks, range by range."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from lograft.clients.admin.model.types import PartitionVerification, ReplicaDescription
+from lograft.clients.admin.replicas.replica_comparison import (
+    BatchDigest,
+    CompactedComparison,
+    Difference,
+    RecordDigest,
+    compare_batches,
+)
+from lograft.clients.cluster.cluster_client import ClusterClient
+from lograft.clients.errors import LograftError, StorageFailed
+from lograft.clients.types import TopicPartition
+from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import DIGEST_REPLICA
+from lograft.runtime.network import ConnectFailed
+
+_RANGE = 200_000  # offsets compared at a time: what is kept in memory of each broker
+_TRIMMING_MS = 2000  # followers delete what the leader has deleted well within that
+
+D = TypeVar("D")
+
+
+class Unverifiable(Exception):
+    """A broker cannot tell what it has. `damaged`: that broker, if its copy is."""
+
+    def __init__(self, message: str, damaged: int | None = None) -> None:
+        super().__init__(message)
+        self.damaged = damaged
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """What is compared: [start, end) on these brokers. `starts`: where the log of each begins."""
+
+    partition: TopicPartition
+    topic_id: bytes
+    brokers: tuple[int, ...]
+    start: int
+    end: int
+    starts: Mapping[int, int] = field(default_factory=dict)
+
+
+async def verify_copies(
+    cluster: ClusterClient,
+    topic_id: bytes,
+    partition: TopicPartition,
+    in_sync: Sequence[int],
+    describe: Callable[[], Awaitable[Sequence[ReplicaDescription]]],
+    *,
+    is_compacted: bool,
+) -> PartitionVerification:
+    """Of those in sync, below the leader's watermark. `describe`: has brokers describe their replicas."""
+    copies = _Copies(partition, topic_id, (), 0, 0)
+    compare = _compare_compacted if is_compacted else _compare
+    try:
+        copies = _find(copies, in_sync, await describe())
+        difference, suspected = await compare(cluster, copies)
+        if suspected:
+            copies = _find(copies, in_sync, await describe())
+            difference, again = await compare(cluster, copies)
+            difference = difference or next((each for each in again if each in suspected), None)
+        if difference is None and _differ(copies.starts):
+            await cluster.runtime.clock.sleep_ms(_TRIMMING_MS)
+            starts = _find(copies, in_sync, await describe()).starts
+            if starts == copies.starts:
+                return PartitionVerification(
+                    partition, copies.brokers, copies.start, copies.end, min(starts.values()), _told_starts(starts)
+                )
+    except Unverifiable as error:
+        damaged = () if error.damaged is None else (error.damaged,)
+        return PartitionVerification(
+            partition, copies.brokers, copies.start, copies.end, problem=str(error), damaged=damaged
+        )
+    problem = None if difference is None else _told(difference)
+    offset = None if difference is None else difference.offset
+    return PartitionVerification(partition, copies.brokers, copies.start, copies.end, offset, problem)
+
+
+def _find(copies: _Copies, in_sync: Sequence[int], replicas: Sequence[ReplicaDescription]) -> _Copies:
+    """What there is to be compared now."""
+    described = {replica.broker: replica for replica in replicas if replica.broker in in_sync}
+    leader = next((replica for replica in described.values() if replica.is_leader), None)
+    absent = [broker for broker in in_sync if broker not in described]
+    if leader is None or leader.high_watermark is None:
+        raise Unverifiable("nobody leads it who knows what is committed: try again")
+    if absent:
+        raise Unverifiable(f"broker {', '.join(map(str, absent))} is in sync, but does not say what it has: is it up?")
+    starts = {broker: replica.start for broker, replica in described.items()}
+    start = max(starts.values())
+    return replace(copies, brokers=tuple(described), start=start, end=max(start, leader.high_watermark), starts=starts)
+
+
+def _differ(starts: Mapping[int, int]) -> bool:
+    return len(set(starts.values())) > 1
+
+
+def _told_starts(starts: Mapping[int, int]) -> str:
+    each = "; ".join(f"broker {broker} has nothing below {start}" for broker, start in starts.items())
+    return f"the log starts differ: {each}"
+
+
+def _told(difference: Difference) -> str:
+    each = "; ".join(f"broker {broker} has {what}" for broker, what in difference.what.items())
+    return f"differs at offset {difference.offset}: {each}"
+
+
+async def _compare(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
+    """As `_compare_compacted`; but only if need be, and what was never compacted batch by batch."""
+    for first in range(copies.start, copies.end, _RANGE):
+        found, cleaned_below = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
+        difference = compare_batches(found)
+        if difference is not None and difference.offset >= cleaned_below:
+            return difference, []
+        if difference is not None:
+            # It is not compacted any more, but once was.
+            after = replace(copies, start=min(cleaned_below, copies.end))
+            difference, _ = await _compare(cluster, after)
+            return (difference, []) if difference is not None else await _compare_compacted(cluster, copies)
+    return None, []
+
+
+async def _compare_compacted(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
+    """What is different for sure, and which keys seem to be missing: as `CompactedComparison` says, that counts if it
+    is found twice."""
+    comparison = CompactedComparison()
+    for first in range(copies.start, copies.end, _RANGE):
+        found, _ = await _ask_all(cluster, copies, first, _records_in, by_record=True)
+        if (difference := comparison.add(found)) is not None:
+            return difference, []
+    return None, comparison.missing()
+
+
+async def _ask_all(
+    cluster: ClusterClient,
+    copies: _Copies,
+    first: int,
+    read: Callable[[pb.DigestReplicaResponse], list[D]],
+    *,
+    by_record: bool,
+) -> tuple[dict[int, list[D]], int]:
+    """What each broker has of the range that begins at `first`; and below which offset some have compacted theirs."""
+    last = min(first + _RANGE, copies.end)
+    found: dict[int, list[D]] = {broker: [] for broker in copies.brokers}
+    cleaned_below = dict.fromkeys(copies.brokers, 0)
+
+    async def ask(broker: int) -> None:
+        position = first
+        while position < last:
+            request = pb.DigestReplicaRequest(
+                topic_id=copies.topic_id,
+                partition=copies.partition.partition,
+                start=position,
+                end=last,
+                by_record=by_record,
+            )
+            try:
+                response = await cluster.call_broker(broker, DIGEST_REPLICA, request, pb.DigestReplicaResponse)
+            except StorageFailed as error:
+                raise Unverifiable(f"broker {broker}: {error.message}", damaged=broker) from None
+            except (ConnectFailed, LograftError) as error:
+                raise Unverifiable(f"broker {broker} cannot tell what it has: {error}") from None
+            if response.log_start > copies.start:
+                raise Unverifiable(f"broker {broker} has deleted some of it meanwhile, as it was old: try again")
+            found[broker] += read(response)
+            cleaned_below[broker] = response.cleaned_below
+            if response.next_offset <= position:
+                return
+            position = response.next_offset
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for broker in copies.brokers:
+                group.create_task(ask(broker))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return found, max(cleaned_below.values(), default=0)
+
+
+def _batches_in(response: pb.DigestReplicaResponse) -> list[BatchDigest]:
+    return [
+        BatchDigest(batch.base_offset, batch.next_offset, batch.leader_epoch, batch.size_bytes, batch.crc)
+        for batch in response.batches
+    ]
+
+
+def _records_in(response: pb.DigestReplicaResponse) -> list[RecordDigest]:
+    columns = zip(response.offsets, response.keys, response.contents, strict=True)
+    return [RecordDigest(offset, key, content) for offset, key, content in columns]

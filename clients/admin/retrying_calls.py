@@ -1,0 +1,188 @@
+"""What all of the admin client does to ask the cluster: any broker, again and again, until there is an answer."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from google.protobuf.message import Message
+
+from lograft.clients.cluster.bootstrap import parse_bootstrap
+from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.cluster.dropped_client import when_dropped
+from lograft.clients.cluster.item_results import error_in, is_retriable
+from lograft.clients.cluster.shared_cluster import join_cluster
+from lograft.clients.errors import ClientClosed, LograftError
+from lograft.clients.option_checks import check_integer
+from lograft.proto import cluster_pb2, methods
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, Deadline
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.world import Runtime
+
+DEFAULT_TIMEOUT_MS = 30_000
+_DROPPED = "an admin client was dropped without being closed"
+# For the controllers to confirm that an answer is the latest; then what a broker knows has to do. One broker has a part
+# of it only: it may be cut off from all controllers while others are not.
+_CONFIRM_MS = 3000
+_CONFIRM_ATTEMPT_MS = 1000
+_MAX_TIMEOUT_MS = 2**53
+_FIRST_RETRY_MS = 50
+_LAST_RETRY_MS = 1000
+_LEAST_ATTEMPT_MS = 2000  # that makes sense: each on the way answers a while before who asked gives up
+
+R = TypeVar("R", bound=Message)
+Item = TypeVar("Item")
+
+
+class Attempts:
+    """At what is refused for now, each a while after the one before. None is begun that there is no time to answer: the
+    refusal before it is the outcome then, and nobody has to wonder what became of the last."""
+
+    def __init__(self, runtime: Runtime, timeout_ms: int) -> None:
+        self._clock = runtime.clock
+        self._backoff = Backoff(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        self._deadline = Deadline(runtime.clock, timeout_ms)
+        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms * 2 // 5)
+
+    async def may_go_on(self) -> bool:
+        """Whether it is time for another one, after a pause; False at once if there is none."""
+        longest_ms = self._deadline.left_ms - self._least_ms
+        if longest_ms <= 0:
+            return False
+        await self._clock.sleep_ms(min(self._backoff.next_ms(), longest_ms))
+        return True
+
+
+class AdminCalls:
+    """The admin client is this, and more."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        first_contact_ms: int | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        check_integer("timeout_ms", timeout_ms, 1, _MAX_TIMEOUT_MS)
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._timeout_ms = timeout_ms
+        self._times = ClusterTimes(first_contact_ms=first_contact_ms)
+        self._given_runtime = runtime
+        self.when_refused_for_now: Callable[[LograftError], object] | None = None
+        """Told each time that something is to be tried again: people want to know what they wait for."""
+        self.when_not_confirmed: Callable[[], object] | None = None
+        """Told each time that no controller could confirm what the cluster is like, and a broker's word was taken."""
+        self._runtime: Runtime
+        self._cluster: ClusterClient | None = None
+        self._keep: Callable[[], object] = lambda: None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin; `async with` does it. Nothing is connected before it is needed."""
+        if self._cluster is not None:
+            return
+        self._cluster = join_cluster(self._given_runtime, self._bootstrap, self._times, is_following=False)
+        self._runtime = self._cluster.runtime
+        if self._given_runtime is None:
+            self._keep = when_dropped(self, self._cluster.close, _DROPPED)
+
+    async def close(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            self._keep()
+            await cluster.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- asking
+
+    async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
+        """The latest there is, or what a broker knows if no controller can be asked."""
+        request = cluster_pb2.DescribeRequest(topics=topics, include_internal=include_internal, linearizable=True)
+        cluster, method, answer = self._open(), methods.DESCRIBE_CLUSTER, cluster_pb2.ClusterDescription
+        async with cluster.within(self._timeout_ms, "nothing could be learnt of the cluster"):
+            try:
+                async with asyncio.timeout(min(_CONFIRM_MS, self._timeout_ms / 2) / 1000):
+                    attempt_ms = min(_CONFIRM_ATTEMPT_MS, self._timeout_ms // 4 or 1)
+                    described = await cluster.call_any(method, request, answer, repeatable=True, attempt_ms=attempt_ms)
+            except TimeoutError:
+                request.linearizable = False
+                described = await cluster.call_any(method, request, answer, repeatable=True)
+                if self.when_not_confirmed is not None:
+                    self.when_not_confirmed()
+                return described
+            cluster.view.take_brokers(described)
+            return described
+
+    @property
+    def _attempt_ms(self) -> int:
+        """How long to wait for one broker, if the same can be asked of another."""
+        return min(self._timeout_ms, ATTEMPT_MS)
+
+    @property
+    def _rng(self) -> Any:
+        self._open()
+        return self._runtime.rng
+
+    def _open(self) -> ClusterClient:
+        if self._cluster is None:
+            raise ClientClosed("the admin client is not open: use `async with`, or await start()")
+        return self._cluster
+
+    async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
+        cluster = self._open()
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            await cluster.identify()
+            attempt_ms = self._attempt_ms if repeatable else self._timeout_ms
+            return await cluster.call_any(
+                method, request, response_type, repeatable=repeatable, attempt_ms=attempt_ms, deadline=deadline
+            )
+
+    async def _each(
+        self,
+        method: str,
+        items: Sequence[Item],
+        request_of: Callable[[Sequence[Item]], Message],
+        response_type: type[R],
+        *,
+        repeatable: bool = True,
+    ) -> list[Any]:
+        """The result of each item. Those that are refused for now are asked for again, while there is time for an
+        answer; if one may have been done all the same, only when doing it twice is as good as once: `repeatable`."""
+        cluster, attempts = self._open(), self._attempts()
+        results: dict[int, Any] = {}
+        waiting = list(range(len(items)))
+        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+            await cluster.identify()
+            while waiting:
+                request = request_of([items[number] for number in waiting])
+                response: Any = await cluster.call_any(
+                    method, request, response_type,
+                    repeatable=repeatable, attempt_ms=self._attempt_ms, deadline=deadline,
+                )  # fmt: skip
+                results.update(zip(waiting, response.results, strict=True))
+                waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
+                if waiting:
+                    self._tell_refused(error_in(results[waiting[0]]))
+                    if not await attempts.may_go_on():
+                        break
+        return [results[number] for number in range(len(items))]
+
+    def _tell_refused(self, error: LograftError | None) -> None:
+        if error is not None and self.when_refused_for_now is not None:
+            self.when_refused_for_now(error)
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+
+    def _attempts(self) -> Attempts:
+        return Attempts(self._runtime, self._timeout_ms)

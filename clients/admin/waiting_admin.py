@@ -1,0 +1,94 @@
+"""Waiting for what is about to be, for the admin client for asyncio."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from lograft.clients.admin.group_admin import GroupAdmin
+from lograft.clients.admin.model.group_types import GroupDescription, GroupState
+from lograft.clients.admin.model.types import TopicDescription
+from lograft.clients.errors import GroupNotFound, LograftError, TimedOut, UnknownTopic
+
+T = TypeVar("T")
+
+
+class WaitingAdmin(GroupAdmin):
+    async def wait_until(
+        self,
+        look: Callable[[], Awaitable[T]],
+        is_so: Callable[[T], bool],
+        what: str,
+        *,
+        timeout_ms: int | None = None,
+    ) -> T:
+        """Look again and again, until it is so; what it is then. `TimedOut`, which says `what` is not so and what was
+        seen last, after `timeout_ms`, or that of the client."""
+        cluster = self._open()
+        limit_ms = timeout_ms or self._timeout_ms
+        backoff = self._backoff()
+        last: object = "nothing was seen"
+        try:
+            async with cluster.within(limit_ms, what):
+                while True:
+                    seen = await look()
+                    if is_so(seen):
+                        return seen
+                    last = seen
+                    await self._runtime.clock.sleep_ms(backoff.next_ms())
+        except TimedOut:
+            raise TimedOut(f"{what} within {limit_ms} ms: {last}") from None
+
+    async def wait_for_topic(
+        self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None
+    ) -> TopicDescription:
+        """Return once the topic is there, and each partition has a leader and, if `in_sync`, all its replicas in
+        sync."""
+
+        async def look() -> TopicDescription | LograftError:
+            try:
+                return await self.describe_topic(name)
+            except UnknownTopic as error:
+                return error
+
+        def is_there(seen: TopicDescription | LograftError) -> bool:
+            if isinstance(seen, LograftError):
+                return False
+            return all(each.is_in_sync if in_sync else each.leader is not None for each in seen.partitions)
+
+        found = await self.wait_until(look, is_there, f"topic {name!r} is not ready", timeout_ms=timeout_ms)
+        assert not isinstance(found, LograftError)
+        return found
+
+    async def wait_for_no_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
+        """Return once there is none of that name."""
+
+        async def look() -> list[str]:
+            return await self.list_topics(include_internal=True)
+
+        what = f"topic {name!r} is still there"
+        await self.wait_until(look, lambda names: name not in names, what, timeout_ms=timeout_ms)
+
+    async def wait_for_group(
+        self,
+        name: str,
+        state: GroupState = GroupState.STABLE,
+        *,
+        members: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> GroupDescription:
+        """Return once the group is in that state, with so many members if that is said."""
+
+        async def look() -> GroupDescription | LograftError:
+            try:
+                return await self.describe_group(name)
+            except GroupNotFound as error:
+                return error
+
+        def is_so(seen: GroupDescription | LograftError) -> bool:
+            if isinstance(seen, LograftError) or seen.state is not state:
+                return False
+            return members is None or len(seen.members) == members
+
+        what = f"group {name!r} is not {state.value}" + ("" if members is None else f" with {members} members")
+        found = await self.wait_until(look, is_so, what, timeout_ms=timeout_ms)
+        assert not isinstance(found, LograftError)
+        return found

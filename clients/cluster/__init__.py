@@ -1,0 +1,1 @@
+"""Knowing a cluster: bootstrap, connections, metadata, unary calls."""

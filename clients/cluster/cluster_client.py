@@ -1,0 +1,459 @@
+"""A client's way to the cluster: finds it from a few addresses, follows who leads what, calls any of its brokers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lograft.clients.cluster.cluster_identity import ClusterIdentity
+from lograft.clients.cluster.cluster_view import ClusterView, TopicView
+from lograft.clients.cluster.connections import LEAST_TOPIC, Connections
+from lograft.clients.cluster.unary_call import call, until_first
+from lograft.clients.errors import (
+    ConnectionLost,
+    InvalidRequest,
+    LograftError,
+    NoBrokerAvailable,
+    TimedOut,
+    UnknownPartition,
+    UnknownTopic,
+    error_of,
+)
+from lograft.proto import cluster_pb2 as pb
+from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
+from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
+from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
+from lograft.runtime.world import Runtime
+
+R = TypeVar("R", bound=Message)
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimes:
+    """`check_every_ms`: how often another node is asked whether the one that is followed tells all. `attempt_ms`: how
+    long one broker has for an answer before another is asked; for what it knows itself `describe_ms`, and if it has to
+    ask the controllers `linearizable_ms`. `first_contact_ms`: how long to look for any broker at
+    all; None: for as long as the caller does."""
+
+    silence_ms: int = SILENCE_LIMIT_MS
+    check_every_ms: int = 5000
+    attempt_ms: int = ATTEMPT_MS
+    describe_ms: int = 2000
+    linearizable_ms: int = LINEARIZABLE_MS
+    first_contact_ms: int | None = None
+    first_retry_ms: int = 20
+    last_retry_ms: int = 500
+
+
+class ClusterClient:
+    """`view` is what is known; `run` keeps it up to date, for the topics that were asked for, until cancelled.
+
+    Calls ask until there is an answer: how long is up to the caller, by `within`. Each request says how long its answer
+    is waited for (`timeout_ms`), if it has a place for that.
+    """
+
+    def __init__(self, runtime: Runtime, bootstrap: Sequence[str], times: ClusterTimes | None = None) -> None:
+        self.runtime = runtime
+        self.identity = ClusterIdentity()
+        self.view = ClusterView(self.identity)
+        self.connections = Connections(runtime, identity=self.identity)
+        self._bootstrap = tuple(bootstrap)
+        self._times = times or ClusterTimes()
+        self._wanted: dict[str, None] = {}
+        self._wanted_changed = asyncio.Event()
+        self._follows_all = False
+        self._listeners: list[Callable[[], None]] = []
+        self._preferred: str | None = None  # who answered last
+        self._watched: str | None = None
+        self._first_asked_ms: int | None = None
+        self.calls_made = 0  # to brokers, but for those that only look
+        self._better = asyncio.Event()  # another node knows more than the one that is watched
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever `view` has changed."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        self._listeners.remove(listener)
+
+    async def close(self) -> None:
+        await self.connections.close()
+
+    # -- topics
+
+    def known_topic(self, name: str) -> TopicView | None:
+        """The topic of that name, if this client follows it already."""
+        return self.view.topic(name)
+
+    async def topic(self, name: str) -> TopicView:
+        """The topic of that name, which is followed from now on. `UnknownTopic` if there is none for certain."""
+        self.identity.check()
+        known = self.view.topic(name)
+        if known is not None:
+            self._want(name)
+            return known
+        description = await self._describe(name, linearizable=False)
+        if _error_in(description, name) is not None:
+            # Any broker may be behind: only one that asks the controllers knows for sure. It may have it created, too.
+            description = await self._describe(name, linearizable=True)
+        return self._learn(name, description)
+
+    async def topic_as_of_now(self, name: str) -> TopicView:
+        """As `topic`, whatever is known already."""
+        return self._learn(name, await self._describe(name, linearizable=True))
+
+    async def topic_with(self, name: str, topic_id: bytes, partition: int) -> TopicView:
+        """As `topic`. Whoever names an id and a partition may know more than was heard here: before the topic is held
+        to be another one, or smaller, it is asked for anew."""
+        topic = await self.topic(name)
+        if topic.id != topic_id or partition >= topic.partition_count:
+            topic = await self.topic_as_of_now(name)
+        return topic
+
+    def _learn(self, name: str, description: pb.ClusterDescription) -> TopicView:
+        error = _error_in(description, name)
+        if error is not None:
+            raise error
+        self.view.take_some(description)
+        self._tell()
+        known = self.view.topic(name)
+        if known is None:
+            raise UnknownTopic(f"there is no topic {name!r}: create it first")
+        self._want(name)
+        return known
+
+    def _want(self, name: str) -> None:
+        if name not in self._wanted:
+            self._wanted[name] = None
+            self._wanted_changed.set()
+
+    async def follow_all(self) -> None:
+        """Know all topics, those that are created later, too; but not internal ones, unless they are asked for."""
+        request = pb.DescribeRequest(linearizable=True)
+        description = await self.call_any(
+            DESCRIBE_CLUSTER,
+            request,
+            pb.ClusterDescription,
+            repeatable=True,
+            attempt_ms=self._times.linearizable_ms,
+        )
+        self.view.take_description(description, _Everything())
+        if not self._follows_all:
+            self._follows_all = True
+            self._wanted_changed.set()
+        self._tell()
+
+    def follow_some(self) -> None:
+        """Know those that were asked for, and no others any more."""
+        if self._follows_all:
+            self._follows_all = False
+            self.view.forget_others(self._wanted)
+            self._wanted_changed.set()
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Follow these topics no more."""
+        for name in names:
+            del self._wanted[name]
+        if not self._follows_all:
+            self.view.forget_others(self._wanted)
+        self._wanted_changed.set()
+
+    async def _describe(self, name: str, *, linearizable: bool) -> pb.ClusterDescription:
+        request = pb.DescribeRequest(topics=[name], linearizable=linearizable, create_missing=linearizable)
+        attempt_ms = self._times.linearizable_ms if linearizable else self._times.describe_ms
+        return await self.call_any(
+            DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True, attempt_ms=attempt_ms
+        )
+
+    async def partition(self, name: str, partition: int) -> TopicView:
+        """The topic, which has that partition."""
+        topic = await self.topic(name)
+        if partition >= topic.partition_count:  # it may be new
+            topic = await self.topic_as_of_now(name)
+        if not 0 <= partition < topic.partition_count:
+            raise UnknownPartition(
+                f"topic {name!r} has no partition {partition}: it has 0 to {topic.partition_count - 1}"
+            )
+        return topic
+
+    def hinted(self, topic_id: bytes, partition: int, error: LograftError) -> None:
+        """`error` may name the leader."""
+        if error.leader_id is not None and error.leader_epoch is not None:
+            leader_id, epoch, address = error.leader_id, error.leader_epoch, error.leader_address
+            if self.view.take_hint(topic_id, partition, leader_id, epoch, address):
+                self._tell()
+
+    # -- brokers
+
+    async def identify(self) -> None:
+        """Know which cluster this is, before anything is asked of it that another could carry out, too."""
+        if not self.identity.cluster_id:
+            request = pb.DescribeRequest(topics=[LEAST_TOPIC], cluster_only=True)
+            attempt_ms = self._times.describe_ms
+            with contextlib.suppress(InvalidRequest):  # of a server that does not tell of clusters
+                described = await self.call_any(
+                    DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True, attempt_ms=attempt_ms
+                )
+                self.identity.learn(described.cluster_id)
+
+    async def connect(self, broker_id: int) -> Connection:
+        """`ConnectFailed` if it cannot be reached, or is not known."""
+        address = self.view.addresses.get(broker_id)
+        if address is None:
+            raise ConnectFailed(f"broker {broker_id}", "its address is not known")
+        return await self.connections.get(address)
+
+    async def call_broker(self, broker_id: int, method: str, request: Message, response_type: type[R]) -> R:
+        """Once. `ConnectFailed`, `LograftError`, or `TimedOut` if it takes too long."""
+        return await self._attempt(await self.connect(broker_id), method, request, response_type)
+
+    async def call_address(
+        self, address: str, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
+    ) -> R:
+        """As `call_broker`."""
+        return await self._attempt(await self.connections.get(address), method, request, response_type, attempt_ms)
+
+    async def call_any(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        *,
+        repeatable: bool,
+        attempt_ms: int | None = None,
+        deadline: Deadline | None = None,
+        answers: type[LograftError] | tuple[()] = (),
+    ) -> R:
+        """The answer of some broker. It is asked again while that can help; if the one before may have been carried
+        out, only when doing it twice is as good as once: `repeatable`. No attempt takes longer than `attempt_ms`, or is
+        said to be waited for beyond the `deadline`, which is that of the `within` around it. Errors of the class
+        `answers` are answers, too: the cluster's, whichever broker gives them."""
+        backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        if self._first_asked_ms is None:
+            self._first_asked_ms = self.runtime.clock.monotonic_ms()
+        while True:
+            for address in self._candidates():
+                try:
+                    connection = await self.connections.get(address)
+                    answer = await self._attempt(connection, method, request, response_type, attempt_ms, deadline)
+                except ConnectFailed:
+                    continue
+                except LograftError as error:
+                    self.connections.trouble[address] = str(error)
+                    if address == self._preferred:
+                        self._preferred = None
+                    is_answer = isinstance(error, answers)
+                    if is_answer or not error.retriable or (error.outcome_unknown and not repeatable):
+                        raise
+                    continue
+                self._preferred = address
+                self.connections.trouble.pop(address, None)
+                return answer
+            self._check_contact()
+            await self.runtime.clock.sleep_ms(backoff.next_ms())
+
+    def _check_contact(self) -> None:
+        """Give up if nobody is there, and nobody ever was."""
+        limit_ms = self._times.first_contact_ms
+        if limit_ms is None or self.connections.has_connected:
+            return
+        assert self._first_asked_ms is not None
+        if self.runtime.clock.monotonic_ms() - self._first_asked_ms >= limit_ms:
+            raise self.late(limit_ms, "no broker answered")
+
+    async def _attempt(
+        self,
+        connection: Connection,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        attempt_ms: int | None = None,
+        deadline: Deadline | None = None,
+    ) -> R:
+        attempt_ms = attempt_ms or self._times.attempt_ms
+        left_ms = attempt_ms if deadline is None else min(attempt_ms, deadline.left_ms)
+        set_timeout(request, left_ms)
+        self.calls_made += method != DESCRIBE_CLUSTER
+        # If the deadline around it passes first, the error is that of `within`, which says what was not done.
+        timeout = asyncio.timeout(attempt_ms / 1000 if left_ms == attempt_ms else None)
+        try:
+            async with timeout:
+                return await call(connection, method, request, response_type)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise TimedOut(f"no answer within {attempt_ms} ms") from None
+
+    def _candidates(self) -> list[str]:
+        """Whom to ask, in this order: who answered last, those of whom nothing bad is known, others."""
+        brokers = list(dict.fromkeys([*self.view.addresses.values(), *self._bootstrap]))
+        self.runtime.rng.shuffle(brokers)
+        trouble, is_open = self.connections.trouble, self.connections.is_open
+        brokers.sort(key=lambda each: (each != self._preferred, each in trouble, not is_open(each)))
+        return brokers
+
+    @contextlib.asynccontextmanager
+    async def within(self, timeout_ms: float, what: str) -> AsyncIterator[Deadline]:
+        """A deadline for the block, to be handed inward: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done,
+        and why. If a broker was asked that is gone by now, it may have been done all the same: that is no
+        `NoBrokerAvailable`."""
+        asked = self.calls_made
+        timeout = asyncio.timeout(timeout_ms / 1000)
+        try:
+            async with timeout:
+                yield Deadline(self.runtime.clock, int(timeout_ms))
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self.late(timeout_ms, what, was_asked=self.calls_made > asked) from None
+
+    def late(self, timeout_ms: float, what: str, *, was_asked: bool = False) -> LograftError:
+        """The error for what could not be done in time. `was_asked`: some broker was asked to do it."""
+        brokers, trouble = self._candidates(), dict(self.connections.trouble)
+        is_reached = self._is_reached()
+        if not is_reached:
+            trouble |= {address: "no answer" for address in brokers if address not in trouble}
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in trouble.items())
+        message = f"{what} within {timeout_ms:g} ms" + (f" ({reasons})" if reasons else "")
+        if is_reached or was_asked:
+            return TimedOut(message)
+        return NoBrokerAvailable(f"{message}: is the cluster up, and are these its addresses?")
+
+    def _is_reached(self) -> bool:
+        """Whether any broker is."""
+        return any(map(self.connections.is_open, self._candidates()))
+
+    # -- following
+
+    async def run(self) -> None:
+        """Follow the topics that were asked for, until cancelled. `WrongCluster` once the cluster was replaced."""
+        backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._check_others(), name="metadata-check")
+            while True:
+                while not self._wanted and not self._follows_all:
+                    await self._wanted_changed.wait()
+                    self._wanted_changed.clear()
+                self._watched = self._next_watched()
+                self._better.clear()
+                try:
+                    await self._watch(self._watched, backoff)
+                except (ConnectFailed, LograftError, StreamError, DecodeError) as error:
+                    self.identity.check()
+                    log.info("metadata_source_failed", address=self._watched, reason=str(error))
+                    await self.runtime.clock.sleep_ms(backoff.next_ms())
+
+    def _next_watched(self) -> str:
+        """Another than the last one that failed, if there is one; else who is known to answer."""
+        candidates = self._candidates()
+        others = [address for address in candidates if address != self._watched]
+        if self._better.is_set() or self._watched is None or not others:
+            return candidates[0]
+        return others[0]
+
+    async def _watch(self, address: str, backoff: Backoff) -> None:
+        """Follow what this node tells, until it is silent, gone, behind others, or other topics are wanted."""
+        connection = await self.connections.get(address)
+        silence = Silence(self.runtime.clock, self._times.silence_ms)
+        self._wanted_changed.clear()
+        asked = self._asked()
+        stream = await self._open_watch(connection, asked)
+        await until_first(
+            self._take_all(stream, asked, silence, backoff),
+            self._tire(silence),
+            connection.broken.wait(),
+            self._better.wait(),
+            self._wanted_changed.wait(),
+        )
+
+    def _asked(self) -> "dict[str, None] | _Everything":
+        return _Everything() if self._follows_all else dict(self._wanted)
+
+    async def _open_watch(self, connection: Connection, asked: "dict[str, None] | _Everything") -> Stream:
+        stream = connection.open(WATCH_CLUSTER)
+        request = pb.WatchRequest(topics=asked)
+        # All of these topics are known by now, and how they were at the view's index or later.
+        if self.view.index:
+            request.from_index = self.view.index
+            request.cluster_id = self.identity.cluster_id
+        await stream.send(request.SerializeToString())
+        await stream.half_close()
+        return stream
+
+    async def _take_all(self, stream: Stream, asked: Container[str], silence: Silence, backoff: Backoff) -> None:
+        while (data := await stream.receive()) is not None:
+            silence.heard()
+            backoff.succeeded()
+            self._take(pb.ClusterChange.FromString(data), asked)
+        raise ConnectionLost("the broker ended the stream")
+
+    async def _tire(self, silence: Silence) -> None:
+        await silence.too_long()
+        raise TimedOut(f"nothing heard for {self._times.silence_ms} ms")
+
+    def _take(self, change: pb.ClusterChange, asked: Container[str]) -> bool:
+        """Whether there was anything in it. `asked`: the topics that it is about; others may be wanted by now."""
+        is_newer = change.metadata_index > self.view.index
+        has_news = change.HasField("description") or any(
+            (change.brokers, change.removed_brokers, change.topics, change.deleted_topics)
+        )
+        self.view.take_change(change, asked)
+        if has_news:
+            self._tell()
+        return is_newer and has_news
+
+    async def _check_others(self) -> None:
+        """Now and then ask another node: whoever is followed may be cut off from the controllers, and not know it."""
+        while True:
+            await self.runtime.clock.sleep_ms(self._times.check_every_ms)
+            others = [address for address in self._known_addresses() if address != self._watched]
+            if not (self._wanted or self._follows_all) or not others:
+                continue
+            address = self.runtime.rng.choice(others)
+            with contextlib.suppress(ConnectFailed, LograftError, StreamError, DecodeError, TimeoutError):
+                async with asyncio.timeout(self._times.silence_ms / 1000):
+                    if await self._check(address):
+                        self._preferred = address
+                        self._better.set()
+
+    async def _check(self, address: str) -> bool:
+        connection = await self.connections.get(address)
+        asked = self._asked()
+        stream = await self._open_watch(connection, asked)
+        try:
+            data = await stream.receive()
+        finally:
+            stream.reset()
+        return data is not None and self._take(pb.ClusterChange.FromString(data), asked)
+
+    def _known_addresses(self) -> Iterable[str]:
+        return self.view.addresses.values() or self._bootstrap
+
+    def _tell(self) -> None:
+        for listener in list(self._listeners):
+            listener()
+
+
+class _Everything:
+    """The names of all topics. None at all, if one asks for them one by one: to a broker that means the same."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+
+def _error_in(description: pb.ClusterDescription, name: str) -> LograftError | None:
+    for topic in description.topics:
+        if topic.name == name and topic.HasField("error"):
+            return error_of(topic.error)
+    return None

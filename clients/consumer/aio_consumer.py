@@ -1,0 +1,295 @@
+"""The consumer, for asyncio."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from lograft.clients.cluster.bootstrap import parse_bootstrap
+from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
+from lograft.clients.cluster.dropped_client import when_dropped
+from lograft.clients.cluster.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetLookup, OffsetQuestion
+from lograft.clients.cluster.shared_cluster import join_cluster
+from lograft.clients.consumer.aio_group_consumer import GroupConsumer, call_listener
+from lograft.clients.consumer.consumer_work import ConsumerWork
+from lograft.clients.consumer.group.session import Called, GroupSession
+from lograft.clients.consumer.reading.fetched_partition import Anchor
+from lograft.clients.consumer.reading.metrics import ConsumerMetrics
+from lograft.clients.consumer.reading.options import ConsumerKeywords, ConsumerOptions, poll_limit
+from lograft.clients.consumer.reading.partition_reader import PartitionReader
+from lograft.clients.consumer.reading.record_queue import RecordQueue
+from lograft.clients.consumer.reading.record_run import Position, RecordRun
+from lograft.clients.errors import InvalidArgument, LograftError
+from lograft.clients.types import MAX_INTEGER, TopicPartition, check_topic, partition_name
+from lograft.proto import log_pb2 as pb
+from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.world import Runtime
+from lograft.storage.batch.codec import Record
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Consumer"]
+
+log = get_logger(__name__)
+
+_CLOSE_MS = 10_000
+_DROPPED = (
+    "a consumer was dropped without being closed: its group commits nothing more, and waits for its session to end"
+)
+
+
+class Consumer(GroupConsumer):
+    """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`).
+
+    async with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
+        await consumer.subscribe(["orders"])
+        async for record in consumer: ...
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        runtime: Runtime | None = None,
+        **options: Unpack[ConsumerKeywords],
+    ) -> None:
+        self._options = ConsumerOptions(**options)
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._given_runtime = runtime
+        self._runtime: Runtime
+        self._cluster: ClusterClient
+        self._reader: PartitionReader
+        self._lookup: OffsetLookup
+        self._queue: RecordQueue
+        self._records: Iterator[Record]
+        self._group: GroupSession | None = None
+        self.call_listener: Called = call_listener
+        self._work = ConsumerWork()
+        self._task = self._work.task
+        self._keep: Callable[[], object] = lambda: None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin; `async with` does it."""
+        if self._task.is_running:
+            return
+        self._task.check_may_start()
+        times = ClusterTimes(first_contact_ms=self._options.first_contact_ms)
+        self._cluster = join_cluster(self._given_runtime, self._bootstrap, times)
+        self._runtime = self._cluster.runtime
+        self._reader = PartitionReader(self._cluster, self._options, self._task)
+        self._queue = RecordQueue(self._options.deserializers, self._reader.give_back, self._reader.ready_now)
+        self._records = iter(self._queue)
+        self._lookup = OffsetLookup(self._cluster)
+        if self._options.group is not None:
+            self._group = GroupSession(self._cluster, self._reader, self._options, self.call_listener)
+        self._work.start(self._cluster, self._reader, self._group)
+        if self._given_runtime is None:
+            self._keep = when_dropped(self, self._work.end, _DROPPED)
+
+    async def close(self) -> None:
+        """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
+        if not self._task.is_running:
+            return
+        try:
+            if self._group is not None and self._task.failure is None:
+                async with self._cluster.within(min(self._options.request_timeout_ms, _CLOSE_MS), "it was not left"):
+                    await self._group.close()
+        except LograftError as error:
+            log.warning("group_not_left", group=self._options.group, reason=str(error))
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        self._keep()
+        await self._work.end()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- partitions
+
+    async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read these partitions, and no others. Those that were read before go on where they are; others begin where
+        the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
+        `UnknownTopic` or `UnknownPartition` changes nothing."""
+        self._task.check()
+        if self._group is not None and self._group.is_subscribed:
+            raise InvalidArgument("the consumer is subscribed, which excludes assigning: unsubscribe first")
+        names = [partition_name(each) for each in partitions]
+        async with self._within("nothing could be learnt of the topics"):
+            topic_ids = {name: (await self._cluster.partition(*name)).id for name in names}
+            starts = {} if self._group is None or not names else await self._group.committed(topic_ids)
+        self._reader.remove(*(name for name in self._reader.partitions if name not in topic_ids))
+        for name, topic_id in topic_ids.items():
+            start = starts.get(name)
+            self._reader.add(name, topic_id, None if start is None else Position(start.offset, start.leader_epoch))
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return sorted(self._reading().partitions)
+
+    def metrics(self) -> ConsumerMetrics:
+        """Rates, latencies, what is buffered, how far it is behind."""
+        return self._reading().metrics()
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
+        self._task.check()
+        check_topic(topic)
+        async with self._within(f"nothing could be learnt of topic {topic!r}"):
+            count = (await self._cluster.topic(topic)).partition_count
+        return [TopicPartition(topic, number) for number in range(count)]
+
+    # -- records
+
+    async def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record]:
+        """Records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: no end).
+
+        What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
+        """
+        limit = poll_limit(max_records, self._options.max_poll_records)
+        self._reading().check_woken()
+        self._queue.begin()
+        while True:
+            if self._group is not None:
+                await self._group.polled()
+            records = self._queue.take(limit)
+            if records:
+                return records
+            runs = await self.ready(timeout, limit)
+            if not runs:
+                return []
+            self._queue.replace(runs)
+
+    async def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
+        """As `poll`, but all that has come, or at most `max_records`, as a table of `lograft.ARROW_SCHEMA`; without
+        rows at the timeout. Nothing is done a record, and nothing is deserialized. Its memory is that in which the
+        records came, where that can be."""
+        from lograft.clients.records.arrow_table import table_of
+
+        return table_of(await self.take_arrow(timeout, max_records))
+
+    # -- for the consumer that is not awaited
+
+    async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
+        """As `PartitionReader.ready`."""
+        reader = self._reading()
+        if self._group is None:
+            return await reader.ready(timeout, at_least)
+        return await self._group.ready(timeout, lambda left: reader.ready(left, at_least))
+
+    async def take_arrow(
+        self, timeout: float | None, max_records: int | None, ticket: object = None
+    ) -> "list[tuple[TopicPartition, pyarrow.RecordBatch]]":
+        """As `PartitionReader.take_arrow`."""
+        reader, limit = self._reading(), poll_limit(max_records, MAX_INTEGER)
+        if self._group is None:
+            return await reader.take_arrow(timeout, limit, ticket)
+        return await self._group.ready(timeout, lambda left: reader.take_arrow(left, limit, ticket))
+
+    def give_back(self, run: RecordRun, index: int) -> None:
+        """As `PartitionReader.give_back`."""
+        self._reading().give_back(run, index)
+
+    def give_back_arrow(self, ticket: object) -> None:
+        """As `PartitionReader.give_back_arrow`."""
+        self._reading().give_back_arrow(ticket)
+
+    def _reading(self) -> PartitionReader:
+        self._task.check()
+        return self._reader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
+        self._reading().check_woken()
+        while (record := next(self._records, None)) is None:
+            self._queue.replace(await self.ready(None, self._options.max_poll_records))
+            self._records = iter(self._queue)
+        return record
+
+    def wakeup(self) -> None:
+        """Have a `poll` that waits raise `WakeupError`, or else the next one."""
+        self._reading().wake_up()
+
+    # -- positions
+
+    async def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Go on at `offset`."""
+        if not isinstance(offset, int) or not 0 <= offset <= MAX_INTEGER:
+            raise InvalidArgument(f"there is no offset {offset}: give 0 or more, or use seek_to_end")
+        self._reading().seek(partition, Position(offset))
+
+    async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go on at the first offset there is; in all partitions, if none are named."""
+        self._reading().seek_anchor(partitions, Anchor.EARLIEST)
+
+    async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go on with what is stored from now on; in all partitions, if none are named."""
+        self._reading().seek_anchor(partitions, Anchor.LATEST)
+
+    async def position(self, partition: tuple[str, int]) -> int:
+        """The offset of the next record that `poll` gives of the partition."""
+        reader = self._reading()
+        async with self._within("the position could not be found out"):
+            return await reader.position(partition)
+
+    def lag(self, partition: tuple[str, int]) -> int | None:
+        """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
+        yet. `end_offsets` asks."""
+        return self._reading().assigned(partition).lag
+
+    async def pause(self, *partitions: tuple[str, int]) -> None:
+        """Give nothing of these (of all, if none are named) until they are resumed."""
+        self._reading().pause(partitions)
+
+    async def resume(self, *partitions: tuple[str, int]) -> None:
+        self._reading().resume(partitions)
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are."""
+        return sorted(name for name, partition in self._reading().partitions.items() if partition.is_paused)
+
+    # -- offsets
+
+    async def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """The first offset that each partition still has."""
+        return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), EARLIEST))
+
+    async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Where each partition ends: the offset of the next record to be stored for good."""
+        return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), LATEST))
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, int | None]:
+        """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
+        for moment in times.values():
+            if not isinstance(moment, int) or abs(moment) > MAX_INTEGER:
+                raise InvalidArgument(f"{moment!r} is not a time: give milliseconds since 1970")
+        return await self._offsets({partition_name(name): moment for name, moment in times.items()}, AT_TIME)
+
+    async def _offsets(
+        self, times: Mapping[TopicPartition, int], kind: pb.ListOffsetsRequest.Kind
+    ) -> dict[TopicPartition, int | None]:
+        self._task.check()
+        async with self._within("the offsets could not be found out"):
+            questions = {
+                name: OffsetQuestion((await self._cluster.partition(*name)).id, kind, moment)
+                for name, moment in times.items()
+            }
+            return await self._lookup.find(questions)
+
+
+def _all_found(offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+    return {name: offset for name, offset in offsets.items() if offset is not None}

@@ -1,0 +1,105 @@
+"""A client's way to the coordinator of a group: found by asking any broker, followed when it moves."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from lograft.clients.cluster.cluster_client import ClusterClient
+from lograft.clients.cluster.item_results import Result, checked
+from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavailable
+from lograft.proto import groups_pb2 as pb
+from lograft.proto.methods import FIND_COORDINATOR
+from lograft.runtime.network import ConnectFailed
+from lograft.runtime.tasks.deadline import COORDINATOR_MS
+from lograft.runtime.tasks.retry import Backoff
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+_FIRST_RETRY_MS = 20
+_LAST_RETRY_MS = 500
+
+
+class GroupCoordinator:
+    """Of `group`."""
+
+    def __init__(self, cluster: ClusterClient, group: str) -> None:
+        self.group = group
+        self._cluster = cluster
+        self._address: str | None = None
+        self._leader_epoch = -1
+
+    async def call(self, method: str, request: Message, response_type: type[R]) -> R:
+        """The coordinator's answer. It is asked again while that can help: how long is up to the caller."""
+        return await self._insist(lambda: self.call_once(method, request, response_type))
+
+    async def call_for_group(
+        self, method: str, request: Message, response_type: type[R], said_of_group: Callable[[R], Result]
+    ) -> Result:
+        """The same where an answer has an error for each group that was asked for: what is said of this one."""
+
+        async def ask() -> Result:
+            answer = await self.call_once(method, request, response_type)
+            try:
+                return checked(said_of_group(answer))
+            except LograftError as error:
+                self._heed(error)
+                raise
+
+        return await self._insist(ask)
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        backoff = self.backoff()
+        while True:
+            try:
+                return await ask()
+            except LograftError as error:
+                if not error.retriable:
+                    raise
+            await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+
+    async def call_once(
+        self, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
+    ) -> R:
+        """The same, without asking again; but the next call may ask another."""
+        address = await self.find()
+        try:
+            return await self._cluster.call_address(address, method, request, response_type, attempt_ms)
+        except ConnectFailed as error:
+            self._address = None
+            raise Unavailable(str(error)) from None
+        except LograftError as error:
+            self._heed(error)
+            raise
+
+    def _heed(self, error: LograftError) -> None:
+        """Another may be the one to ask."""
+        if error.retriable and not isinstance(error, Loading):
+            self._address = self._hinted(error)
+
+    async def find(self) -> str:
+        """Its address. How long to look for it is up to the caller."""
+        return self._address or await self._find()
+
+    async def _find(self) -> str:
+        await self._cluster.identify()
+        request = pb.FindCoordinatorRequest(group=self.group)
+        answer = await self._cluster.call_any(
+            FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True, attempt_ms=COORDINATOR_MS
+        )
+        self._leader_epoch = answer.leader_epoch
+        self._address = answer.address
+        return answer.address
+
+    def _hinted(self, error: LograftError) -> str | None:
+        """Who coordinates the group according to one that does not, if that is news."""
+        if not isinstance(error, NotCoordinator) or error.leader_address is None or error.leader_epoch is None:
+            return None
+        if error.leader_epoch <= self._leader_epoch:
+            return None
+        self._leader_epoch = error.leader_epoch
+        return error.leader_address
+
+    def backoff(self) -> Backoff:
+        return Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)

@@ -1,0 +1,232 @@
+"""How far a group has come: asked of its coordinator, and told to it, in the order in which that was asked for."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lograft.clients.cluster.cluster_client import ClusterClient
+from lograft.clients.consumer.group.coordinator_client import GroupCoordinator
+from lograft.clients.consumer.group.member import GroupPartition
+from lograft.clients.errors import (
+    ClientClosed,
+    CommitFailed,
+    FencedMemberEpoch,
+    LograftError,
+    PartitionNotOwned,
+    UnknownMember,
+    error_of,
+)
+from lograft.clients.types import MAX_INTEGER, OffsetAndMetadata, TopicPartition
+from lograft.proto import groups_pb2 as pb
+from lograft.proto.methods import COMMIT_OFFSETS, FETCH_OFFSETS
+
+_REMEDY = (
+    "the consumer polled too rarely (max_poll_interval_ms), or was cut off from the cluster (session_timeout_ms); poll "
+    "again to go on, with fewer records at a time (max_poll_records) if that takes too long"
+)
+
+
+class Committer(Protocol):
+    """As whom offsets are committed. `generation` is another once partitions were lost."""
+
+    @property
+    def member_id(self) -> str:
+        """Empty: not as a member."""
+        ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    async def confirm(self) -> None:
+        """Return once the coordinator has said whether this is still a member, and in which epoch."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Commit:
+    """`topic_ids`: of those partitions of which they are known. `is_in_doubt`: an attempt was not answered."""
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    topic_ids: Mapping[TopicPartition, bytes]
+    generation: int
+    done: asyncio.Future[None]
+    is_in_doubt: bool = False
+
+
+class GroupOffsets:
+    """`run` has to be running for commits to be carried out."""
+
+    def __init__(
+        self, cluster: ClusterClient, coordinator: GroupCoordinator, committer: Committer, timeout_ms: int
+    ) -> None:
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._committer = committer
+        self._timeout_ms = timeout_ms
+        self._highest: dict[GroupPartition, int] = {}  # that is committed, or may be, as far as is known here
+        self._waiting: list[_Commit] = []
+        self._wanted = asyncio.Event()
+
+    # -- asking
+
+    async def fetch(
+        self, partitions: Iterable[GroupPartition], *, as_member: bool
+    ) -> dict[GroupPartition, OffsetAndMetadata]:
+        """What is committed of these; how long to ask is up to the caller. Who asks as a member, and is none any more,
+        is told so: what the next owner of a partition has committed is not for it."""
+        wanted = list(partitions)
+        by_topic: dict[bytes, list[int]] = {}
+        for topic_id, number in wanted:
+            by_topic.setdefault(topic_id, []).append(number)
+        request = pb.FetchOffsetsRequest(
+            group=self._coordinator.group,
+            member_id=self._committer.member_id if as_member else "",
+            member_epoch=self._committer.epoch if as_member else 0,
+            topics=[pb.GroupTopic(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_topic.items()],
+        )
+        answer = await self._coordinator.call(FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
+        found = {GroupPartition(each.topic_id, each.partition): read_committed(each) for each in answer.offsets}
+        self._highest |= {each: found[each].offset if each in found else 0 for each in wanted}
+        return found
+
+    # -- telling
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, bytes]
+    ) -> asyncio.Future[None]:
+        """After all that was asked for before. `CommitFailed` if others may have the partitions by then."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Commit(offsets, topic_ids, self._committer.generation, done))
+        self._wanted.set()
+        return done
+
+    async def run(self) -> None:
+        """Commit, until cancelled. What waits together goes together."""
+        commits: list[_Commit] = []
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                commits, self._waiting = self._waiting, []
+                await self._commit_all(commits)
+        finally:
+            for commit in (*commits, *self._waiting):
+                _finish(commit, ClientClosed("the consumer was closed before the offsets were committed"))
+
+    async def _commit_all(self, commits: list[_Commit]) -> None:
+        try:
+            async with self._cluster.within(self._timeout_ms, "the offsets were not committed"):
+                refused = await self._send_all(commits)
+        except LograftError as error:
+            for commit in commits:
+                _finish(commit, error)
+            return
+        for commit in commits:
+            _finish(commit, _why_refused(commit, refused))
+
+    async def _send_all(self, commits: list[_Commit]) -> dict[TopicPartition, LograftError]:
+        """Whose offsets were not taken, and why."""
+        backoff = self._coordinator.backoff()
+        keys: dict[TopicPartition, GroupPartition] = {}
+        for commit in commits:
+            for name in commit.offsets:
+                topic_id = commit.topic_ids.get(name) or (await self._cluster.partition(*name)).id
+                keys[name] = GroupPartition(topic_id, name.partition)
+        while True:
+            in_time = [commit for commit in commits if self._is_in_time(commit)]
+            offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+            for commit in in_time:
+                offsets |= commit.offsets
+            if not offsets:
+                return {}
+            try:
+                return await self._send(offsets, keys)
+            except (UnknownMember, FencedMemberEpoch):
+                # Whether the partitions are lost, or only the epoch has grown meanwhile, the coordinator knows.
+                await self._committer.confirm()
+            except LograftError as error:
+                if not error.retriable:
+                    raise
+                for commit in in_time:
+                    commit.is_in_doubt = commit.is_in_doubt or error.outcome_unknown
+            await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+
+    def _is_in_time(self, commit: _Commit) -> bool:
+        """If it is not, whoever asked for it is told so."""
+        if commit.generation == self._committer.generation:
+            return True
+        _finish(commit, commit_failed(commit.offsets, outcome_unknown=commit.is_in_doubt))
+        return False
+
+    async def _send(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], keys: Mapping[TopicPartition, GroupPartition]
+    ) -> dict[TopicPartition, LograftError]:
+        """No await comes before the request is made: those to be committed are this member's, in its present life."""
+        request = pb.CommitOffsetsRequest(
+            group=self._coordinator.group,
+            member_id=self._committer.member_id,
+            member_epoch=self._committer.epoch,
+            items=[write_commit(keys[name], offset) for name, offset in offsets.items()],
+            may_lower=any(self._may_be_lower(keys[name], each.offset) for name, each in offsets.items()),
+        )
+        for name, offset in offsets.items():
+            self._highest[keys[name]] = max(self._highest.get(keys[name], 0), offset.offset)
+        answer = await self._coordinator.call_once(COMMIT_OFFSETS, request, pb.CommitOffsetsResponse)
+        refused: dict[TopicPartition, LograftError] = {}
+        for (name, offset), result in zip(offsets.items(), answer.results, strict=True):
+            if result.HasField("error"):
+                refused[name] = error_of(result.error)
+            else:
+                self._highest[keys[name]] = offset.offset
+        return refused
+
+    def _may_be_lower(self, partition: GroupPartition, offset: int) -> bool:
+        """Only who has gone back says so: else what it committed long ago, and arrives late, would undo what it has
+        committed since."""
+        return offset < self._highest.get(partition, MAX_INTEGER)
+
+
+def _finish(commit: _Commit, error: LograftError | None) -> None:
+    if commit.done.done():
+        return
+    if error is None:
+        commit.done.set_result(None)
+    else:
+        commit.done.set_exception(error)
+
+
+def _why_refused(commit: _Commit, refused: Mapping[TopicPartition, LograftError]) -> LograftError | None:
+    """What to say of its partitions that were not committed, if there are any."""
+    reasons = {name: refused[name] for name in commit.offsets if name in refused}
+    not_owned = [name for name, error in reasons.items() if isinstance(error, PartitionNotOwned)]
+    if not_owned:
+        return commit_failed(not_owned, outcome_unknown=commit.is_in_doubt)
+    return next(iter(reasons.values()), None)
+
+
+def commit_failed(names: Iterable[TopicPartition], *, outcome_unknown: bool = False) -> CommitFailed:
+    """For partitions that are another's, or may be. `outcome_unknown`: an attempt may have been taken before that."""
+    listed = ", ".join(f"{name.topic}-{name.partition}" for name in sorted(names))
+    return CommitFailed(
+        f"{listed or 'what was read'} may be read by another member of the group by now: {_REMEDY}",
+        outcome_unknown=outcome_unknown,
+    )
+
+
+def write_commit(partition: GroupPartition, offset: OffsetAndMetadata) -> pb.CommitOffsetsRequest.Item:
+    return pb.CommitOffsetsRequest.Item(
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+    )
+
+
+def read_committed(committed: pb.FetchOffsetsResponse.Committed) -> OffsetAndMetadata:
+    epoch = committed.leader_epoch if committed.HasField("leader_epoch") else None
+    return OffsetAndMetadata(committed.offset, committed.metadata, epoch)

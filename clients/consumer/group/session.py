@@ -1,0 +1,428 @@
+"""A consumer's part in its group: it joins, reads what it is assigned, gives up what it must, and commits.
+
+What the application has to know of happens while it polls: `ready`. All else happens meanwhile: heartbeats, commits,
+and finding out where to begin in partitions that are new.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from lograft.clients.cluster.cluster_client import ClusterClient
+from lograft.clients.consumer.group.coordinator_client import GroupCoordinator
+from lograft.clients.consumer.group.heartbeat import GroupHeartbeat, MemberIdentity
+from lograft.clients.consumer.group.member import GroupMember, GroupPartition, MemberSettings
+from lograft.clients.consumer.group.offset_commits import GroupOffsets, commit_failed
+from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
+from lograft.clients.consumer.reading.options import ConsumerOptions
+from lograft.clients.consumer.reading.partition_reader import PartitionReader
+from lograft.clients.consumer.reading.record_run import Position
+from lograft.clients.errors import FencedMemberEpoch, LograftError, UnknownMember, UnknownPartition, UnknownTopic
+from lograft.clients.types import OffsetAndMetadata, TopicPartition
+from lograft.runtime.observability.logging import get_logger
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+Called = Callable[[Callable[[list[TopicPartition]], Any], list[TopicPartition]], Awaitable[None]]
+"""How a method of a listener is called."""
+
+_RETRY_MS = 500
+_LOOK_MS = 1000
+_LOOKS_A_POLL_INTERVAL = 3  # at least
+
+
+class GroupSession:
+    """Of `options.group`. A consumer that does not subscribe has one, too, for its commits."""
+
+    def __init__(
+        self, cluster: ClusterClient, reader: PartitionReader, options: ConsumerOptions, call_listener: Called
+    ) -> None:
+        assert options.group is not None
+        self._cluster = cluster
+        self._clock = cluster.runtime.clock
+        self._reader = reader
+        self._options = options
+        self._call_listener = call_listener
+        self._listener: RebalanceListener | None = None
+        self._pattern: re.Pattern[str] | None = None
+        self.is_subscribed = False
+        self._member = GroupMember(
+            MemberSettings(options.session_timeout_ms, options.max_poll_interval_ms, bool(options.instance_id)),
+            str(cluster.runtime.rng.uuid()),
+        )
+        identity = MemberIdentity(
+            instance_id=options.instance_id or "",
+            assignor=options.assignor or "",
+            session_timeout_ms=options.session_timeout_ms,
+            rebalance_timeout_ms=options.max_poll_interval_ms,
+            client_id=options.client_id,
+            rack=options.rack or "",
+        )
+        coordinator = self._coordinator = GroupCoordinator(cluster, options.group)
+        self._heartbeat = GroupHeartbeat(coordinator, self._member, identity, self._clock, self._look)
+        self._offsets = GroupOffsets(cluster, coordinator, self, options.request_timeout_ms)
+        self._located: dict[GroupPartition, Position | None] = {}
+        self._to_locate = asyncio.Event()
+        self._has_step = False  # there is something that the application has to be told when it polls
+        self._is_polling = False
+        self._auto_commit_ms = 0.0  # when it was done last
+        self._auto_committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._given: int | None = None  # what was given when that was looked at last, unless it was asked for since
+        cluster.listen(self._match_pattern)
+        reader.is_interrupted = lambda: self._has_step
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._auto_commit_ms = self._clock.monotonic_ms()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._heartbeat.run(), name="group-heartbeat")
+            group.create_task(self._offsets.run(), name="group-commits")
+            group.create_task(self._locate_all(), name="group-positions")
+            group.create_task(self._keep_time(), name="group-time")
+
+    # -- as whom it commits
+
+    @property
+    def member_id(self) -> str:
+        return self._member.member_id if self.is_subscribed else ""
+
+    @property
+    def epoch(self) -> int:
+        return self._member.epoch
+
+    @property
+    def generation(self) -> int:
+        return self._member.generation
+
+    async def confirm(self) -> None:
+        await self._heartbeat.confirm()
+
+    # -- subscribing
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it is subscribed to."""
+        return self._member.topics
+
+    async def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None) -> None:
+        """Instead of what was before. How long to look for the cluster, and for a coordinator, is up to the caller."""
+        # Polling goes on without a coordinator; that there can be none at all is told here.
+        await self._coordinator.find()
+        if isinstance(topics, re.Pattern):
+            await self._cluster.follow_all()
+            pattern, names = topics, self._matching(topics)
+        else:
+            pattern, names = None, list(topics)
+            for name in names:
+                await self._learn(name)
+            self._cluster.follow_some()
+        self._pattern, self._listener = pattern, listener
+        self.is_subscribed = self._reader.ignores_deleted = True
+        self._member.subscribe(names, self._clock.monotonic_ms())
+        self._heartbeat.wake()
+
+    async def _learn(self, topic: str) -> None:
+        """One that is not there yet is read once it is."""
+        try:
+            await self._cluster.topic(topic)
+        except UnknownTopic as error:
+            log.warning("subscribed_topic_unknown", topic=topic, reason=str(error))
+
+    def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+        return [name for name in self._cluster.view.names() if pattern.fullmatch(name)]
+
+    def _match_pattern(self) -> None:
+        """Topics may have come or gone."""
+        if self._pattern is None:
+            return
+        names = self._matching(self._pattern)
+        if tuple(names) != self._member.topics:
+            self._member.subscribe(names, self._clock.monotonic_ms())
+            self._heartbeat.wake()
+
+    async def unsubscribe(self) -> None:
+        """Give all up, and leave. Waits until that is heard: how long is up to the caller."""
+        try:
+            await self._tell_lost()
+            names = self._names(self._member.taken)
+            if names:
+                await self._tell("on_partitions_revoked", names)
+            await self._commit_last()
+        finally:
+            self._reader.remove(*self._reader.partitions)
+            self._member.unsubscribe()
+            self._located.clear()
+            self._pattern = self._listener = None
+            self.is_subscribed = self._reader.ignores_deleted = False
+            self._cluster.follow_some()
+            self._heartbeat.wake()
+        await self._heartbeat.said_farewell()
+
+    async def close(self) -> None:
+        """Commit, if that is done by itself, and leave."""
+        if self.is_subscribed:
+            await self.unsubscribe()
+        else:
+            await self._commit_last()
+
+    async def _commit_last(self) -> None:
+        """What the application has asked for is done before this returns, even if nothing is done by itself."""
+        try:
+            offsets, topic_ids = self._positions() if self._options.auto_commit else ({}, {})
+            await self._offsets.commit(offsets, topic_ids)
+        except LograftError as error:
+            log.warning("auto_commit_failed", group=self._options.group, reason=str(error))
+
+    # -- polling
+
+    async def polled(self) -> None:
+        """The application asks for records, and may have some at hand. What has to be done before is done."""
+        await self.ready(0, _nothing)
+
+    async def ready(self, timeout: float | None, wait: Callable[[float | None], Awaitable[list[T]]]) -> list[T]:
+        """What `wait` gets in so many seconds, which gives nothing when it is interrupted. What has to be done before
+        that is done first."""
+        began_ms = self._clock.monotonic_ms()
+        self._poll_began(began_ms)
+        try:
+            while True:
+                if self._has_step:
+                    await self._settle()
+                left = timeout
+                if timeout is not None:
+                    left = max(timeout - (self._clock.monotonic_ms() - began_ms) / 1000, 0)
+                found = await wait(left)
+                if found or not self._has_step:
+                    return found
+        finally:
+            self._is_polling = False
+            self._member.poll_ended(self._clock.monotonic_ms())
+            self._given = None
+
+    def _poll_began(self, now_ms: float) -> None:
+        self._is_polling = True
+        before = self._member.beat
+        self._member.poll_began(now_ms)
+        if self._member.beat != before:
+            self._heartbeat.wake()
+            self._look()
+        self._auto_commit(now_ms)
+
+    async def _settle(self) -> None:
+        """Tell the application what has come and gone. Whatever its listener raises, that is so."""
+        try:
+            await self._tell_lost()
+            revoked = self._member.to_give_up
+            if revoked:
+                await self._revoke(revoked)
+            taken = [each for each in self._member.to_take if each in self._located]
+            if taken:
+                await self._take(taken)
+        finally:
+            self._look()
+        if self._member.failure is not None:
+            raise self._member.failure
+
+    async def _tell_lost(self) -> None:
+        lost = self._names(self._member.told_lost())
+        if lost:
+            await self._tell("on_partitions_lost", lost)
+
+    async def _revoke(self, revoked: list[GroupPartition]) -> None:
+        generation = self._member.generation
+        names = self._names(revoked)
+        try:
+            await self._tell("on_partitions_revoked", names)
+        finally:
+            if self._member.generation == generation:
+                self._give_up(revoked, names)
+
+    def _give_up(self, revoked: list[GroupPartition], names: list[TopicPartition]) -> None:
+        generation = self._member.generation
+        offsets, topic_ids = self._positions(names) if self._options.auto_commit else ({}, {})
+        self._reader.remove(*names)
+        self._member.giving_up(revoked)
+
+        def given_up(committed: asyncio.Future[None]) -> None:
+            self._note_failure(committed)
+            self._member.gave_up(revoked, generation)
+            self._heartbeat.wake()
+
+        # Even if there is nothing to commit: what the application has asked for is done before.
+        self._offsets.commit(offsets, topic_ids).add_done_callback(given_up)
+
+    async def _take(self, taken: list[GroupPartition]) -> None:
+        self._member.took(taken)
+        for partition in taken:
+            self._reader.add(self._name(partition), partition.topic_id, self._located.pop(partition))
+        await self._tell("on_partitions_assigned", self._names(taken))
+
+    async def _tell(self, method: str, names: list[TopicPartition]) -> None:
+        log.info(method, group=self._options.group, partitions=[f"{name.topic}-{name.partition}" for name in names])
+        called = getattr(self._listener, method, None)
+        if called is not None:
+            await self._call_listener(called, names)
+
+    def _name(self, partition: GroupPartition) -> TopicPartition:
+        return TopicPartition(self._heartbeat.names[partition.topic_id], partition.partition)
+
+    def _names(self, partitions: Iterable[GroupPartition]) -> list[TopicPartition]:
+        return sorted(map(self._name, partitions))
+
+    # -- what changes meanwhile
+
+    def _look(self) -> None:
+        """The member has changed: what is not its any more is not read from now on."""
+        member = self._member
+        if self.is_subscribed:
+            gone = [
+                name
+                for name, partition in self._reader.partitions.items()
+                if GroupPartition(partition.topic_id, name.partition) not in member.taken
+            ]
+            if gone:
+                self._reader.remove(*gone)
+        self._located = {each: start for each, start in self._located.items() if each in member.assigned}
+        if any(each not in self._located for each in member.to_take):
+            self._to_locate.set()
+        self._has_step = bool(
+            member.lost
+            or member.to_give_up
+            or member.failure is not None
+            or any(each in self._located for each in member.to_take)
+        )
+        if self._has_step:
+            # Whoever still has records at hand asks for more, instead of taking them: then it is told.
+            self._reader.recall()
+            self._reader.tell()
+
+    async def _locate_all(self) -> None:
+        """Find out where to begin in what may be taken."""
+        while True:
+            await self._to_locate.wait()
+            self._to_locate.clear()
+            wanted = [each for each in self._member.to_take if each not in self._located]
+            try:
+                await self._locate(wanted)
+            except (UnknownMember, FencedMemberEpoch):
+                await self._heartbeat.confirm()
+                self._look()
+            except LograftError as error:
+                log.warning("group_positions_unknown", group=self._options.group, reason=str(error))
+            if any(each not in self._located for each in self._member.to_take):
+                await self._clock.sleep_ms(_RETRY_MS)
+                self._to_locate.set()
+
+    async def _locate(self, wanted: list[GroupPartition]) -> None:
+        generation = self._member.generation
+        known = [each for each in wanted if await self._is_known(each)]
+        if not known:
+            return
+        committed = await self._offsets.fetch(known, as_member=True)
+        if generation != self._member.generation:
+            return  # it may have been read, and committed, by another since
+        for partition in known:
+            found = committed.get(partition)
+            self._located[partition] = None if found is None else Position(found.offset, found.leader_epoch)
+        self._look()
+
+    async def _is_known(self, partition: GroupPartition) -> bool:
+        """To this client, too: it may have heard of the topic later than the coordinator."""
+        name = self._heartbeat.names.get(partition.topic_id)
+        if name is None:
+            return False
+        try:
+            return (await self._cluster.partition(name, partition.partition)).id == partition.topic_id
+        except (UnknownTopic, UnknownPartition):
+            return False
+
+    async def _keep_time(self) -> None:
+        """Records that are at hand are taken without asking: who does so polls all the same. And when it is time to
+        commit what was given they are recalled, for only who asks for more is done with what it had."""
+        options = self._options
+        every_ms = min(
+            _LOOK_MS, options.max_poll_interval_ms // _LOOKS_A_POLL_INTERVAL, options.auto_commit_interval_ms
+        )
+        while True:
+            await self._clock.sleep_ms(every_ms)
+            now_ms = self._clock.monotonic_ms()
+            if self._is_polling:
+                self._auto_commit(now_ms)
+                continue
+            before = self._given
+            self._given = sum(position.offset for position in self._reader.positions().values())
+            if before is not None and before != self._given:
+                self._member.poll_ended(now_ms)
+            if self._is_commit_due(now_ms):
+                self._reader.recall()
+
+    # -- commits
+
+    def _is_commit_due(self, now_ms: float) -> bool:
+        return self._options.auto_commit and now_ms >= self._auto_commit_ms + self._options.auto_commit_interval_ms
+
+    def _auto_commit(self, now_ms: float) -> None:
+        """All that was given before this poll."""
+        if not self._is_commit_due(now_ms):
+            return
+        self._auto_commit_ms = now_ms
+        offsets, topic_ids = self._positions()
+        if offsets == self._auto_committed:
+            return
+        self._auto_committed = offsets
+
+        if offsets:
+            self._offsets.commit(offsets, topic_ids).add_done_callback(self._note_failure)
+
+    def _note_failure(self, committed: asyncio.Future[None]) -> None:
+        if not committed.cancelled() and committed.exception() is not None:
+            self._auto_committed = {}
+            log.warning("auto_commit_failed", group=self._options.group, reason=str(committed.exception()))
+
+    def _with_epochs(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Add the leader epochs that the caller left out, where they are known. By its epoch the next member learns
+        that an unclean election cut the log below the offset; without one it would pass over what was written since."""
+        return {name: self._with_epoch(name, given) for name, given in offsets.items()}
+
+    def _with_epoch(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
+        partition = self._reader.partitions.get(name)
+        if given.leader_epoch is not None or partition is None:
+            return given
+        return OffsetAndMetadata(given.offset, given.metadata, partition.epoch_before(given.offset))
+
+    def _positions(
+        self, names: Iterable[TopicPartition] | None = None
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, bytes]]:
+        """Of these partitions, or of all that are read, and the ids of their topics."""
+        positions = self._reader.positions()
+        chosen = {name: positions[name] for name in names or positions if name in positions}
+        return (
+            {name: OffsetAndMetadata(each.offset, leader_epoch=each.leader_epoch) for name, each in chosen.items()},
+            {name: self._reader.partitions[name].topic_id for name in chosen},
+        )
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> asyncio.Future[None]:
+        """These, or all positions. What was asked for before is done before."""
+        member = self._member
+        if self.is_subscribed and member.lost:
+            raise commit_failed(self._names(member.lost))
+        positions, topic_ids = self._positions(offsets)
+        if self.is_subscribed and offsets is not None:
+            strange = [name for name in offsets if name not in topic_ids and name not in self._reader.partitions]
+            if strange:
+                raise commit_failed(strange)
+        return self._offsets.commit(positions if offsets is None else self._with_epochs(offsets), topic_ids)
+
+    async def committed(self, topic_ids: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Of those partitions of which anything is. How long to ask is up to the caller."""
+        keys = {GroupPartition(topic_id, name.partition): name for name, topic_id in topic_ids.items()}
+        found = await self._offsets.fetch(keys, as_member=False)
+        return {keys[key]: offset for key, offset in found.items() if key in keys}
+
+
+async def _nothing(_: float | None) -> list[None]:
+    return []

@@ -1,0 +1,1 @@
+"""Fetching: streams, credit, positions, decoded records."""

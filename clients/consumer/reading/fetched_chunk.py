@@ -1,0 +1,108 @@
+"""Batches of a partition as they came from a broker, opened one after the other. Pure."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+from lograft.clients.consumer.reading.fetch_credit import FetchCredit
+from lograft.storage.batch.codec import BatchHeader, decode_arrow, iterate_batches, validate_payload
+from lograft.storage.batch.header import check_crc
+from lograft.storage.errors import InvalidBatch
+
+Bytes: TypeAlias = bytes | memoryview
+T = TypeVar("T")
+
+
+class Damaged(Exception):
+    """Records that cannot be read. The message says why, and if it can how to go on: behind `batch`, where that is
+    known."""
+
+    def __init__(self, message: str, batch: BatchHeader | None = None) -> None:
+        super().__init__(message)
+        self.batch = batch
+
+
+class NotAsStored(Damaged):
+    """Bytes that no broker has admitted: this copy was damaged on a disk, in memory or on its way. Another may have the
+    records, so they are never passed over."""
+
+
+class FetchedChunk:
+    """From the leader of an epoch, up to `next_offset`, on somebody's credit. `walked_epoch`: of the last batch
+    that was met, opened or not."""
+
+    def __init__(self, batches: Bytes, next_offset: int, credit: FetchCredit, leader_epoch: int) -> None:
+        self.next_offset = next_offset
+        self.leader_epoch = leader_epoch
+        self._view = memoryview(batches)
+        self._credit = credit
+        self._batches: Iterator[tuple[int, BatchHeader]] = iterate_batches(batches)
+        self._current: tuple[BatchHeader, memoryview] | None = None
+        self._arrow: Any = None  # of the current one
+        self.walked_epoch: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._view)
+
+    def release(self) -> None:
+        """It is not held any more."""
+        self._credit.freed(len(self._view))
+
+    def batch_at(self, position: int) -> tuple[BatchHeader, memoryview] | None:
+        """The one that has the next records from `position` on, all of it checked but for its records; it stays the
+        same until the position is behind it. None: there are none left. Control batches are not for users."""
+        while self._current is None or self._current[0].next_offset <= position:
+            try:
+                start, header = next(self._batches)
+            except StopIteration:
+                return None
+            except InvalidBatch as error:
+                raise NotAsStored(str(error)) from error
+            self.walked_epoch = header.leader_epoch
+            if header.next_offset > position and not header.is_control:
+                self._current, self._arrow = (header, self._checked(start, header)), None
+        return self._current
+
+    def arrow_at(self, position: int) -> tuple[BatchHeader, Any] | None:
+        """As `batch_at`, its records from `position` on as an Arrow RecordBatch, in the memory of the chunk if that can
+        be."""
+        current = self.batch_at(position)
+        if current is None:
+            return None
+        header, view = current
+        if self._arrow is None:
+            self._arrow = open_batch(header, lambda: decode_arrow(view))
+        if position <= header.base_offset:
+            return header, self._arrow
+        first = int(self._arrow.column("offset").to_numpy().searchsorted(position))
+        return header, self._arrow.slice(first)
+
+    def _checked(self, start: int, header: BatchHeader) -> memoryview:
+        try:
+            check_crc(self._view, start, header)
+        except InvalidBatch as error:
+            raise NotAsStored(f"{error}; {_way_past(header)}", header) from error
+        open_batch(header, lambda: validate_payload(self._view, start, header))
+        return self._view[start : start + header.total_bytes]
+
+    def last_epoch(self) -> int | None:
+        """The leader epoch of the last batch, if there is one that can be read."""
+        epoch = None
+        try:
+            for _, header in iterate_batches(self._view):
+                epoch = header.leader_epoch
+        except InvalidBatch:
+            return None
+        return epoch
+
+
+def open_batch(header: BatchHeader, opened: Callable[[], T]) -> T:
+    """What `opened` makes of a batch. If it is damaged its end is known all the same: it can be passed over."""
+    try:
+        return opened()
+    except InvalidBatch as error:
+        raise Damaged(f"{error}; {_way_past(header)}", header) from error
+
+
+def _way_past(header: BatchHeader) -> str:
+    return f"seek to {header.next_offset} to pass over it"

@@ -1,0 +1,112 @@
+"""What a consumer has ready for who uses it: runs of several partitions, which take turns. Pure."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from lograft.clients.consumer.reading.record_run import RecordRun
+from lograft.clients.errors import DeserializationError
+from lograft.clients.records.serializers import Deserializer, deserialize
+from lograft.storage.batch.codec import Record
+
+Deserializers: TypeAlias = tuple[Deserializer | None, Deserializer | None]
+"""Of keys and of values."""
+
+
+class RecordQueue:
+    """`give_back(run, index)`: what was taken of a run from there on was not given after all. `more(count)`: runs of
+    about so many records, if there are any at once."""
+
+    def __init__(
+        self,
+        deserializers: Deserializers,
+        give_back: Callable[[RecordRun, int], None],
+        more: Callable[[int], Iterable[RecordRun]] = lambda _: (),
+    ) -> None:
+        self._deserializers = deserializers
+        self._has_deserializer = any(deserializers)
+        self._give_back = give_back
+        self._more = more
+        self._runs: deque[RecordRun] = deque()
+        self._taken: list[tuple[RecordRun, int]] = []  # since `begin`, and from which index on
+
+    def replace(self, runs: Iterable[RecordRun]) -> None:
+        """`runs` are all that there are: those that were here and have something left are among them."""
+        self._runs = deque(runs)
+
+    def take(self, limit: int) -> list[Record]:
+        """The next records, at most `limit`; none if there are none. Who gave something is last the next time.
+
+        `DeserializationError`: the next one cannot be deserialized. It stays the next one.
+        """
+        records: list[Record] = []
+        while len(records) < limit and self._has_more(limit - len(records)):
+            run, count, index = self._runs[0], len(records), self._runs[0].index
+            self._taken.append((run, index))
+            taken = run.take(limit - count)
+            if not self._has_deserializer:
+                records += taken
+            elif error := self._deserialize(taken, records):
+                self._give_back(run, index + len(records) - count)
+                if records:
+                    return records
+                raise error
+            self._runs.rotate(-1)
+            if not run.left:
+                self._runs.pop()
+        return records
+
+    def begin(self) -> None:
+        """What was taken until now has got to who asked for it."""
+        self._taken.clear()
+
+    def undo(self) -> None:
+        """What was taken since `begin` did not get to who asked for it. For those who have no `more`: of a run that
+        another has taken the place of, nothing comes again."""
+        for run, index in self._taken:
+            self._give_back(run, index)
+        self._taken.clear()
+
+    def _has_more(self, count: int) -> bool:
+        if not self._runs:
+            self._runs.extend(self._more(count))
+        return bool(self._runs)
+
+    def _deserialize(self, taken: list[Record], into: list[Record]) -> DeserializationError | None:
+        """As far as it goes; what stands in the way."""
+        try:
+            for record in taken:
+                into.append(self._deserialized(record))
+        except DeserializationError as error:
+            return error
+        return None
+
+    def __iter__(self) -> Iterator[Record]:
+        """All there is, without any work a record unless it has to be deserialized. Who stops goes on behind the last
+        one that came."""
+        while self._runs:
+            run = self._runs[0]
+            if not self._has_deserializer:
+                yield from run.ready
+            else:
+                yield from self._deserialized_run(run)
+            # It may not be there any more: whoever had the last record may have been elsewhere with this consumer.
+            if self._runs and self._runs[0] is run:
+                self._runs.popleft()
+
+    def _deserialized_run(self, run: RecordRun) -> Iterator[Record]:
+        for record in run.ready:
+            try:
+                converted = self._deserialized(record)
+            except BaseException:
+                self._give_back(run, run.index - 1)
+                raise
+            yield converted
+
+    def _deserialized(self, record: Record) -> Record:
+        topic, partition, offset, _, key, value, _ = record
+        of_key, of_value = self._deserializers
+        return record._replace(
+            key=deserialize(of_key, topic, "key", key, partition, offset),
+            value=deserialize(of_value, topic, "value", value, partition, offset),
+        )

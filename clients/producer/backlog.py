@@ -1,0 +1,226 @@
+"""What a synchronous producer was given and has not handed on: between the threads that send and the loop.
+
+It knows nothing of the producer itself, which may be dropped: what it was given is still delivered then.
+"""
+
+import asyncio
+import sys
+from collections import deque
+from dataclasses import replace
+from functools import partial
+
+from lograft.clients.cluster.background_task import ClientTask
+from lograft.clients.errors import ClientClosed, LograftError, UnknownPartition
+from lograft.clients.producer import aio_producer
+from lograft.clients.producer.aio_producer import buffer_full
+from lograft.clients.producer.pipeline.metrics import ProducerMetrics
+from lograft.clients.producer.pipeline.options import ProducerKeywords, ProducerOptions
+from lograft.clients.producer.pipeline.submission_buffer import PARCEL_BYTES, OpenParcel, Staging
+from lograft.clients.producer.producer_work import not_flushed
+from lograft.clients.producer.sync_delivery import SentParcel
+from lograft.clients.records.validation import check_size
+from lograft.clients.types import check_topic
+from lograft.runtime.tasks.loop_handover import Handover
+from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
+
+# What is on its way is counted here, before it is handed over: there it always finds room.
+_NO_LIMIT = 2**62
+# For who forgot to close it: long enough for a cluster that is well, and not so long as to look like a hang.
+_EXIT_SECONDS = 5.0
+
+
+def unlimited(options: ProducerKeywords) -> ProducerKeywords:
+    """For the producer that everything is handed on to."""
+    return {**options, "buffer_bytes": _NO_LIMIT}
+
+
+class ProducerBacklog:
+    """Parcels on their way to `inner`. Used by any thread until the comment says otherwise."""
+
+    def __init__(self, loop: LoopThread, inner: aio_producer.Producer, options: ProducerOptions) -> None:
+        self.inner = inner
+        self._options = options
+        self._loop = loop
+        # Looked at and changed with the lock held.
+        self._handover = Handover(loop, self._take)
+        self.lock = self._handover.lock
+        self._staging = Staging(partial(SentParcel, loop))
+        self.open_parcels = self._staging.open_parcels
+        self._is_closed = False  # nothing more is taken: it is being closed, or has failed
+        # On the loop; what is left to be placed is counted for others to see.
+        self._taken: deque[SentParcel] = deque()
+        self._taken_bytes = 0
+        self._taken_count = 0
+        self._placed_count = 0
+        self._is_ending = False
+        self._has_taken = asyncio.Event()
+        self._progress = asyncio.Event()  # pulsed
+        self._placing = ClientTask("producer", self._place_all)
+
+    def open_parcel(self, topic: str, size_bytes: int) -> OpenParcel[SentParcel]:
+        """With the lock held: one with room for a record of that size. The loop comes to take it."""
+        check_topic(topic)
+        check_size(size_bytes)
+        room_bytes = self._wait_for_room(size_bytes)
+        # Announced first: an interrupt between the two must not leave a parcel that nobody comes for.
+        self._handover.announce()
+        return self._staging.open(topic, max(min(PARCEL_BYTES, room_bytes), size_bytes))
+
+    def put(self, parcel: SentParcel) -> None:
+        if not self._loop.is_alive:
+            raise self.lost()
+        size_bytes = parcel.size_bytes
+        with self.lock:
+            self._wait_for_room(size_bytes)
+            self._staging.put(parcel)
+            self._handover.announce()
+
+    def _wait_for_room(self, size_bytes: int) -> int:
+        """With the lock held: how much there is. `ClientClosed` or `BufferFull` if there is too little."""
+        if not self._is_closed and not self._has_room(size_bytes):
+            self._staging.close_all()
+        if not self._is_closed and not self._has_room(size_bytes):
+            # Once it is full, it is left to empty for a while: few long waits cost less than many short ones.
+            spare_bytes = self._options.buffer_bytes // 4
+            fits = self._handover.wait_for_room(
+                lambda: self._is_closed or self._has_room(size_bytes + spare_bytes), self._options.max_block_ms / 1000
+            )
+            if not fits and not self._has_room(size_bytes):
+                raise buffer_full(self._options)
+        if self._is_closed:
+            raise ClientClosed("the producer is closed: make another one")
+        return self._options.buffer_bytes - self._used_bytes
+
+    def _has_room(self, size_bytes: int) -> bool:
+        """What is larger than the buffer goes alone."""
+        used_bytes = self._used_bytes
+        return used_bytes == 0 or used_bytes + size_bytes <= self._options.buffer_bytes
+
+    @property
+    def _used_bytes(self) -> int:
+        """At most, as it may be on its way from one to the other."""
+        return self._staging.size_bytes + self._taken_bytes + self.inner.buffered_bytes
+
+    def lost(self) -> ClientClosed:
+        """Why the loop takes nothing any more."""
+        try:
+            self._loop.check()
+        except LoopLost as error:
+            return ClientClosed(str(error))
+        return ClientClosed("the producer is closed: make another one")
+
+    def _flush_at_exit(self) -> None:
+        """Nobody closed it, or it was dropped and is not done, and the program ends."""
+        try:
+            self._loop.run(self.flush, _EXIT_SECONDS)
+        except (LograftError, LoopLost):
+            left = sum(map(len, self._taken)) + self.inner.unsettled_records
+            if left:
+                sys.stderr.write(
+                    f"lograft: {left} records were not acknowledged when the program ended, and may be lost: "
+                    "use the producer in a `with` block, or close it\n"
+                )
+
+    def wish_nothing(self) -> None:
+        """Whoever closes it waits for what is left."""
+        self._loop.take_back(self._flush_at_exit)
+
+    # -- on the loop
+
+    async def start(self) -> None:
+        await self.inner.start()
+        self.inner.when_progress(self._handover.made_room)
+        self._placing.start()
+        self._placing.when_failed(self._refuse_all)
+        self._loop.before_stop(self._flush_at_exit)
+
+    def _take(self) -> None:
+        """With the lock held."""
+        parcels = self._staging.take()
+        self._taken.extend(parcels)
+        self._taken_count += len(parcels)
+        self._taken_bytes += sum(parcel.size_bytes for parcel in parcels)
+        self._has_taken.set()
+
+    def _take_last(self) -> None:
+        """Take what is there, and let nobody put anything there any more."""
+        with self.lock:
+            self._is_closed = True
+            self._take()
+        self._handover.made_room()
+
+    def _refuse_all(self, error: LograftError) -> None:
+        """Those that were not placed, and all to come."""
+        self._take_last()
+        for parcel in self._taken:
+            parcel.fail(error)
+        self._taken.clear()
+        self._taken_bytes = 0
+        self._progress.set()
+
+    async def _place_all(self) -> None:
+        """In the order they were sent. One whose topic is not known yet holds up those behind it, for a while."""
+        while True:
+            await self._has_taken.wait()
+            self._has_taken.clear()
+            while self._taken:
+                parcel = self._taken[0]
+                size_bytes = parcel.size_bytes
+                await self._place(parcel)
+                self._taken.popleft()
+                self._taken_bytes -= size_bytes
+                self._placed_count += 1
+                self._handover.made_room()  # if it failed
+                await asyncio.sleep(0)  # others have work to do, too: to send them, for one
+            self._progress.set()
+            self._progress.clear()
+
+    async def _place(self, parcel: SentParcel) -> None:
+        try:
+            try:
+                await self.inner.place(parcel)
+            except UnknownPartition as error:
+                parcel.refuse_strangers(await self.inner.partitions_for(parcel.topic), error)
+                await self.inner.place(parcel)
+            self.inner.refused(len(parcel.refused))
+        except LograftError as error:
+            self.inner.refused(len(parcel))
+            parcel.fail(error)
+
+    async def metrics(self) -> ProducerMetrics:
+        """The producer's figures, as of now."""
+        with self.lock:
+            used_bytes = self._used_bytes
+        return replace(self.inner.metrics(), buffer_bytes=used_bytes, buffer_limit_bytes=self._options.buffer_bytes)
+
+    async def flush(self, timeout: float | None) -> None:
+        """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
+        deadline = asyncio.timeout(timeout)
+        self._handover.take()  # what this thread put there may be waiting for another to say so
+        wanted = self._taken_count
+        try:
+            async with deadline:
+                while self._placed_count < wanted:
+                    self._placing.check()
+                    await self._progress.wait()
+                await self.inner.flush()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise not_flushed(timeout) from None
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        self._take_last()
+        try:
+            await self.flush(timeout)
+        except LograftError:
+            pass  # each record's delivery tells of it
+        finally:
+            await self._placing.close()
+            self._refuse_all(ClientClosed("the producer was closed before the record could be sent"))
+            await self.inner.close(timeout=0)
+            self.wish_nothing()

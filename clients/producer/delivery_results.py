@@ -1,0 +1,67 @@
+"""What became of records, told of many at once. Pure."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lograft.clients.errors import LograftError
+from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.types import RecordMetadata
+
+
+class Fates(Protocol):
+    """Whoever knows what becomes of records, each by its index: a batch, or a parcel that is to come into batches."""
+
+    def is_known(self, index: int, /) -> bool: ...
+
+    def result(self, index: int, /) -> RecordMetadata | LograftError: ...
+
+    def listen(self, index: int, listener: Callable[[], object], /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRange:
+    """Where records were stored: `count` of them, from `offset` on. `offset` -1: it is not known, as in
+    `RecordMetadata`."""
+
+    topic: str
+    partition: int
+    offset: int
+    count: int
+
+
+def stored_ranges(parcels: Iterable[Parcel]) -> list[StoredRange]:
+    """Where the records of the parcels were stored, by partition; those that were not stored are left out."""
+    ranges: list[StoredRange] = []
+    results = [result for parcel in parcels for result in parcel.results()]
+    stored = [(found, count) for count, found in results if isinstance(found, RecordMetadata)]
+    for found, count in sorted(stored, key=lambda each: each[0][:3]):
+        last = ranges[-1] if ranges else None
+        if last is not None and last.partition == found.partition and _follows(last, found.offset):
+            ranges[-1] = replace(last, count=last.count + count)
+        else:
+            ranges.append(StoredRange(found.topic, found.partition, found.offset, count))
+    return ranges
+
+
+def _follows(last: StoredRange, offset: int) -> bool:
+    return offset == -1 if last.offset == -1 else offset == last.offset + last.count
+
+
+def joint_error(parcels: Iterable[Parcel]) -> LograftError | None:
+    """One error for all that were not stored; None if all were. Of several causes it is the first that is told."""
+    total = failed = 0
+    first: LograftError | None = None
+    outcome_unknown = False
+    for parcel in parcels:
+        total += len(parcel)
+        for count, found in parcel.results():
+            if isinstance(found, LograftError):
+                first = first or found
+                failed += count
+                outcome_unknown = outcome_unknown or found.outcome_unknown
+    if first is None:
+        return None
+    error = type(first)(f"{failed} of {total} records: {first.message}", outcome_unknown=outcome_unknown)
+    error.__cause__ = first
+    return error

@@ -1,0 +1,1 @@
+"""From `send` to the broker: partitions, batches, streams."""

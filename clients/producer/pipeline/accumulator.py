@@ -1,0 +1,288 @@
+"""Records of a producer on their way: gathered into a batch per partition, kept until their fate is known. Pure.
+
+It says what can be sent, and is told what came of it; who sends it, and where to, is the sender's affair.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from lograft.clients.errors import LograftError
+from lograft.clients.producer.pipeline.partition_queue import PartitionQueue, ProducerIdentity, QueueLimits
+from lograft.clients.producer.pipeline.pending_batch import (
+    BATCH_OVERHEAD_BYTES,
+    BatchColumns,
+    PartitionKey,
+    PendingBatch,
+    Stored,
+)
+from lograft.clients.producer.pipeline.submission import RecordColumns
+from lograft.clients.records.list_columns import HeaderPairs, ListColumns, SizedLists, record_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorLimits:
+    """`batch_bytes`: a batch is sent when it has that much. One record may take more. `buffer_bytes`: for all
+    records."""
+
+    batch_bytes: int = 512 * 1024
+    buffer_bytes: int = 32 * 1024 * 1024
+    queue: QueueLimits = field(default_factory=QueueLimits)
+
+
+class Accumulator:
+    """`is_idempotent`: batches have sequences, and are sent only once there is an `identity` to send them under."""
+
+    def __init__(self, limits: AccumulatorLimits, *, is_idempotent: bool) -> None:
+        self._limits = limits
+        self._is_idempotent = is_idempotent
+        self._identity: ProducerIdentity | None = None
+        self._queues: dict[PartitionKey, PartitionQueue] = {}
+        self._busy: dict[PartitionKey, PartitionQueue] = {}  # those that have batches
+        self._batches = 0
+        self.buffered_bytes = 0
+        self.when_settled: Callable[[PendingBatch], None] | None = None
+
+    def __iter__(self) -> Iterator[PendingBatch]:
+        """All batches whose fate is not known."""
+        for queue in self._busy.values():
+            yield from queue
+
+    @property
+    def partitions(self) -> list[PartitionKey]:
+        """Those that have batches."""
+        return list(self._busy)
+
+    # -- records in
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a record of that size can be taken; one that is larger than the buffer, when there is no other."""
+        return self.buffered_bytes == 0 or self.buffered_bytes + size_bytes <= self._limits.buffer_bytes
+
+    def append(
+        self,
+        partition_key: PartitionKey,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: HeaderPairs,
+        now_ms: int,
+    ) -> tuple[PendingBatch, int]:
+        """The batch that the record is in, and its place there."""
+        queue = self._busy_queue(partition_key)
+        size_bytes = record_bytes(key, value, headers)
+        batch = queue.filling
+        if batch is not None and batch.size_bytes + size_bytes > self._limits.batch_bytes:
+            queue.close_filling()
+            batch = None
+        if batch is None:
+            batch = queue.filling = self._new_batch(partition_key, topic, ListColumns(), now_ms)
+        index = batch.add(key, value, timestamp, headers, size_bytes)
+        self.buffered_bytes += size_bytes
+        if batch.size_bytes >= self._limits.batch_bytes:
+            queue.close_filling()
+        return batch, index
+
+    def fill(
+        self,
+        partition_key: PartitionKey,
+        topic: str,
+        columns: RecordColumns,
+        start: int,
+        now_ms: int,
+        most_bytes: int | None = None,
+    ) -> tuple[PendingBatch, int, int]:
+        """Put records, from `start` on, into one batch, as many as it takes, of at most `most_bytes`, and at least one.
+        The batch, the place of the first there, and where among `columns` the first is that is still to be put
+        somewhere."""
+        queue = self._busy_queue(partition_key)
+        batch = queue.filling
+        if batch is not None:
+            first, end = batch.record_count, self._joint_end(batch, columns, start, most_bytes)
+            if end == start:
+                queue.close_filling()
+                batch = None
+            else:
+                self._join(batch, columns, start, end)
+        if batch is None:
+            first, end = 0, self._batch_end(columns, start, most_bytes)
+            batch = queue.filling = self._new_batch(partition_key, topic, self._cut(columns, start, end), now_ms)
+        self.buffered_bytes += columns.bytes_between(start, end)
+        # Of arrays nothing is made that takes more.
+        if batch.size_bytes >= self._limits.batch_bytes or not isinstance(batch.columns, ListColumns):
+            queue.close_filling()
+        return batch, first, end
+
+    def _joint_end(self, batch: PendingBatch, columns: RecordColumns, start: int, most_bytes: int | None = None) -> int:
+        """Where those end that are added to a batch: all that fit, unless they come in arrays that are worth a batch of
+        their own."""
+        room_bytes = self._limits.batch_bytes - batch.size_bytes
+        end = columns.fitting(start, room_bytes)
+        if end == start:
+            return start
+        if most_bytes is not None:
+            end = min(end, max(columns.fitting(start, most_bytes), start + 1))
+        if isinstance(columns, SizedLists):
+            return end
+        own_bytes = columns.bytes_between(start, self._batch_end(columns, start, most_bytes))
+        return start if own_bytes >= self._small_bytes else end
+
+    @staticmethod
+    def _join(batch: PendingBatch, columns: RecordColumns, start: int, end: int) -> None:
+        assert isinstance(batch.columns, ListColumns)
+        size_bytes = columns.bytes_between(start, end)
+        if isinstance(columns, SizedLists):
+            batch.columns.extend(columns.lists, start, end, size_bytes)
+        else:
+            batch.columns.extend(columns.cut(start, end).as_lists(), 0, end - start, size_bytes)
+
+    def least_bytes(self, columns: RecordColumns, start: int) -> int:
+        """What goes into one batch at the least, from `start` on: a record, or all that make a batch of their own."""
+        own_bytes = columns.bytes_between(start, self._batch_end(columns, start))
+        is_own = not isinstance(columns, SizedLists) and own_bytes >= self._small_bytes
+        return own_bytes if is_own else columns.bytes_between(start, start + 1)
+
+    def _cut(self, columns: RecordColumns, start: int, end: int) -> BatchColumns:
+        """The contents of a new batch."""
+        part = columns.cut(start, end)
+        is_small = part.size_bytes < self._small_bytes
+        return part.as_lists() if is_small and not isinstance(part, ListColumns) else part
+
+    def _batch_end(self, columns: RecordColumns, start: int, most_bytes: int | None = None) -> int:
+        """Where a batch that begins with the record at `start` is full, or has `most_bytes`."""
+        room_bytes = self._limits.batch_bytes - BATCH_OVERHEAD_BYTES
+        if most_bytes is not None:
+            room_bytes = min(room_bytes, most_bytes)
+        return max(columns.fitting(start, room_bytes), start + 1)
+
+    @property
+    def _small_bytes(self) -> int:
+        """Less than that, in arrays, is better joined with other records than sent as it is."""
+        return self._limits.batch_bytes // 4
+
+    def _busy_queue(self, partition_key: PartitionKey) -> PartitionQueue:
+        queue = self._busy.get(partition_key)
+        if queue is None:
+            queue = self._queues.get(partition_key)
+            if queue is None:
+                queue = self._queues[partition_key] = PartitionQueue(self._limits.queue)
+            self._busy[partition_key] = queue
+        return queue
+
+    def _new_batch(self, partition_key: PartitionKey, topic: str, columns: BatchColumns, now_ms: int) -> PendingBatch:
+        self._batches += 1
+        self.buffered_bytes += BATCH_OVERHEAD_BYTES
+        return PendingBatch(topic, partition_key, (self._batches,), now_ms, columns)
+
+    def is_filling(self, partition_key: PartitionKey) -> bool:
+        """Whether the partition has a batch that takes more records."""
+        queue = self._busy.get(partition_key)
+        return queue is not None and queue.filling is not None
+
+    def is_stuck(self, partition_key: PartitionKey) -> bool:
+        """Whether the last attempt to send what the partition has failed."""
+        queue = self._busy.get(partition_key)
+        return queue is not None and bool(queue.trouble)
+
+    def close_all(self) -> None:
+        """Let nothing linger: what is there now is sent as soon as can be."""
+        for queue in self._busy.values():
+            queue.close_filling()
+
+    # -- batches out
+
+    @property
+    def wants_identity(self) -> bool:
+        """Something is to be sent, and cannot be without another identity."""
+        return self._is_idempotent and any(not self._can_number(queue) for queue in self._busy.values())
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        self._identity = identity
+
+    def sendable_at_ms(self, partition_key: PartitionKey) -> float | None:
+        """From when on `take` gives a batch, unless something happens before; None: not until something does."""
+        queue = self._busy.get(partition_key)
+        if queue is None or not self._can_number(queue):
+            return None
+        return queue.sendable_at_ms()
+
+    def take(self, partition_key: PartitionKey, now_ms: int) -> PendingBatch | None:
+        """The next batch to be sent; it counts as under way until one of the methods below is called for it."""
+        queue = self._busy.get(partition_key)
+        if queue is None or not self._can_number(queue):
+            return None
+        return queue.take(now_ms, self._identity)
+
+    def next_bytes(self, partition_key: PartitionKey) -> int:
+        """About the size of the batch that `take` would give."""
+        queue = self._busy.get(partition_key)
+        return queue.next_bytes if queue is not None else 0
+
+    def _can_number(self, queue: PartitionQueue) -> bool:
+        if not self._is_idempotent:
+            return True
+        return self._identity is not None and self._identity.producer_id != queue.used_up_id
+
+    def leader_seen(self, partition_key: PartitionKey, epoch: int) -> None:
+        """Who leads the partition, leads it in that epoch."""
+        queue = self._busy.get(partition_key)
+        if queue is not None:
+            queue.leader_seen(epoch)
+
+    def troubled(self, partition_key: PartitionKey, reason: str) -> None:
+        """Why the partition's batches cannot be sent, or were lost; told to who waits for them in vain."""
+        queue = self._busy.get(partition_key)
+        if queue is not None:
+            queue.trouble = reason
+
+    # -- what came of them
+
+    def stored(self, batch: PendingBatch, stored: Stored) -> None:
+        if not batch.is_settled:
+            self._settled(batch.partition_key, self._busy[batch.partition_key].stored(batch, stored))
+
+    def refused(self, batch: PendingBatch, error: LograftError, now_ms: int) -> None:
+        if batch.is_settled:
+            return
+        before = batch.size_bytes
+        queue = self._busy[batch.partition_key]
+        self._settled(batch.partition_key, queue.refused(batch, error, now_ms))
+        if batch.halves is not None:
+            self.buffered_bytes += sum(half.size_bytes for half in batch.halves) - before
+
+    def lost(self, batch: PendingBatch) -> None:
+        """It was sent, and no answer will come."""
+        if not batch.is_settled:
+            self._settled(batch.partition_key, self._busy[batch.partition_key].lost(batch))
+
+    def not_sent(self, batch: PendingBatch) -> None:
+        """It was taken, and not sent."""
+        if not batch.is_settled:
+            self._busy[batch.partition_key].not_sent(batch)
+
+    # -- giving up
+
+    def expires_at_ms(self) -> int | None:
+        """When `expire` has something to do."""
+        moments = [moment for queue in self._busy.values() if (moment := queue.expires_at_ms()) is not None]
+        return min(moments, default=None)
+
+    def expire(self, now_ms: int) -> None:
+        for partition_key, queue in list(self._busy.items()):
+            self._settled(partition_key, queue.expire(now_ms))
+
+    def abandon(self, partition_key: PartitionKey, error: LograftError) -> None:
+        """Give up all there is for the partition."""
+        # Its sequences are kept, deleted or not: a broker that is sent one again takes it for what it has.
+        queue = self._busy.get(partition_key)
+        if queue is not None:
+            self._settled(partition_key, queue.abandon(error))
+
+    def _settled(self, partition_key: PartitionKey, batches: list[PendingBatch]) -> None:
+        for batch in batches:
+            self.buffered_bytes -= batch.size_bytes
+            if self.when_settled is not None:
+                self.when_settled(batch)
+        assert self.buffered_bytes >= 0
+        if self._busy[partition_key].is_empty:
+            del self._busy[partition_key]

@@ -1,0 +1,166 @@
+"""Records on their way to one partition: filled by `send`, then sent as one batch until its fate is known. Pure."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from lograft.clients.errors import LograftError
+from lograft.clients.records.list_columns import HeaderPairs, ListColumns
+from lograft.clients.types import RecordMetadata
+
+if TYPE_CHECKING:  # it imports Arrow, which takes long, and which not all have a need for
+    from lograft.clients.records.arrow_columns import ArrowColumns
+
+BatchColumns: TypeAlias = "ListColumns | ArrowColumns"
+"""What a batch consists of."""
+
+BATCH_OVERHEAD_BYTES = 320
+"""Header, section table and padding, at most."""
+
+
+class PartitionKey(NamedTuple):
+    """A partition of a topic that is meant by its id: one of the same name, created later, is another."""
+
+    topic_id: bytes
+    partition: int
+
+
+class SequenceStart(NamedTuple):
+    """The producer and the number that the first record of a batch is sent under."""
+
+    producer_id: int
+    epoch: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The batch is in the log. `append_time`: the timestamp that all its records were given, if they were.
+    `leader_epoch`: of the leader that says so, if it was asked for one."""
+
+    base_offset: int
+    append_time: int | None = None
+    leader_epoch: int | None = None
+
+
+Outcome: TypeAlias = Stored | LograftError
+
+
+@dataclass(slots=True, eq=False)
+class PendingBatch:
+    """`order` says which of two batches of a partition was first filled.
+
+    `sequence` is given when it is first sent, and kept for as long as it may be in the log. `in_doubt`: some attempt
+    may have stored it. `outcome` is set once, for good. `behind`: the batch that was filled before it with records
+    that, like its own, any partition could have had; only until this one is sent.
+    """
+
+    topic: str
+    partition_key: PartitionKey
+    order: tuple[int, ...]
+    created_ms: int
+    columns: BatchColumns = field(default_factory=ListColumns)
+    sequence: SequenceStart | None = None
+    ticket: int = -1  # how many batches of the partition were given a sequence before it
+    encoded: bytes | None = None
+    in_doubt: bool = False
+    attempts: int = 0  # that went out
+    outcome: Outcome | None = None
+    halves: "tuple[PendingBatch, PendingBatch] | None" = None
+    behind: "PendingBatch | None" = None
+    _listeners: list[Callable[[], object]] = field(default_factory=list)
+
+    @property
+    def record_count(self) -> int:
+        return len(self.columns)
+
+    @property
+    def size_bytes(self) -> int:
+        return BATCH_OVERHEAD_BYTES + self.columns.size_bytes
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderPairs, size_bytes: int) -> int:
+        """The record's place in the batch."""
+        assert isinstance(self.columns, ListColumns)
+        self.columns.add(key, value, timestamp, headers, size_bytes)
+        return len(self.columns) - 1
+
+    def split(self) -> "tuple[PendingBatch, PendingBatch]":
+        """Two batches instead of this one; whoever asks about a record here is told of its half."""
+        middle = self.record_count // 2
+        assert middle > 0
+        self.halves = (self._part(0, 0, middle), self._part(1, middle, self.record_count))
+        for half in self.halves:
+            half._listeners = [self._half_settled]
+        self._let_go()
+        return self.halves
+
+    def _part(self, number: int, start: int, end: int) -> "PendingBatch":
+        columns = self.columns.part(start, end)
+        return PendingBatch(self.topic, self.partition_key, (*self.order, number), self.created_ms, columns)
+
+    # -- the end
+
+    @property
+    def is_settled(self) -> bool:
+        if self.halves is not None:
+            return all(half.is_settled for half in self.halves)
+        return self.outcome is not None
+
+    def settle(self, outcome: Outcome) -> None:
+        """What became of it; whoever listens is told. All of the records is let go but their timestamps."""
+        assert self.outcome is None, "settled twice"
+        assert self.halves is None, "settled whole after it was split"
+        self.outcome = outcome
+        self._let_go()
+        self._tell()
+
+    def _let_go(self) -> None:
+        self.encoded = self.behind = None
+        self.columns = self.columns.only_timestamps()
+
+    def _half_settled(self) -> None:
+        if self.is_settled:
+            self._tell()
+
+    def _tell(self) -> None:
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def is_known(self, _index: int) -> bool:
+        """Whether it is known what became of a record."""
+        return self.is_settled
+
+    def listen(self, _index: int, listener: Callable[[], object]) -> None:
+        """Call `listener` when it is known what became of a record, or rather of all: at once, if it is."""
+        if self.is_settled:
+            listener()
+        else:
+            self._listeners.append(listener)
+
+    def results(self, first: int, count: int) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
+        """What became of `count` records, once the batch is settled: how many had the same fate, and that of the first
+        of them."""
+        if self.halves is None:
+            yield count, self.result(first)
+            return
+        middle = self.halves[0].record_count
+        if first < middle:
+            yield from self.halves[0].results(first, min(count, middle - first))
+        if first + count > middle:
+            skipped = max(middle - first, 0)
+            yield from self.halves[1].results(first + skipped - middle, count - skipped)
+
+    def result(self, index: int) -> RecordMetadata | LograftError:
+        """What became of one record, once the batch is settled."""
+        if self.halves is not None:
+            first, second = self.halves
+            count = first.record_count
+            return first.result(index) if index < count else second.result(index - count)
+        outcome = self.outcome
+        assert outcome is not None, "not settled"
+        if isinstance(outcome, LograftError):
+            return outcome
+        offset = outcome.base_offset + index if outcome.base_offset >= 0 else -1
+        timestamp = self.columns.timestamp(index) if outcome.append_time is None else outcome.append_time
+        return RecordMetadata(self.topic, self.partition_key.partition, offset, timestamp)

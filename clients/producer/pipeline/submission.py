@@ -1,0 +1,200 @@
+"""Records for one topic that were sent together, from the caller to their batches; and how the fate of each is found
+from there. Pure.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from lograft.clients.errors import LograftError
+from lograft.clients.producer.pipeline.pending_batch import PendingBatch
+from lograft.clients.records.list_columns import SizedLists
+from lograft.clients.types import RecordMetadata
+
+if TYPE_CHECKING:
+    from lograft.clients.records.arrow_columns import ArrowColumns
+
+RecordColumns: TypeAlias = "SizedLists | ArrowColumns"
+"""What a parcel consists of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records of a group that are one after the other in a batch: the first, there and here."""
+
+    batch: PendingBatch
+    first: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Those of a parcel that go to one partition, or, if they have no key, to one after the other. `indices`: which."""
+
+    indices: Sequence[int]
+    runs: list[Run] = field(default_factory=list)
+
+    def find(self, index: int) -> tuple[PendingBatch, int]:
+        position = bisect_left(self.indices, index)
+        run = self.runs[bisect_right(self.runs, position, key=lambda run: run.start) - 1]
+        return run.batch, run.first + position - run.start
+
+
+class Parcel:
+    """Filled by whoever sends, then handed over, and from then on changed on the loop alone.
+
+    `partition`: of all records. `partitions`: of each, None for those that have no say. It is `placed` once, and lets
+    go of its columns then, or it fails.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        columns: RecordColumns,
+        *,
+        partition: int | None = None,
+        partitions: list[int | None] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.columns: RecordColumns | None = columns
+        self._count = 0
+        self.partition = partition
+        self.partitions = partitions
+        self.refused: dict[int, LograftError] = {}  # records that never came into a batch
+        self._error: LograftError | None = None
+        self._groups: dict[int, Group] | None = None
+        self._group_of: Sequence[int] | None = None
+        self._when_placed: list[Callable[[], object]] = []
+
+    def __len__(self) -> int:
+        return self._count if self.columns is None else len(self.columns)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the records that are not in batches."""
+        return 0 if self.columns is None else self.columns.size_bytes
+
+    @property
+    def strangest_partition(self) -> int:
+        """Of those that are asked for, the one that is least likely to be there: below 0, or the highest."""
+        wanted = [self.partition or 0] if self.partitions is None else [each or 0 for each in self.partitions]
+        return min(wanted) if min(wanted) < 0 else max(wanted)
+
+    def wants_only(self, partition_count: int) -> bool:
+        """Whether all partitions that are asked for are among the first so many."""
+        return (self.partition is None and self.partitions is None) or 0 <= self.strangest_partition < partition_count
+
+    def refuse_strangers(self, partition_count: int, error: LograftError) -> None:
+        """Of the records that ask for partitions beyond the first so many, and of those alone: they have failed."""
+        wanted: Sequence[int | None] = self.partitions or [self.partition] * len(self)
+        for index, partition in enumerate(wanted):
+            if partition is not None and not 0 <= partition < partition_count:
+                self.refused[index] = error
+        self.partition, self.partitions = (
+            None,
+            [None if index in self.refused else each for index, each in enumerate(wanted)],
+        )
+
+    # -- what became of it
+
+    def placed(self, groups: dict[int, Group], group_of: Sequence[int] | None) -> None:
+        """All that are not refused are in batches. `group_of` says in which group each is; None: there is but one."""
+        self._group_of = group_of
+        self._groups = groups
+        self._let_go()
+
+    def fail(self, error: LograftError) -> None:
+        """None of its records was taken."""
+        assert self._groups is None
+        self._error = error
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._count = len(self)
+        self.columns = self.partitions = None
+        listeners, self._when_placed = self._when_placed, []
+        for listener in listeners:
+            listener()
+
+    @property
+    def is_placed(self) -> bool:
+        """Or has failed."""
+        return self._groups is not None or self._error is not None
+
+    @property
+    def batches(self) -> Iterator[PendingBatch]:
+        """Those that its records are in; one may come more than once."""
+        for group in (self._groups or {}).values():
+            for run in group.runs:
+                yield run.batch
+
+    # -- one record
+
+    def is_known(self, index: int) -> bool:
+        """Whether it is known what became of a record."""
+        if not self.is_placed:
+            return False
+        found = self._find(index)
+        return isinstance(found, LograftError) or found[0].is_settled
+
+    def result(self, index: int) -> RecordMetadata | LograftError:
+        """What became of it, once that is known."""
+        found = self._find(index)
+        return found if isinstance(found, LograftError) else found[0].result(found[1])
+
+    def listen(self, index: int, listener: Callable[[], object]) -> None:
+        """Call `listener` when it is known what became of the record: at once, if it is."""
+        if not self.is_placed:
+            self._when_placed.append(lambda: self.listen(index, listener))
+            return
+        found = self._find(index)
+        if isinstance(found, LograftError):
+            listener()
+        else:
+            found[0].listen(found[1], listener)
+
+    def _find(self, index: int) -> tuple[PendingBatch, int] | LograftError:
+        error = self._error or self.refused.get(index)
+        if error is not None:
+            return error
+        assert self._groups is not None
+        return self._groups[self._group_of[index] if self._group_of is not None else 0].find(index)
+
+    # -- all of them
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known what became of all records."""
+        return self.is_placed and all(batch.is_settled for batch in self.batches)
+
+    def listen_to_all(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when it is known what became of all records: at once, if it is."""
+        if not self.is_placed:
+            self._when_placed.append(lambda: self.listen_to_all(listener))
+            return
+        unsettled = {id(batch): batch for batch in self.batches if not batch.is_settled}
+        if not unsettled:
+            listener()
+            return
+        left = len(unsettled)
+
+        def one_settled() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                listener()
+
+        for batch in unsettled.values():
+            batch.listen(0, one_settled)
+
+    def results(self) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
+        """What became of them, once all is known: how many had the same fate, and that of the first of them."""
+        if self._error is not None:
+            yield len(self), self._error
+        for error in self.refused.values():
+            yield 1, error
+        for group in (self._groups or {}).values():
+            ends = [*(run.start for run in group.runs[1:]), len(group.indices)]
+            for run, end in zip(group.runs, ends, strict=True):
+                yield from run.batch.results(run.first, end - run.start)

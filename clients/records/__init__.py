@@ -1,0 +1,1 @@
+"""Records as users give and get them: checks, columns, serializers."""

@@ -1,0 +1,93 @@
+"""What a record may be that is given to a producer, one by one or in columns; and what is said of one that may not.
+Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lograft.clients.errors import BatchTooLarge, InvalidArgument
+from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
+from lograft.clients.records.list_columns import HeaderPairs
+from lograft.clients.types import check_topic, is_text
+from lograft.storage.batch.header import MAX_TIMESTAMP
+
+_BYTES_OR_NONE = {bytes, type(None)}
+
+
+def check_place(topic: object, partition: object) -> None:
+    check_topic(topic)
+    if partition is not None and not isinstance(partition, int):
+        raise InvalidArgument(f"the partition is {partition!r}: give its number, or None")
+
+
+def check_record(
+    key: object, value: object, headers: Iterable[tuple[str, bytes | None]] | None
+) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers as they are kept; `InvalidArgument` for what is not bytes."""
+    for name, content in (("key", key), ("value", value)):
+        if content is not None and not isinstance(content, bytes):
+            kind = type(content).__name__
+            raise InvalidArgument(
+                f"the {name} is of type {kind}: give bytes, None, or the producer a {name}_serializer"
+            )
+    return check_headers(headers) if headers else ()
+
+
+def check_headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
+    """As they are kept."""
+    pairs = tuple(tuple(pair) for pair in headers)
+    for pair in pairs:
+        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], bytes | None):
+            raise InvalidArgument(f"{pair!r} is not a header: give pairs of a string and bytes (or None)")
+        if not pair[0].isascii() and not is_text(pair[0]):
+            raise InvalidArgument(f"the header name {pair[0]!r} cannot be written as UTF-8")
+    return pairs  # type: ignore[return-value]
+
+
+def check_timestamp(timestamp: object) -> None:
+    if timestamp is not None and (not isinstance(timestamp, int) or not 0 <= timestamp <= MAX_TIMESTAMP):
+        raise InvalidArgument(f"the timestamp is {timestamp!r}: give milliseconds since 1970, or None for now")
+
+
+def check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_RECORD_BYTES:
+        raise BatchTooLarge(f"a record of {size_bytes} bytes is over the limit of {MAX_RECORD_BYTES}: split it")
+
+
+# -- columns
+
+
+def check_bytes_column(name: str, column: Sequence[object]) -> None:
+    """Looks at types only, which takes no Python a record, unless there is something wrong."""
+    if set(map(type, column)) <= _BYTES_OR_NONE:
+        return
+    for index, content in enumerate(column):
+        if content is not None and not isinstance(content, bytes):
+            raise InvalidArgument(f"{name}[{index}] is of type {type(content).__name__}: give bytes, or None")
+
+
+def check_timestamps(timestamps: Sequence[Any]) -> None:
+    if set(map(type, timestamps)) <= {int} and (not timestamps or _are_times(min(timestamps), max(timestamps))):
+        return
+    for timestamp in timestamps:
+        check_timestamp(timestamp)
+        if timestamp is None:
+            raise InvalidArgument("a timestamp is None: give one for each record, one for all, or none at all")
+
+
+def _are_times(smallest: int, largest: int) -> bool:
+    return smallest >= 0 and largest <= MAX_TIMESTAMP
+
+
+def check_header_lists(headers: Sequence[Any]) -> list[HeaderPairs]:
+    """As they are kept."""
+    return [check_headers(pairs) if pairs else () for pairs in headers]
+
+
+def check_partitions(partitions: Sequence[Any]) -> None:
+    for partition in partitions:
+        check_place("", partition)
+
+
+def check_count(name: str, column: Sequence[Any], count: int) -> None:
+    if len(column) != count:
+        raise InvalidArgument(f"there are {count} values, and {len(column)} {name}")

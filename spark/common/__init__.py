@@ -1,0 +1,1 @@
+"""What readers and writers share: options, offsets, access to a cluster."""
