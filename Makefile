@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?=
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-ROOMS := broker chaos clients lograft metadata proto raft rpc runtime storage
+ROOMS := broker chaos cli clients lograft metadata proto raft rpc runtime spark storage
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -6,7 +6,7 @@ room.
 
 from setuptools import find_packages, setup
 
-ROOMS = ("broker", "chaos", "clients", "metadata", "proto", "raft", "rpc", "runtime", "storage")
+ROOMS = ("broker", "chaos", "cli", "clients", "metadata", "proto", "raft", "rpc", "runtime", "spark", "storage")
 
 packages = ["lograft", "pyspark_lograft"]
 for room in ROOMS:
@@ -16,7 +16,7 @@ setup(
     packages=packages,
     package_dir={
         "lograft": "lograft",
-        "pyspark_lograft": "spark/pyspark_lograft",
+        "pyspark_lograft": "spark_plugin/pyspark_lograft",
         **{f"lograft.{room}": room for room in ROOMS},
     },
 )

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from lograft.clients.spark.row_schema import arrow_schema, full_schema
+from lograft.spark.reading.row_schema import arrow_schema, full_schema
 
 BATCH_ROWS = 8192
 

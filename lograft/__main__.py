@@ -1,6 +1,6 @@
 """`python -m lograft`, and what the `lograft` command runs: the composition root."""
 
-from lograft.clients.cli.main import LazyCommand, run
+from lograft.cli.main import LazyCommand, run
 
 # Of rooms that the command line does not know.
 MORE_COMMANDS = {

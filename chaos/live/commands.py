@@ -12,8 +12,8 @@ from lograft.chaos.live.live_view import LiveView
 from lograft.chaos.live.scenarios import ALWAYS, SCENARIOS
 from lograft.chaos.live.verdict import Verdict
 from lograft.chaos.simulate.commands import simulate
-from lograft.clients.cli.main import CommandError
-from lograft.clients.cli.options import read_duration
+from lograft.cli.common.cluster_options import read_duration
+from lograft.cli.main import CommandError
 from lograft.runtime.rng import system_rng
 
 

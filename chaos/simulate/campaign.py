@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lograft.chaos.simulate.outcome import Outcome, from_json, to_json
-from lograft.clients.cli.main import CommandError
+from lograft.cli.main import CommandError
 
 
 class Campaign:

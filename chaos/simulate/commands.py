@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from lograft.clients.cli.options import Settings, command_flags, read_duration
+from lograft.cli.common.cluster_options import Settings, command_flags, read_duration
 
 _DEFAULT_SEEDS = 100
 _CAMPAIGN_SEEDS = 3_000

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lograft.clients.cli.main import CommandError
+from lograft.cli.main import CommandError
 from lograft.clients.local.layout import HOST, PORTS, Layout, UnknownLayout, layout_from_json
 from lograft.clients.local.local_node import DevNode
 from lograft.runtime.process.child_processes import reap_children, wait_until

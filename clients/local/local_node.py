@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lograft.clients.cli.main import CommandError
+from lograft.cli.main import CommandError
 from lograft.clients.local.layout import Layout, to_toml
 from lograft.clients.local.secret import make_secret
 from lograft.runtime.disk.os_files import OsFiles

@@ -17,16 +17,17 @@ from support.server_processes import until
 
 from lograft import Admin, Consumer, Producer, errors, testing
 from lograft.clients.admin.model.types import ConfigKind
-from lograft.clients.spark import exactly_once, publishing
-from lograft.clients.spark.cluster_access import cluster_access
-from lograft.clients.spark.exactly_once import commit_staged
-from lograft.clients.spark.ledger import Decision, Ledger, Share
-from lograft.clients.spark.options import ClusterOptions
-from lograft.clients.spark.staged_batches import Target
-from lograft.clients.spark.staging import Staged, ensure_topics, stage_rows
-from lograft.clients.spark.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions
 from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import Clock
+from lograft.spark.common.cluster_access import cluster_access
+from lograft.spark.common.options import ClusterOptions
+from lograft.spark.writing import exactly_once
+from lograft.spark.writing import publisher as publishing
+from lograft.spark.writing.commit_ledger import Decision, Ledger, Share
+from lograft.spark.writing.exactly_once import commit_staged
+from lograft.spark.writing.staged_batches import Target
+from lograft.spark.writing.staging import Staged, ensure_topics, stage_rows
+from lograft.spark.writing.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions
 
 _names = count()
 

@@ -12,11 +12,11 @@ from support.server_processes import DEADLINE_SECONDS, lograft
 
 from lograft import Admin, Consumer, Producer, TopicPartition, aio
 from lograft.clients.errors import WrongCluster
-from lograft.clients.spark.cluster_access import cluster_access
-from lograft.clients.spark.options import ClusterOptions, batch_options
-from lograft.clients.spark.range_reading import RangePartition, read_partition
-from lograft.clients.spark.row_schema import full_schema
+from lograft.spark.common.cluster_access import cluster_access
+from lograft.spark.common.options import ClusterOptions, batch_options
 from lograft.spark.common.range_reader import OffsetRange
+from lograft.spark.reading.range_partition import RangePartition, read_partition
+from lograft.spark.reading.row_schema import full_schema
 
 ORDERS = TopicPartition("orders", 0)
 

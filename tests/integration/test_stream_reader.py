@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lograft import Admin, Producer, errors
-from lograft.clients.spark import stream_reading
-from lograft.clients.spark.options import stream_options
-from lograft.clients.spark.row_schema import full_schema
-from lograft.clients.spark.stream_reading import StreamReader
+from lograft.spark.common.options import stream_options
+from lograft.spark.reading import stream_reader as stream_reading
+from lograft.spark.reading.row_schema import full_schema
+from lograft.spark.reading.stream_reader import StreamReader
 from lograft.testing import TestingCluster
 
 

@@ -13,7 +13,7 @@ from support.transcript_chapters import BOOKS, Book, Chapter, chapters
 from support.transcript_shell import Shell, shell, start_cluster
 from support.transcripts import Step, matches, steps, with_answers
 
-from lograft.clients.cli.main import cli
+from lograft.cli.main import cli
 
 CHAPTERS = chapters()
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from support.deciding_admin import DecidingAdmin
 from support.metadata_images import brokers, image_with
 
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.declarative.apply_run import Refused, carry_out, prepare
+from lograft.cli.declarative.export_topics import export_of
+from lograft.cli.declarative.manifest_parser import read_manifests
+from lograft.cli.resources.cluster_resources import topic_resource
+from lograft.cli.resources.config_resources import entry_resource, parse_owner
+from lograft.cli.resources.manifest_writer import yaml_documents
 from lograft.clients.admin.model.types import TopicDescription
-from lograft.clients.cli.applying import Refused, carry_out, prepare
-from lograft.clients.cli.config_resources import entry_resource, parse_owner
-from lograft.clients.cli.declared import yaml_documents
-from lograft.clients.cli.export_topics import export_of
-from lograft.clients.cli.manifests import read_manifests
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.resources import topic_resource
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "50"))
 SETTINGS = Settings("nowhere:1", 1000)

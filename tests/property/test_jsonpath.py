@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.clients.cli.jsonpath import (
+from lograft.cli.common.jsonpath import (
     OPERATORS,
     Every,
     Everywhere,
@@ -23,7 +23,7 @@ from lograft.clients.cli.jsonpath import (
     Union,
     render,
 )
-from lograft.clients.cli.jsonpath_parser import BadTemplate, parse_template
+from lograft.cli.common.jsonpath_parser import BadTemplate, parse_template
 
 TOPICS = {
     "kind": "List",

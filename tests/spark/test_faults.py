@@ -11,8 +11,8 @@ from support.spark_topics import SparkTopics
 
 from lograft import TopicPartition
 from lograft.clients.admin.model.types import ElectionKind
-from lograft.clients.spark.cluster_access import cluster_access
-from lograft.clients.spark.options import ClusterOptions
+from lograft.spark.common.cluster_access import cluster_access
+from lograft.spark.common.options import ClusterOptions
 from lograft.spark.common.range_reader import OffsetRange
 from lograft.testing import TestingCluster
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from support.server_processes import ServerProcess
 
-from lograft.clients.cli.dump_log import open_file
+from lograft.cli.dump.command import open_file
 from lograft.storage.batch.header import BatchHeader
 from lograft.storage.batch.record import Columns
 from lograft.storage.files.file_names import LOG_SUFFIX

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from lograft.__main__ import MORE_COMMANDS
-from lograft.clients.cli.main import COMMANDS, SECTIONS, CommandError, LazyCommand, LazyGroup
+from lograft.cli.main import COMMANDS, SECTIONS, CommandError, LazyCommand, LazyGroup
 
 
 @click.command()

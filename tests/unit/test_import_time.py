@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from lograft.__main__ import MORE_COMMANDS
-from lograft.clients.cli.main import COMMANDS
+from lograft.cli.main import COMMANDS
 
 HEAVY = ("grpc", "pyarrow", "structlog", "numpy", "asyncio")
 

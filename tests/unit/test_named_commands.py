@@ -8,7 +8,7 @@ import click
 import pytest
 
 from lograft.__main__ import MORE_COMMANDS
-from lograft.clients.cli.main import COMMANDS, cli
+from lograft.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("broker", "clients", "lograft", "metadata", "raft", "runtime", "storage")

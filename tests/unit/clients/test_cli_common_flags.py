@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lograft.__main__ import MORE_COMMANDS
-from lograft.clients.cli.common_flags import COMMON, DOCUMENTS, FORMATS, check_format
-from lograft.clients.cli.main import COMMANDS, LazyGroup, cli
-from lograft.clients.cli.options import Settings, command_flags
+from lograft.cli.common.cluster_options import Settings, command_flags
+from lograft.cli.common.common_flags import COMMON, DOCUMENTS, FORMATS, check_format
+from lograft.cli.main import COMMANDS, LazyGroup, cli
 
 
 class Takes(NamedTuple):

@@ -9,11 +9,11 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
-from lograft.clients.cli import completing
-from lograft.clients.cli.context_file import save_contexts
-from lograft.clients.cli.contexts import Contexts
-from lograft.clients.cli.main import COMMANDS, LazyCommand, cli
-from lograft.clients.cli.nouns import Noun
+from lograft.cli.common import completion_values as completing
+from lograft.cli.common.context_file import save_contexts
+from lograft.cli.common.contexts import Contexts
+from lograft.cli.common.nouns import Noun
+from lograft.cli.main import COMMANDS, LazyCommand, cli
 
 THERE = {
     Noun.TOPIC: ["orders", "other", "payments"],

@@ -8,12 +8,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from lograft.clients.cli import confirming
-from lograft.clients.cli.confirming import confirm
-from lograft.clients.cli.context_file import contexts_path, load_contexts, save_contexts
-from lograft.clients.cli.contexts import BadContexts, Contexts, read_contexts, write_contexts
-from lograft.clients.cli.main import CommandError, cli
-from lograft.clients.cli.options import Settings, cluster_command
+from lograft.cli.common import prompts as confirming
+from lograft.cli.common.cluster_options import Settings, cluster_command
+from lograft.cli.common.context_file import contexts_path, load_contexts, save_contexts
+from lograft.cli.common.contexts import BadContexts, Contexts, read_contexts, write_contexts
+from lograft.cli.common.prompts import confirm
+from lograft.cli.main import CommandError, cli
 
 
 @pytest.fixture(autouse=True)

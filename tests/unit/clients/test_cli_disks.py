@@ -3,9 +3,9 @@
 from dataclasses import replace
 from uuid import UUID
 
+from lograft.cli.output.resource_output import resource
+from lograft.cli.resources.disk_resources import disk_problems, disk_status, free_text, is_any_full, with_disks
 from lograft.clients.admin.model.types import BrokerLoad, DiskRoom
-from lograft.clients.cli.disk_resources import disk_problems, disk_status, free_text, is_any_full, with_disks
-from lograft.clients.cli.output import resource
 
 ROOM = DiskRoom(UUID(int=7), "/d1", 50_000_000_000, 100_000_000_000, 1_000_000_000, is_full=False)
 FULL = replace(ROOM, path="/d2", free_bytes=900_000_000, is_full=True)

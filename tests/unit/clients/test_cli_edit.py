@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from support.deciding_admin import DecidingAdmin
 from support.metadata_images import brokers, image_with, partition
 
+from lograft.cli.declarative import edit as edit_module
+from lograft.cli.main import cli
 from lograft.clients.admin.model.types import ConfigKind
-from lograft.clients.cli import edit as edit_module
-from lograft.clients.cli.main import cli
 
 
 class Desk:

@@ -8,9 +8,9 @@ import pytest
 from support.described_clusters import described_partition
 from support.raft_nodes import virtual
 
+from lograft.cli.commands.elect import elect_patiently, needs_election
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import Election, ElectionKind
-from lograft.clients.cli.elect import elect_patiently, needs_election
 from lograft.clients.errors import EligibleLeaderNotAvailable, LograftError, UnknownPartition
 from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock

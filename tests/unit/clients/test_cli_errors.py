@@ -12,10 +12,10 @@ from support.error_texts import error_texts
 from support.transcript_chapters import ROOT, chapters
 from support.transcripts import steps
 
-from lograft.clients.cli import dev_commands
-from lograft.clients.cli.dump_log import open_file
-from lograft.clients.cli.main import CommandError, cli, unforeseen
-from lograft.clients.cli.options import _REMEDIES, Settings, explain
+from lograft.cli.commands import dev as dev_commands
+from lograft.cli.common.cluster_options import _REMEDIES, Settings, explain
+from lograft.cli.dump.command import open_file
+from lograft.cli.main import CommandError, cli, unforeseen
 from lograft.clients.errors import CommitFailed, CorruptBatch, DiskFull, InvalidArgument, LograftError
 from lograft.clients.local.layout import Layout
 from lograft.clients.local.local_cluster import DevCluster, wait_ready

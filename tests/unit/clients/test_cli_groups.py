@@ -5,13 +5,13 @@ from typing import Any, cast
 
 from support.raft_nodes import virtual
 
+from lograft.cli.commands.wait import find_condition
+from lograft.cli.common.nouns import Noun
+from lograft.cli.output.progress import Progress
+from lograft.cli.records.consume_run import read_as_member
+from lograft.cli.records.record_output import RecordWriter
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
-from lograft.clients.cli.consuming import read_as_member
-from lograft.clients.cli.nouns import Noun
-from lograft.clients.cli.progress import Progress
-from lograft.clients.cli.records import RecordWriter
-from lograft.clients.cli.wait import find_condition
 from lograft.clients.consumer.sync_consumer import Consumer
 from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import Record

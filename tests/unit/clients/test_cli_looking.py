@@ -9,6 +9,13 @@ import pytest
 from support.described_clusters import described
 from support.raft_nodes import virtual
 
+from lograft.cli.common.best_effort import ask_soon
+from lograft.cli.common.cluster_options import NOT_CONFIRMED, Settings, open_admin
+from lograft.cli.resources.describe_queries import described_topic
+from lograft.cli.resources.describe_text import story_lines
+from lograft.cli.top.command import look
+from lograft.cli.top.model import top_view
+from lograft.cli.top.screen import Order, top_lines
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.group_types import GroupListing, GroupOffset, GroupState
 from lograft.clients.admin.model.types import (
@@ -19,13 +26,6 @@ from lograft.clients.admin.model.types import (
     ReplicaDescription,
     TopicDescription,
 )
-from lograft.clients.cli.asking import ask_soon
-from lograft.clients.cli.looking import described_topic
-from lograft.clients.cli.options import NOT_CONFIRMED, Settings, open_admin
-from lograft.clients.cli.stories import story_lines
-from lograft.clients.cli.top import look
-from lograft.clients.cli.top_lines import Order, top_lines
-from lograft.clients.cli.top_view import top_view
 from lograft.clients.errors import LograftError, NoBrokerAvailable, TimedOut
 from lograft.clients.types import TopicPartition
 from lograft.proto import cluster_pb2 as pb

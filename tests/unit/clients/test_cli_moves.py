@@ -8,12 +8,12 @@ import pytest
 from support.described_clusters import described
 from support.raft_nodes import virtual
 
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.main import CommandError
+from lograft.cli.operations.reassignment_run import Look, begin, hindrances, plan, wait_for
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import ClusterDescription, Reassignment, ReplicaDescription
 from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move
-from lograft.clients.cli.main import CommandError
-from lograft.clients.cli.moves import Look, begin, hindrances, plan, wait_for
-from lograft.clients.cli.options import Settings
 from lograft.clients.errors import InvalidReassignment, LograftError, UnknownTopic
 from lograft.clients.types import TopicPartition
 

@@ -8,11 +8,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lograft.clients.admin.model.group_types import GroupOffset
-from lograft.clients.cli.confirming import confirm
-from lograft.clients.cli.main import CommandError, cli
-from lograft.clients.cli.nouns import Noun
-from lograft.clients.cli.offset_targets import (
+from lograft.cli.commands.wait import CONDITIONS, find_condition
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.nouns import Noun
+from lograft.cli.common.prompts import confirm
+from lograft.cli.main import CommandError, cli
+from lograft.cli.operations.offset_targets import (
     BadTarget,
     Bounds,
     Exactly,
@@ -24,8 +25,7 @@ from lograft.clients.cli.offset_targets import (
     parse_topic_choice,
     read_group_files,
 )
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.wait import CONDITIONS, find_condition
+from lograft.clients.admin.model.group_types import GroupOffset
 from lograft.clients.times import Earliest, Latest, Moment
 from lograft.clients.types import OffsetAndMetadata, TopicPartition
 

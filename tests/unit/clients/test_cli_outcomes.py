@@ -9,12 +9,12 @@ from support.deciding_admin import DecidingAdmin
 from support.metadata_images import brokers, image_with, partition
 from support.raft_nodes import virtual
 
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.nouns import Noun
+from lograft.cli.main import CommandError
+from lograft.cli.output.resource_output import resource
+from lograft.cli.resources.change_report import Outcomes
 from lograft.clients.admin.aio_admin import Admin
-from lograft.clients.cli.main import CommandError
-from lograft.clients.cli.nouns import Noun
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.outcomes import Outcomes
-from lograft.clients.cli.output import resource
 from lograft.clients.errors import InvalidArgument, NotEnoughBrokers, UnknownTopic
 
 TABLE = Settings("b:1", 30_000)

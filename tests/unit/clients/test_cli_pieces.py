@@ -11,6 +11,31 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from lograft.cli.commands.health import (
+    fenced_problems,
+    partition_problems,
+    quorum_problems,
+    silent_problems,
+    summarize,
+)
+from lograft.cli.commands.verify import verdict
+from lograft.cli.common import cluster_options as cli_options
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.nouns import Noun, parse_nouns
+from lograft.cli.dump.json_output import bytes_as_json
+from lograft.cli.main import cli
+from lograft.cli.output.resource_output import write_resources
+from lograft.cli.records.record_output import make_writer
+from lograft.cli.resources.cluster_resources import (
+    BROKER_COLUMNS,
+    PARTITION_COLUMNS,
+    TOPIC_COLUMNS,
+    broker_resource,
+    partition_resource,
+    quorum_resource,
+    topic_resource,
+)
+from lograft.cli.resources.config_resources import Owner, entry_resource, parse_setting
 from lograft.clients.admin.model.types import (
     BrokerDescription,
     BrokerState,
@@ -23,31 +48,6 @@ from lograft.clients.admin.model.types import (
     ReplicaDescription,
     TopicDescription,
 )
-from lograft.clients.cli import options as cli_options
-from lograft.clients.cli.config_resources import Owner, entry_resource, parse_setting
-from lograft.clients.cli.dump_json import bytes_as_json
-from lograft.clients.cli.health import (
-    fenced_problems,
-    partition_problems,
-    quorum_problems,
-    silent_problems,
-    summarize,
-)
-from lograft.clients.cli.main import cli
-from lograft.clients.cli.nouns import Noun, parse_nouns
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.output import write_resources
-from lograft.clients.cli.records import make_writer
-from lograft.clients.cli.resources import (
-    BROKER_COLUMNS,
-    PARTITION_COLUMNS,
-    TOPIC_COLUMNS,
-    broker_resource,
-    partition_resource,
-    quorum_resource,
-    topic_resource,
-)
-from lograft.clients.cli.verify import verdict
 from lograft.clients.errors import TimedOut
 from lograft.clients.times import BadTime, Earliest, Latest, Moment, iso_time, parse_duration, parse_moment
 from lograft.storage.batch.codec import Record

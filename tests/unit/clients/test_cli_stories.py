@@ -5,6 +5,31 @@ from uuid import UUID
 
 import pytest
 
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.units import count_text, size_text, span_text
+from lograft.cli.output.resource_output import Resource
+from lograft.cli.resources.cluster_resources import (
+    QUORUM_COLUMNS,
+    broker_resource,
+    hosted_status,
+    partition_resource,
+    quorum_resource,
+    topic_resource,
+)
+from lograft.cli.resources.describe_text import story_lines
+from lograft.cli.resources.group_health import (
+    STALLED_AFTER_MS,
+    UNSEEN_AFTER_MS,
+    GroupLook,
+    PartitionLook,
+    Verdict,
+    judge,
+    judge_partition,
+    needs_another_look,
+    sum_up,
+)
+from lograft.cli.resources.group_resources import group_resource, judged_resource
+from lograft.cli.resources.load_resources import load_status
 from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
 from lograft.clients.admin.model.types import (
     BrokerDescription,
@@ -17,31 +42,6 @@ from lograft.clients.admin.model.types import (
     ReplicaDescription,
     TopicDescription,
 )
-from lograft.clients.cli.amounts import count_text, size_text, span_text
-from lograft.clients.cli.group_resources import group_resource, judged_resource
-from lograft.clients.cli.group_verdict import (
-    STALLED_AFTER_MS,
-    UNSEEN_AFTER_MS,
-    GroupLook,
-    PartitionLook,
-    Verdict,
-    judge,
-    judge_partition,
-    needs_another_look,
-    sum_up,
-)
-from lograft.clients.cli.load_resources import load_status
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.output import Resource
-from lograft.clients.cli.resources import (
-    QUORUM_COLUMNS,
-    broker_resource,
-    hosted_status,
-    partition_resource,
-    quorum_resource,
-    topic_resource,
-)
-from lograft.clients.cli.stories import story_lines
 from lograft.clients.types import TopicPartition
 
 # -- verdicts

@@ -6,9 +6,9 @@ import pytest
 from support.described_clusters import described_partition
 from support.raft_nodes import virtual
 
+from lograft.cli.commands.verify import verify_each
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import PartitionVerification
-from lograft.clients.cli.verify import verify_each
 from lograft.clients.errors import LograftError, NoBrokerAvailable, TimedOut, UnknownPartition, UnknownTopic
 from lograft.clients.types import TopicPartition
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import click
 import pytest
 
-from lograft.clients.cli.nouns import Noun
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.output import Column, Resource, has_colours, resource, table_lines
-from lograft.clients.cli.selection import Selection, check_selection, select
-from lograft.clients.cli.watching import watch
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.nouns import Noun
+from lograft.cli.output.resource_filters import Selection, check_selection, select
+from lograft.cli.output.resource_output import Column, Resource, has_colours, resource, table_lines
+from lograft.cli.output.watch import watch
 from lograft.clients.errors import LograftError, NotLeader, UnknownTopic
 
 COLUMNS = (

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from lograft.clients.cli import diff as diff_module
-from lograft.clients.cli.desired import Desired
-from lograft.clients.cli.main import cli
-from lograft.clients.cli.manifest_files import read_files
+from lograft.cli.declarative import diff as diff_module
+from lograft.cli.declarative.desired_state import Desired
+from lograft.cli.declarative.manifest_files import read_files
+from lograft.cli.main import cli
 
 NOWHERE = ("--bootstrap", "127.0.0.1:1", "--timeout", "100ms")
 

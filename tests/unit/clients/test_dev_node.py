@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lograft.clients.cli.main import CommandError
+from lograft.cli.main import CommandError
 from lograft.clients.local import local_node as dev_node
 from lograft.clients.local.layout import Layout
 from lograft.clients.local.local_cluster import DevCluster, existing_cluster, find_cluster, wait_ready

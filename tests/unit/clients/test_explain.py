@@ -9,6 +9,20 @@ import pytest
 from click.testing import CliRunner, Result
 from support.described_clusters import described
 
+from lograft.cli.commands.api_resources import VERBS
+from lograft.cli.commands.context import context_resources
+from lograft.cli.commands.explain import explained, explained_keys
+from lograft.cli.common.contexts import Contexts
+from lograft.cli.common.nouns import Noun
+from lograft.cli.declarative.manifest_parser import KINDS as DECLARED_KINDS
+from lograft.cli.main import COMMANDS, cli
+from lograft.cli.output.resource_output import Resource
+from lograft.cli.resources.cluster_resources import broker_resource, partition_resource, quorum_resource, topic_resource
+from lograft.cli.resources.config_resources import Owner, entry_resource
+from lograft.cli.resources.disk_resources import with_disks
+from lograft.cli.resources.field_docs import CONFIG_KEYS, KINDS
+from lograft.cli.resources.group_resources import group_resource
+from lograft.cli.resources.reassignment_resources import progress_resource
 from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
 from lograft.clients.admin.model.types import (
     BrokerLoad,
@@ -19,20 +33,6 @@ from lograft.clients.admin.model.types import (
     QuorumMember,
     Reassignment,
 )
-from lograft.clients.cli.api_resources import VERBS
-from lograft.clients.cli.config_resources import Owner, entry_resource
-from lograft.clients.cli.context import context_resources
-from lograft.clients.cli.contexts import Contexts
-from lograft.clients.cli.disk_resources import with_disks
-from lograft.clients.cli.explain import explained, explained_keys
-from lograft.clients.cli.explained_fields import CONFIG_KEYS, KINDS
-from lograft.clients.cli.group_resources import group_resource
-from lograft.clients.cli.main import COMMANDS, cli
-from lograft.clients.cli.manifests import KINDS as DECLARED_KINDS
-from lograft.clients.cli.nouns import Noun
-from lograft.clients.cli.output import Resource
-from lograft.clients.cli.reassignment_resources import progress_resource
-from lograft.clients.cli.resources import broker_resource, partition_resource, quorum_resource, topic_resource
 from lograft.clients.types import TopicPartition
 
 CLUSTER = described({"orders": [[1, 2, 3]]})

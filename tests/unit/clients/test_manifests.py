@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
+from lograft.cli.declarative.desired_state import Desired, DesiredSetting, DesiredTopic, Place
+from lograft.cli.declarative.manifest_parser import BadManifest, read_manifests
+from lograft.cli.resources.config_resources import Owner
 from lograft.clients.admin.model.types import ConfigKind
-from lograft.clients.cli.config_resources import Owner
-from lograft.clients.cli.desired import Desired, DesiredSetting, DesiredTopic, Place
-from lograft.clients.cli.manifests import BadManifest, read_manifests
 
 ORDERS = """\
 apiVersion: lograft/v1

@@ -7,11 +7,9 @@ from uuid import UUID
 import pytest
 import yaml
 
-from lograft.clients.admin.model.types import Reassignment, ReplicaDescription
-from lograft.clients.admin.planning.reassignment_plan import Move
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.output import write_resources
-from lograft.clients.cli.reassignment_resources import (
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.output.resource_output import write_resources
+from lograft.cli.resources.reassignment_resources import (
     MOVE_COLUMNS,
     PROGRESS_COLUMNS,
     BadPlan,
@@ -20,6 +18,8 @@ from lograft.clients.cli.reassignment_resources import (
     read_plan,
     summary_of,
 )
+from lograft.clients.admin.model.types import Reassignment, ReplicaDescription
+from lograft.clients.admin.planning.reassignment_plan import Move
 from lograft.clients.types import TopicPartition
 
 NAME = TopicPartition("orders", 0)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.clients.cli import record_lines
-from lograft.clients.cli.json_forms import JsonLineForm, JsonRecordForm
-from lograft.clients.cli.pacing import Pace, paced, read_rate
-from lograft.clients.cli.record_forms import InputColumns, LineForm, RecordForm
-from lograft.clients.cli.record_lines import Lines, Source, Sources, read_lines, read_whole
-from lograft.clients.cli.records import json_lines
-from lograft.clients.cli.sending import Sending
+from lograft.cli.records import input_lines as record_lines
+from lograft.cli.records.input_lines import Lines, Source, Sources, read_lines, read_whole
+from lograft.cli.records.json_input import JsonLineForm, JsonRecordForm
+from lograft.cli.records.produce_run import Sending
+from lograft.cli.records.rate_limit import Pace, paced, read_rate
+from lograft.cli.records.record_output import json_lines
+from lograft.cli.records.text_input import InputColumns, LineForm, RecordForm
 from lograft.clients.errors import BatchTooLarge, BufferFull, DeliveryTimedOut, LograftError
 from lograft.storage.batch.codec import Record
 

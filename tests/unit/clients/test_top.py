@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.described_clusters import described
 
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.top.model import Snapshot, top_view
+from lograft.cli.top.screen import Order, allot, rate_text, top_lines
 from lograft.clients.admin.model.group_types import GroupListing, GroupState
 from lograft.clients.admin.model.types import BrokerLoad, PartitionLoad, QuorumDescription, QuorumMember
-from lograft.clients.cli.options import Settings
-from lograft.clients.cli.top_lines import Order, allot, rate_text, top_lines
-from lograft.clients.cli.top_view import Snapshot, top_view
 from lograft.clients.types import TopicPartition
 
 SETTINGS = Settings("b", 1)

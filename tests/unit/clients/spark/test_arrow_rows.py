@@ -14,10 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lograft.clients.errors import CorruptBatch
-from lograft.clients.spark import arrow_rows
-from lograft.clients.spark.arrow_rows import row_batches
-from lograft.clients.spark.row_schema import COLUMNS, arrow_schema, full_schema
 from lograft.spark.common.range_reader import OffsetRange, RangePart
+from lograft.spark.reading import arrow_rows
+from lograft.spark.reading.arrow_rows import row_batches
+from lograft.spark.reading.row_schema import COLUMNS, arrow_schema, full_schema
 from lograft.storage.batch.codec import (
     MAGIC_COLUMNS,
     MAGIC_ROWS,
@@ -238,8 +238,8 @@ assert "pandas" not in sys.modules, "it is Spark's doing"
 
 from lograft.spark.common.range_reader import OffsetRange, RangePart
 from lograft.clients.spark import source, stream_reading, stream_writing
-from lograft.clients.spark.arrow_rows import row_batches
-from lograft.clients.spark.row_schema import arrow_schema, full_schema
+from lograft.spark.reading.arrow_rows import row_batches
+from lograft.spark.reading.row_schema import arrow_schema, full_schema
 from lograft.storage.batch.codec import encode_batch
 
 batch = encode_batch([b"a", b"b", b"c"], keys=[b"k", None, b"k"], timestamps=[1, 2, 3])

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lograft.clients.errors import OffsetOutOfRange
-from lograft.clients.spark import cluster_access
-from lograft.clients.spark.cluster_access import ClusterAccess
-from lograft.clients.spark.options import ClusterOptions
 from lograft.runtime.tasks.loop_thread import shared_loop
+from lograft.spark.common import cluster_access
+from lograft.spark.common.cluster_access import ClusterAccess
+from lograft.spark.common.options import ClusterOptions
 from lograft.spark.common.range_reader import OffsetRange, RangePart
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.spark.ledger import Ledger
-from lograft.clients.spark.options import ClusterOptions
+from lograft.spark.common.options import ClusterOptions
+from lograft.spark.writing.commit_ledger import Ledger
 
 
 def ledger(partitions: int) -> Ledger:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.spark.offset_options import (
+from lograft.clients.types import MAX_INTEGER, TopicPartition
+from lograft.spark.common.offset_options import (
     EARLIEST,
     LATEST,
     Edge,
@@ -18,7 +19,6 @@ from lograft.clients.spark.offset_options import (
     parse_offsets,
     parse_timestamps,
 )
-from lograft.clients.types import MAX_INTEGER, TopicPartition
 
 TOPICS = st.text("abc", min_size=1, max_size=3)
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lograft.clients.spark.options import (
+from lograft.clients.times import parse_duration
+from lograft.spark.common.options import (
     DEFAULT_DELAY_MS,
     DEFAULT_GROUP_PREFIX,
     DEFAULT_TIMEOUT_MS,
     READ_OPTIONS,
     STREAM_OPTIONS,
 )
-from lograft.clients.spark.write_options import WRITE_OPTIONS
-from lograft.clients.times import parse_duration
+from lograft.spark.writing.write_options import WRITE_OPTIONS
 
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "spark.md"
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.spark.offset_options import (
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.offset_options import (
     EARLIEST,
     LATEST,
     EdgeOfAll,
@@ -14,7 +15,7 @@ from lograft.clients.spark.offset_options import (
     TimeOfAll,
     TimesByPartition,
 )
-from lograft.clients.spark.options import (
+from lograft.spark.common.options import (
     DEFAULT_TIMEOUT_MS,
     MAX_PARTS,
     READ_OPTIONS,
@@ -23,8 +24,7 @@ from lograft.clients.spark.options import (
     SplitOptions,
     batch_options,
 )
-from lograft.clients.spark.topic_choice import Assign, Subscribe, SubscribePattern
-from lograft.clients.types import TopicPartition
+from lograft.spark.common.topic_options import Assign, Subscribe, SubscribePattern
 
 SERVERS = {"lograft.bootstrap.servers": "localhost:9092"}
 LEAST = {**SERVERS, "subscribe": "orders"}

@@ -11,9 +11,9 @@ import pytest
 
 from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import InvalidArgument, OffsetOutOfRange, UnknownPartition, UnknownTopic
-from lograft.clients.spark.options import batch_options
-from lograft.clients.spark.planner import Planner
 from lograft.clients.types import TopicPartition
+from lograft.spark.common.options import batch_options
+from lograft.spark.reading.planner import Planner
 
 
 class FakeAdmin:

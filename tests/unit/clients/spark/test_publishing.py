@@ -1,7 +1,7 @@
 """What is known of what was published already."""
 
-from lograft.clients.spark.publishing import stored_of
 from lograft.spark.common.range_reader import RangePart
+from lograft.spark.writing.publisher import stored_of
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.batch.header import renumber
 

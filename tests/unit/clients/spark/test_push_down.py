@@ -25,9 +25,9 @@ from pyspark.sql.datasource import (
 )
 
 from lograft.clients.admin.sync_admin import Admin
-from lograft.clients.spark.push_down import Predicates, narrow
 from lograft.clients.types import TopicPartition
 from lograft.spark.common.range_reader import OffsetRange
+from lograft.spark.reading.filters import Predicates, narrow
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Times = dict[TopicPartition, list[int]]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
 
 from lograft.clients.errors import OffsetOutOfRange
-from lograft.clients.spark import range_reading
-from lograft.clients.spark.options import ClusterOptions, ReadOptions, batch_options
-from lograft.clients.spark.range_reading import RangePartition, read_partition
-from lograft.clients.spark.row_schema import full_schema
+from lograft.spark.common.options import ClusterOptions, ReadOptions, batch_options
 from lograft.spark.common.range_reader import OffsetRange, RangePart
+from lograft.spark.reading import range_partition as range_reading
+from lograft.spark.reading.range_partition import RangePartition, read_partition
+from lograft.spark.reading.row_schema import full_schema
 from lograft.storage.batch.codec import encode_batch
 
 END = 40

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lograft.clients.spark.options import MAX_PARTS, SplitOptions
-from lograft.clients.spark.ranges import LogSize, cut, split_ranges
+from lograft.spark.common.options import MAX_PARTS, SplitOptions
 from lograft.spark.common.range_reader import OffsetRange
+from lograft.spark.reading.ranges import LogSize, cut, split_ranges
 
 counts = st.integers(0, 40) | st.integers(0, 10**12)
 few = st.none() | st.integers(1, 60)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampNTZType
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.spark.row_schema import COLUMNS, check_schema, full_schema
+from lograft.spark.reading.row_schema import COLUMNS, check_schema, full_schema
 
 
 def schema(*names: str, nullable: bool = True) -> StructType:

@@ -5,11 +5,11 @@ from uuid import UUID
 import pytest
 
 from lograft.clients.errors import GroupNotEmpty, LograftError
-from lograft.clients.spark import shown_progress
-from lograft.clients.spark.options import StreamOptions
-from lograft.clients.spark.shown_progress import ShownProgress
-from lograft.clients.spark.stream_offsets import StreamOffset
 from lograft.clients.types import TopicPartition
+from lograft.spark.common.options import StreamOptions
+from lograft.spark.reading import progress_group as shown_progress
+from lograft.spark.reading.progress_group import ShownProgress
+from lograft.spark.reading.stream_offsets import StreamOffset
 
 FIRST = TopicPartition("orders", 0)
 REACHED = StreamOffset("source", {"orders": UUID(int=1)}, {FIRST: 7})

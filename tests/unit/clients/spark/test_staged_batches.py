@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lograft.clients.errors import BatchTooLarge, InvalidArgument, InvalidRecord, UnknownPartition
 from lograft.clients.producer.pipeline.partitioner import Turns, partition_of_key
-from lograft.clients.spark import staged_batches
-from lograft.clients.spark.staged_batches import StagedBatch, Target, TargetTopic, batches_of, read_staged
 from lograft.runtime.rng import Rng
+from lograft.spark.writing import staged_batches
+from lograft.spark.writing.staged_batches import StagedBatch, Target, TargetTopic, batches_of, read_staged
 from lograft.storage.batch.codec import Compression, Record, decode_records, validate_batch
 from lograft.storage.batch.header import renumber
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lograft.clients.errors import InvalidArgument, UnknownTopicId
-from lograft.clients.spark.stream_offsets import StreamOffset, limited, read_offset
 from lograft.clients.types import TopicPartition
+from lograft.spark.reading.stream_offsets import StreamOffset, limited, read_offset
 
 ORDERS, BILLS = UUID(int=1), UUID(int=2)
 partitions = st.builds(TopicPartition, st.sampled_from(["orders", "bills"]), st.integers(0, 5))

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.spark.offset_options import EARLIEST, LATEST, EdgeOfAll, TimeOfAll
-from lograft.clients.spark.options import (
+from lograft.spark.common.offset_options import EARLIEST, LATEST, EdgeOfAll, TimeOfAll
+from lograft.spark.common.options import (
     DEFAULT_DELAY_MS,
     DEFAULT_GROUP_PREFIX,
     StreamOptions,

@@ -3,7 +3,8 @@
 import pytest
 
 from lograft.clients.errors import UnknownPartition, UnknownTopic
-from lograft.clients.spark.topic_choice import (
+from lograft.clients.types import TopicPartition
+from lograft.spark.common.topic_options import (
     Assign,
     Subscribe,
     SubscribePattern,
@@ -12,7 +13,6 @@ from lograft.clients.spark.topic_choice import (
     names_to_describe,
     parse_assign,
 )
-from lograft.clients.types import TopicPartition
 
 KNOWN = ["bills", "orders", "orders-eu", "re-orders"]
 

@@ -16,10 +16,10 @@ from pyspark.sql.types import (
 )
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.spark.options import ClusterOptions
-from lograft.clients.spark.source import LograftSource
-from lograft.clients.spark.write_options import WriteOptions, write_options
-from lograft.clients.spark.written_rows import check_write_schema, tables_by_topic
+from lograft.spark.common.options import ClusterOptions
+from lograft.spark.source import LograftSource
+from lograft.spark.writing.row_tables import check_write_schema, tables_by_topic
+from lograft.spark.writing.write_options import WriteOptions, write_options
 
 LEAST = {"lograft.bootstrap.servers": "localhost:9092"}
 STRING, BINARY, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()

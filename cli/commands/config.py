@@ -1,0 +1,85 @@
+"""`lograft config set|unset`: the configuration of topics, brokers and the cluster."""
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
+from lograft.cli.common.completion_values import complete_types
+from lograft.cli.common.nouns import Noun
+from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.config_resources import Owner, parse_owner
+from lograft.cli.resources.manifest_writer import declared_setting
+
+
+@click.group()
+def config() -> None:
+    """Set and unset keys of a topic, a broker or the cluster; what the cluster sets is the default of every topic.
+
+    It is in force at once, everywhere. `lograft get configs topic/orders` shows what is, and where it is set.
+    """
+
+
+@config.command("set")
+@click.argument(
+    "whose",
+    metavar="topic/NAME|broker/ID|cluster",
+    shell_complete=complete_types(Noun.TOPIC, Noun.BROKER, also=["cluster"]),
+)
+@click.argument("changes", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Check all, change nothing.")
+@changing_command
+def set_command(settings: Settings, whose: str, changes: Sequence[str], dry_run: bool) -> None:
+    """Set keys: all of them, or none if one is refused.
+
+    \b
+    lograft config set topic/orders retention.ms=60000 segment.ms=10000
+    lograft config set cluster min.insync.replicas=2
+    lograft config set broker/1 log.level=debug
+    """
+    run_async(_change(settings, parse_owner(whose), _values(changes), dry_run=dry_run))
+
+
+@config.command("unset")
+@click.argument(
+    "whose",
+    metavar="topic/NAME|broker/ID|cluster",
+    shell_complete=complete_types(Noun.TOPIC, Noun.BROKER, also=["cluster"]),
+)
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Check all, change nothing.")
+@changing_command
+def unset_command(settings: Settings, whose: str, keys: Sequence[str], dry_run: bool) -> None:
+    """Unset keys, so that what is set for the cluster is in force again, or else the default.
+
+    \b
+    lograft config unset topic/orders retention.ms
+    """
+    for key in keys:
+        if "=" in key:
+            raise click.UsageError(f"{key!r} has a value: name the key alone, or use `lograft config set`")
+    run_async(_change(settings, parse_owner(whose), dict.fromkeys(keys), dry_run=dry_run))
+
+
+def _values(changes: Sequence[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for change in changes:
+        key, separator, value = change.partition("=")
+        key = key.strip()
+        if not separator or not key:
+            raise click.UsageError(f"{change!r} is not KEY=VALUE, such as retention.ms=86400000")
+        if key in values:
+            raise click.UsageError(f"{key} is there twice: which value is meant?")
+        values[key] = value.strip()
+    return values
+
+
+async def _change(settings: Settings, owner: Owner, changes: Mapping[str, str | None], *, dry_run: bool) -> None:
+    outcomes = Outcomes(settings)
+    async with open_admin(settings) as admin:
+        changed = await admin.alter_config(owner.kind, owner.name, changes, validate_only=dry_run)
+        outcomes.note(f"{owner} {'would be configured' if dry_run else 'configured'}")
+        for key, value in changes.items():
+            planned = declared_setting(owner, key, changed.get(key, value)) if dry_run else None
+            outcomes.tell(Noun.CONFIG, f"{owner}/{key}", planned=planned)
+        await outcomes.finish(admin)

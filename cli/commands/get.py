@@ -1,0 +1,286 @@
+"""`lograft get NOUN [NAME...]`: what there is, in a line each.
+
+It is what people type most: what only some nouns need is imported for those.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from lograft.cli.common.cluster_options import (
+    NOT_CONFIRMED,
+    Settings,
+    open_admin,
+    open_cluster_admin,
+    run_async,
+    watching_command,
+)
+from lograft.cli.common.completion_values import complete_words
+from lograft.cli.common.nouns import CLUSTER, Noun, check_names, check_quorum, parse_id, parse_nouns
+from lograft.cli.common.partition_names import named_partitions
+from lograft.cli.output.resource_filters import Selection, check_selection, flag_text, is_under_replicated, select
+from lograft.cli.output.resource_output import Column, Resource, write_resources
+from lograft.cli.resources.cluster_resources import (
+    BROKER_COLUMNS,
+    PARTITION_COLUMNS,
+    QUORUM_COLUMNS,
+    TOPIC_COLUMNS,
+    broker_resource,
+    partition_resource,
+    partition_resources,
+    quorum_resource,
+    topic_resource,
+)
+from lograft.cli.resources.disk_resources import with_disks
+from lograft.clients.admin.cluster_admin import ClusterAdmin
+from lograft.clients.admin.model.types import ClusterDescription, ConfigKind
+from lograft.clients.errors import UnknownBroker
+from lograft.runtime.clock import LoopClock
+
+if TYPE_CHECKING:
+    from lograft.clients.admin.aio_admin import Admin
+
+_NOUNS = tuple(Noun)
+
+
+@click.command("get")
+@click.argument("words", metavar="NOUN [NAME]...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS))
+@click.option("--internal", is_flag=True, help="Internal topics, too.")
+@click.option("--under-replicated", is_flag=True, help="Only topics and partitions of which a replica is not in sync.")
+@click.option("--under-min-isr", is_flag=True, help="Only partitions with too few replicas in sync to be written to.")
+@click.option("--offline", is_flag=True, help="Only partitions without a leader, their topics, and brokers not active.")
+@click.option("--lagging", is_flag=True, help="Only groups that have something left to read.")
+@watching_command
+def get(settings: Settings, words: Sequence[str], internal: bool, **flags: bool) -> None:
+    """Show topics, partitions, brokers, groups, the quorum, configuration, reassignments or contexts, a line each.
+
+    \b
+    lograft get topics              all topics
+    lograft get topic orders        one, or several, by name
+    lograft get partitions orders   the partitions of a topic, or of all
+    lograft get partition orders-0  one of them
+    lograft get partitions --under-replicated --internal
+    lograft get brokers -o wide     more of each
+    lograft get brokers -w          again, whenever something has changed
+    lograft get groups --lagging    with how far they are behind
+    lograft get quorum -o json      for a program
+    lograft get topics -o jsonpath='{.items[*].metadata.name}'
+    lograft get configs             the cluster's
+    lograft get configs topic/orders broker/1
+    lograft get config topic/orders/retention.ms
+    lograft get reassignments       as `lograft reassign status`
+    lograft get contexts            as `lograft context list`
+
+    Nouns may be written singular, plural or short (t, p, b, g), and as TYPE/NAME. Of several flags that select, one has
+    to be true.
+
+    \b
+    Exit code    0  done; also if there are none
+                 1  one that is named is not there, or nobody can be asked
+               130  -w was ended by Ctrl+C
+    """
+    noun, names = parse_nouns(words, _NOUNS)
+    check_names(noun, names)
+    selection = Selection(**flags)
+    check_selection(selection, noun)
+    if noun is Noun.CONFIG:
+        names = names or [CLUSTER]  # what is set there is the default of all others
+    if noun is Noun.CONTEXT:
+        from lograft.cli.commands.context import show_contexts
+
+        show_contexts(settings, names)
+        return
+    wanted = Wanted(noun, names, selection, internal)
+    if settings.is_watching:
+        from lograft.cli.output.watch import run_until_interrupted
+
+        run_until_interrupted(_watch(settings, wanted))
+        return
+    resources = run_async(_look_once(settings, wanted))
+    if not resources and settings.is_table:
+        click.echo(wanted.none, err=True)
+        return
+    is_one = noun is Noun.QUORUM or (
+        len(names) == len(resources) == 1 and not selection.flags and is_single(noun, names[0], resources[0])
+    )
+    write_resources(sys.stdout, resources, columns_of(wanted), settings, is_one=is_one)
+
+
+class Wanted(NamedTuple):
+    """What is asked for. No names: all."""
+
+    noun: Noun
+    names: list[str]
+    selection: Selection
+    include_internal: bool
+
+    @property
+    def none(self) -> str:
+        which = " or ".join(flag_text(flag).removeprefix("--") for flag in self.selection.flags)
+        return f"There are no {self.noun.value}s{f' that are {which}' if which else ''}."
+
+
+def columns_of(wanted: Wanted) -> Sequence[Column]:
+    match wanted.noun:
+        case Noun.TOPIC:
+            return TOPIC_COLUMNS
+        case Noun.PARTITION:
+            return PARTITION_COLUMNS
+        case Noun.BROKER:
+            return BROKER_COLUMNS
+        case Noun.QUORUM:
+            return QUORUM_COLUMNS
+        case Noun.GROUP:
+            from lograft.cli.resources.group_resources import GROUP_COLUMNS
+
+            # What was asked for is shown, though tables leave it out elsewhere.
+            return (
+                [replace(each, is_wide=False) for each in GROUP_COLUMNS] if wanted.selection.lagging else GROUP_COLUMNS
+            )
+        case Noun.CONFIG:
+            from lograft.cli.resources.config_resources import CONFIG_COLUMNS
+
+            return CONFIG_COLUMNS
+        case Noun.REASSIGNMENT:
+            from lograft.cli.resources.reassignment_resources import PROGRESS_COLUMNS
+
+            return PROGRESS_COLUMNS
+    raise AssertionError(f"{wanted.noun} is not of a cluster")
+
+
+def is_single(noun: Noun, name: str, found: Resource) -> bool:
+    """Whether it was asked for itself: a topic of one partition is a list of them all the same."""
+    if noun is Noun.CONFIG:
+        return bool(name == found["metadata"]["name"])
+    return noun not in (Noun.PARTITION, Noun.REASSIGNMENT) or name != found["metadata"]["topic"]
+
+
+async def _watch(settings: Settings, wanted: Wanted) -> None:
+    from lograft.cli.output.watch import watch
+
+    async with _open(settings, wanted.noun) as admin:
+        doubts: list[str] = []
+        admin.when_not_confirmed = lambda: doubts.append(NOT_CONFIRMED)
+
+        async def look() -> list[Resource]:
+            doubts.clear()
+            return await _look(admin, settings, wanted)
+
+        def doubt() -> str:
+            return doubts[0] if doubts else ""
+
+        await watch(look, columns_of(wanted), settings, LoopClock(), none=wanted.none, doubt=doubt)
+
+
+def _open(settings: Settings, noun: Noun) -> ClusterAdmin:
+    return open_admin(settings) if noun in (Noun.GROUP, Noun.REASSIGNMENT) else open_cluster_admin(settings)
+
+
+async def _look_once(settings: Settings, wanted: Wanted) -> list[Resource]:
+    async with _open(settings, wanted.noun) as admin:
+        return await _look(admin, settings, wanted)
+
+
+async def _look(admin: ClusterAdmin, settings: Settings, wanted: Wanted) -> list[Resource]:
+    found = await _look_at_all(admin, settings, wanted)
+    min_isrs = await _min_isrs(admin, found) if wanted.selection.under_min_isr else {}
+    return select(found, wanted.noun, wanted.selection, min_isrs)
+
+
+async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) -> list[Resource]:
+    noun, names, selection, include_internal = wanted
+    match noun:
+        case Noun.TOPIC:
+            cluster = await admin.describe_cluster(names, include_internal=include_internal)
+            return [topic_resource(topic) for topic in cluster.topics]
+        case Noun.PARTITION:
+            return await partitions(admin, settings, names, include_internal=include_internal)
+        case Noun.BROKER:
+            found = brokers(await admin.describe_cluster(include_internal=True), names)
+            # A table shows no disks, and asking for them takes a round to every broker. Watched, they always change.
+            if settings.output in ("table", "name") or settings.is_watching:
+                return found
+            return with_disks(found, await admin.describe_load(include_partitions=False))
+        case Noun.GROUP:
+            return await groups(_of_all(admin), settings, names, with_lag=selection.lagging)
+        case Noun.QUORUM:
+            quorum = quorum_resource(await admin.describe_quorum())
+            check_quorum(names, quorum["metadata"]["name"])
+            return [quorum]
+        case Noun.CONFIG:
+            return await _config_entries(admin, names)
+        case Noun.REASSIGNMENT:
+            from lograft.cli.operations.reassignment_run import reassignments
+
+            return await reassignments(_of_all(admin), names)
+    raise AssertionError(f"{noun} is not of a cluster")
+
+
+def _of_all(admin: ClusterAdmin) -> "Admin":
+    """As `_open` made it for this noun."""
+    from lograft.clients.admin.aio_admin import Admin
+
+    assert isinstance(admin, Admin)
+    return admin
+
+
+async def _min_isrs(admin: ClusterAdmin, found: Sequence[Resource]) -> dict[str, int]:
+    """By topic, of those that may have too few: never is it more than all replicas."""
+    topics = dict.fromkeys(each["metadata"]["topic"] for each in found if is_under_replicated(each))
+    return {topic: await min_isr(admin, topic) for topic in topics}
+
+
+async def min_isr(admin: ClusterAdmin, topic: str) -> int:
+    (entry,) = await admin.describe_config(ConfigKind.TOPIC, topic, ["min.insync.replicas"])
+    assert entry.value is not None
+    return int(entry.value)
+
+
+async def _config_entries(admin: ClusterAdmin, names: Sequence[str]) -> list[Resource]:
+    from lograft.cli.resources.config_resources import entry_resource, parse_setting
+
+    return [
+        entry_resource(owner, entry)
+        for owner, keys in map(parse_setting, names)
+        for entry in await admin.describe_config(owner.kind, owner.name, keys)
+    ]
+
+
+async def partitions(
+    admin: ClusterAdmin, settings: Settings, names: list[str], *, include_internal: bool
+) -> list[Resource]:
+    described = await named_partitions(admin, names, include_internal=include_internal)
+    # A table shows no offsets, and asking for them takes a round to every broker.
+    if settings.output in ("table", "name"):
+        return [partition_resource(partition) for partition in described]
+    topics = list(dict.fromkeys(partition.topic for partition in described)) if names else []
+    return partition_resources(described, await admin.describe_replicas(topics, include_internal=include_internal))
+
+
+async def groups(admin: "Admin", settings: Settings, names: list[str], *, with_lag: bool) -> list[Resource]:
+    from lograft.cli.resources.group_resources import listed_group
+
+    # What a table shows, all brokers tell at once; offsets have to be asked for group by group.
+    if not names and not with_lag and settings.output in ("table", "name"):
+        return [listed_group(group) for group in await admin.list_groups()]
+    wanted = names or [group.name for group in await admin.list_groups()]
+    return [await described_group(admin, name) for name in wanted]
+
+
+async def described_group(admin: "Admin", name: str) -> Resource:
+    from lograft.cli.resources.group_resources import group_resource
+
+    return group_resource(await admin.describe_group(name), await admin.group_offsets(name))
+
+
+def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:
+    """Those of these ids, or all."""
+    wanted = [parse_id(name) for name in names]
+    by_id = {broker.id: broker for broker in cluster.brokers}
+    for broker_id in wanted:
+        if broker_id not in by_id:
+            raise UnknownBroker(f"there is no broker {broker_id}")
+    return [broker_resource(by_id[broker_id], cluster) for broker_id in wanted or by_id]

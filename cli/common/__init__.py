@@ -1,0 +1,1 @@
+"""What commands share: flags, contexts, nouns, prompts, names, files."""

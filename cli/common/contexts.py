@@ -1,0 +1,95 @@
+"""Clusters by name: what the file of contexts holds, from its text and back. Pure.
+
+current: prod
+contexts:
+  dev: {bootstrap: 'localhost:9092'}
+  prod: {bootstrap: 'a.example:9092,b.example:9092'}
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lograft.cli.common.yaml_trouble import yaml_trouble
+from lograft.clients.cluster.bootstrap import parse_bootstrap
+from lograft.clients.errors import InvalidArgument
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", flags=re.ASCII)
+
+
+class BadContexts(ValueError):
+    """The message says what is wrong with the text, or with a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """`bootstraps`: by name. `current`: the one that counts if nobody says which."""
+
+    bootstraps: Mapping[str, str] = field(default_factory=dict)
+    current: str | None = None
+
+    def with_context(self, name: str, bootstrap: str) -> "Contexts":
+        return replace(self, bootstraps={**self.bootstraps, check_name(name): _checked(bootstrap, name)})
+
+    def without(self, name: str) -> "Contexts":
+        """The current one may go, too; there is none then."""
+        kept = {each: bootstrap for each, bootstrap in self.bootstraps.items() if each != name}
+        return Contexts(kept, self.current if self.current in kept else None)
+
+    def using(self, name: str) -> "Contexts":
+        assert name in self.bootstraps
+        return replace(self, current=name)
+
+
+def check_name(name: Any) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadContexts(f"{name!r} is not the name of a context: give letters, digits, and . _ @ - between them")
+    return name
+
+
+def read_contexts(text: str) -> Contexts:
+    """`BadContexts` for what the file cannot hold."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BadContexts(f"no YAML: {yaml_trouble(error)}") from None
+    if content is None:
+        return Contexts()
+    given = _mapping(content, "the file", ("current", "contexts"))
+    entries = given.get("contexts")
+    bootstraps = {}
+    for name, entry in _mapping({} if entries is None else entries, "contexts", None).items():
+        what = f"context {check_name(name)!r}"
+        bootstraps[name] = _checked(_mapping(entry, what, ("bootstrap",)).get("bootstrap"), name)
+    current = given.get("current")
+    if current is not None and current not in list(bootstraps):
+        raise BadContexts(f"current is {current!r}, and there is no such context")
+    return Contexts(bootstraps, current)
+
+
+def write_contexts(contexts: Contexts) -> str:
+    import yaml
+
+    entries = {name: {"bootstrap": bootstrap} for name, bootstrap in sorted(contexts.bootstraps.items())}
+    return str(yaml.safe_dump({"current": contexts.current, "contexts": entries}, sort_keys=False, allow_unicode=True))
+
+
+def _mapping(content: Any, what: str, keys: tuple[str, ...] | None) -> Mapping[Any, Any]:
+    if not isinstance(content, dict):
+        raise BadContexts(f"{what} is {content!r:.50}, and should be a mapping")
+    for key in content if keys is not None else ():
+        if key not in (keys or ()):
+            raise BadContexts(f"{what} has {key!r}, which means nothing: it can have {', '.join(keys or ())}")
+    return content
+
+
+def _checked(bootstrap: Any, name: str) -> str:
+    if not isinstance(bootstrap, str):
+        raise BadContexts(f"the bootstrap of context {name!r} is {bootstrap!r:.50}: give host:port,...")
+    try:
+        return ",".join(parse_bootstrap(bootstrap))
+    except InvalidArgument as error:
+        raise BadContexts(f"the bootstrap of context {name!r} is wrong: {error.message}") from None

@@ -1,0 +1,1 @@
+"""apply, diff, edit, export and import: resources in files."""

@@ -1,0 +1,96 @@
+"""What files may mention though it is not declared: brokers, groups and the like, as `get -o yaml` shows them.
+
+To apply such a file changes nothing, and says so: what it mentions has to be there, and be as it says."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lograft.cli.common.nouns import Noun
+from lograft.cli.declarative.apply_plan import Refusal, Sighting
+from lograft.cli.declarative.desired_state import Mention
+from lograft.cli.output.resource_output import Resource
+from lograft.cli.resources.cluster_resources import partition_resource, quorum_resource
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import ClusterDescription
+from lograft.clients.errors import GroupNotFound
+
+_REMEDIES: Mapping[Noun, str] = {
+    Noun.PARTITION: "`lograft scale topic` adds partitions, `lograft reassign` moves them: take it out of the file",
+    Noun.BROKER: "a broker is what its own settings say (`lograft server --help`): take it out of the file",
+    Noun.GROUP: "a group is what its consumers say, and `lograft import group` sets offsets: take it out of the file",
+    Noun.QUORUM: "`lograft quorum add`, `remove` and `replace` change it: take it out of the file",
+    Noun.REASSIGNMENT: "`lograft reassign run -f FILE` begins what a file says",
+    Noun.CONTEXT: "`lograft context set NAME --bootstrap HOST:PORT` changes it: take it out of the file",
+}
+
+
+async def sightings(
+    admin: Admin, cluster: ClusterDescription, mentions: Sequence[Mention]
+) -> tuple[list[Sighting], list[Refusal]]:
+    """Each as it is there; or why it cannot be applied. `cluster`: with internal topics."""
+    seen: dict[str, Resource] = {}
+    for noun in dict.fromkeys(each.noun for each in mentions):
+        names = [each.name for each in mentions if each.noun is noun]
+        found = await _look(admin, cluster, noun, names)
+        seen |= {f"{noun.value}/{each['metadata']['name']}": each for each in found}
+    found_all, refusals = [], []
+    for each in mentions:
+        trouble = _trouble(each, seen.get(each.label))
+        if trouble:
+            refusals.append(Refusal(f"{each.place}: {trouble}", _REMEDIES[each.noun]))
+        else:
+            found_all.append(Sighting(each, seen[each.label]))
+    return found_all, refusals
+
+
+def _trouble(mention: Mention, live: Resource | None) -> str:
+    """Empty: it is there, and as it is mentioned."""
+    if live is None:
+        return f"there is no {mention.noun.value} {mention.name!r}, and a file cannot make one"
+    spec = live.get("spec", {})
+    for key, value in mention.spec.items():
+        if key not in spec or spec[key] != value:
+            said = f"is {_shown(spec[key])}" if key in spec else "is not there"
+            return f"spec.{key} of {mention.label} {said}, and a file cannot have it be {_shown(value)}"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+async def _look(admin: Admin, cluster: ClusterDescription, noun: Noun, names: Sequence[str]) -> list[Resource]:
+    """Those of these names that there are, and perhaps others."""
+    from lograft.cli.commands.get import brokers
+
+    match noun:
+        case Noun.PARTITION:
+            return [partition_resource(each) for topic in cluster.topics for each in topic.partitions]
+        case Noun.BROKER:
+            return brokers(cluster, [])
+        case Noun.GROUP:
+            return await _groups(admin, names)
+        case Noun.QUORUM:
+            return [quorum_resource(await admin.describe_quorum())]
+        case Noun.REASSIGNMENT:
+            from lograft.cli.operations.reassignment_run import reassignments
+
+            return await reassignments(admin, [])
+    assert noun is Noun.CONTEXT, noun
+    from lograft.cli.commands.context import context_resources
+    from lograft.cli.common.context_file import load_contexts
+
+    return context_resources(load_contexts(), [])
+
+
+async def _groups(admin: Admin, names: Sequence[str]) -> list[Resource]:
+    from lograft.cli.commands.get import described_group
+
+    found = []
+    for name in names:
+        try:
+            found.append(await described_group(admin, name))
+        except GroupNotFound:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""drain, reassign, reset and scale: changes that take a plan."""

@@ -1,0 +1,103 @@
+"""`lograft drain broker ID`: everything moves off a broker, so that it can be stopped for good."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from lograft.cli.commands.get import brokers
+from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
+from lograft.cli.common.completion_values import complete_words
+from lograft.cli.common.nouns import Noun, check_names, parse_id, parse_nouns
+from lograft.cli.operations.reassignment_run import Progress, begin, look, partitions_of, plan
+from lograft.cli.output.resource_output import Resource
+from lograft.cli.resources.change_report import Outcomes, raise_first
+from lograft.clients.admin.aio_admin import Admin
+from lograft.clients.admin.model.types import BrokerState, ClusterDescription, ConfigKind
+from lograft.clients.admin.planning.reassignment_plan import plan_drain
+from lograft.clients.errors import LograftError
+from lograft.runtime.clock import LoopClock
+
+
+@click.command("drain")
+@click.argument("words", metavar="broker ID...", nargs=-1, required=True, shell_complete=complete_words(Noun.BROKER))
+@click.option(
+    "--wait/--no-wait",
+    default=True,
+    help="Return when nothing is left there (for ever, or up to --timeout), or at once.",
+)
+@click.option("--dry-run", is_flag=True, help="Check all, move nothing.")
+@changing_command
+def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -> None:
+    """Move everything off brokers, running or not: internal topics, too. Nothing else moves.
+
+    Refused if the other live brokers are too few for the replicas. Nothing new is placed there from now on:
+    `placement.enable` is set to false. Unset it if you change your mind.
+
+    \b
+    lograft drain broker 3
+    lograft config unset broker/3 placement.enable      it may be used again
+    lograft drain broker 3 --no-wait      and `lograft reassign status` tells how far it is
+    """
+    noun, names = parse_nouns(words, [Noun.BROKER])
+    if not names:
+        raise click.UsageError("which? `lograft drain broker ID`")
+    check_names(noun, names)
+    drained = list(dict.fromkeys(map(parse_id, names)))
+    run_async(_drain(settings, drained, wait=wait, dry_run=dry_run))
+
+
+async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_run: bool) -> None:
+    outcomes = Outcomes(settings)
+    async with open_admin(settings) as admin:
+        progress = Progress(settings, LoopClock())
+        plan(await look(admin), partial(plan_drain, drained=drained))  # refused, if at all, before anything is changed
+        for broker_id in () if dry_run else drained:
+            await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": "false"})
+        while True:
+            # Again each time: somebody may have created a topic there, or cancelled a move.
+            seen = await look(admin)
+            moves = plan(seen, partial(plan_drain, drained=drained))
+            left = _replicas_on(seen.cluster, drained)
+            if not left:
+                break
+            raise_first(await begin(admin, moves, outcomes.note, dry_run=dry_run))
+            if dry_run or not wait:
+                break
+            await progress.pause(admin, seen.cluster, f"{left} replica{'' if left == 1 else 's'} left there")
+        how = "" if left else "has nothing" if dry_run else "drained"
+        for broker_id in drained:
+            outcomes.tell(Noun.BROKER, str(broker_id), how, _drained(seen.cluster, broker_id) if dry_run else None)
+        await outcomes.finish(admin)
+        if not left:
+            await _tell_what_is_next(admin, seen.cluster, drained)
+        elif not dry_run:
+            click.echo("`lograft reassign status` tells how far it is.", err=True)
+
+
+def _drained(cluster: ClusterDescription, broker_id: int) -> Resource:
+    """The broker as it would be."""
+    (broker,) = brokers(cluster, [str(broker_id)])
+    broker["status"] |= {"cordoned": True, "leaders": 0, "replicas": 0, "inSync": 0}
+    return broker
+
+
+def _replicas_on(cluster: ClusterDescription, brokers: Sequence[int]) -> int:
+    return sum(broker in brokers for partition in partitions_of(cluster) for broker in partition.replicas)
+
+
+async def _tell_what_is_next(admin: Admin, cluster: ClusterDescription, drained: Sequence[int]) -> None:
+    try:
+        voters = [voter.node_id for voter in (await admin.describe_quorum()).voters]
+    except LograftError:
+        voters = []
+    running = [broker.id for broker in cluster.brokers if broker.state is not BrokerState.FENCED]
+    for broker_id in drained:
+        if broker_id in voters:
+            click.echo(
+                f"Node {broker_id} votes in the quorum, too: first have another take its place, or "
+                f"`lograft quorum remove {broker_id}`.",
+                err=True,
+            )
+        stop = f"stop broker {broker_id}, then " if broker_id in running else ""
+        click.echo(f"Next: {stop}`lograft delete broker {broker_id}`.", err=True)

@@ -1,0 +1,1 @@
+"""`lograft produce` and `lograft consume`."""

@@ -1,0 +1,198 @@
+"""What lines of JSON mean: objects whose fields are keys, or whole records as `lograft consume -o json` writes them.
+Pure."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lograft.cli.main import CommandError
+from lograft.cli.records.input_lines import Lines
+from lograft.cli.records.text_input import BadLine, InputColumns, Pairs
+from lograft.clients.times import BadTime, Moment, parse_moment
+from lograft.clients.types import is_text
+from lograft.storage.batch.header import MAX_TIMESTAMP
+
+_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+class _Parsed(NamedTuple):
+    """A record, as far as its line says."""
+
+    value: bytes | None
+    key: bytes | None
+    timestamp: int | None
+    headers: Pairs
+    partition: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLineForm:
+    """A line is a value as it stands, and an object: key and time of the record are fields of it."""
+
+    key_field: str | None = None
+    timestamp_field: str | None = None
+    key: bytes | None = None
+    null_value: bytes | None = None
+    headers: Pairs = ()
+    partition: int | None = None
+
+    def columns(self, lines: Lines, now_ms: int) -> Iterator[InputColumns]:
+        return _columns(lines, self._parse, now_ms)
+
+    def _parse(self, line: bytes) -> _Parsed:
+        content = _object(line, "leave --key-field and --timestamp-field out")
+        key = self.key if self.key_field is None else _text(_field(content, self.key_field))
+        timestamp = None
+        if self.timestamp_field is not None and content.get(self.timestamp_field) is not None:
+            timestamp = _time(self.timestamp_field, content[self.timestamp_field])
+        value = None if line == self.null_value else line
+        return _Parsed(value, key, timestamp, self.headers, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRecordForm:
+    """A line is a record: an object with a value and, as it likes, key, headers, timestamp and partition (of so many).
+    `headers` go with it beside its own; `partition` is where it goes whatever it says."""
+
+    partition_count: int
+    headers: Pairs = ()
+    partition: int | None = None
+
+    def columns(self, lines: Lines, now_ms: int) -> Iterator[InputColumns]:
+        return _columns(lines, self._parse, now_ms)
+
+    def _parse(self, line: bytes) -> _Parsed:
+        content = _object(line, "leave `--input json` out")
+        unknown = [name for name in content if name not in _FIELDS]
+        if unknown:
+            raise BadLine(f"has a field {unknown[0]!r}, which a record has not", f"there are {', '.join(_FIELDS)}")
+        if "value" not in content:
+            raise BadLine("has no value", 'give it a field "value", which may be null')
+        timestamp = content.get("timestamp")
+        return _Parsed(
+            _bytes(content["value"]),
+            _bytes(content.get("key")),
+            None if timestamp is None else _time("timestamp", timestamp),
+            (*_headers(content.get("headers")), *self.headers),
+            self._place(content.get("partition")) if self.partition is None else self.partition,
+        )
+
+    def _place(self, partition: Any) -> int | None:
+        if partition is None or (type(partition) is int and 0 <= partition < self.partition_count):
+            return partition
+        raise BadLine(
+            f"names partition {partition!r}: the topic has 0 to {self.partition_count - 1}",
+            "take the field out, and the key decides (`jq -c 'del(.partition)'`); or give --partition for all",
+        )
+
+
+def _columns(lines: Lines, parse: Callable[[bytes], _Parsed], now_ms: int) -> Iterator[InputColumns]:
+    by_partition: dict[int | None, tuple[list[int], list[_Parsed]]] = {}
+    bad: CommandError | None = None
+    for number, line in enumerate(lines.content, start=lines.first):
+        try:
+            record = parse(line)
+        except BadLine as error:
+            bad = error.at(lines, number)
+            break
+        numbers, records = by_partition.setdefault(record.partition, ([], []))
+        numbers.append(number)
+        records.append(record)
+    for partition, (numbers, records) in by_partition.items():
+        yield _joined(numbers, records, partition, now_ms)
+    if bad is not None:
+        raise bad
+
+
+def _joined(numbers: list[int], records: list[_Parsed], partition: int | None, now_ms: int) -> InputColumns:
+    """A column that says nothing is left out: to send it would take time."""
+    values, keys, timestamps, headers, _ = zip(*records, strict=True)
+    has_times = any(each is not None for each in timestamps)
+    return InputColumns(
+        numbers,
+        values,
+        keys if any(key is not None for key in keys) else None,
+        [now_ms if each is None else each for each in timestamps] if has_times else None,
+        headers if any(headers) else None,
+        partition,
+    )
+
+
+# -- fields
+
+
+def _object(line: bytes, otherwise: str) -> dict[str, Any]:
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        # Where in the line: it is told which line of the input it is.
+        where = f"{error.msg}, at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise BadLine(f"is not JSON: {where}", f"give JSON, or {otherwise}") from None
+    except RecursionError:
+        raise BadLine("is JSON too deep to be read", f"make it simpler, or {otherwise}") from None
+    if not isinstance(content, dict):
+        raise BadLine("is not a JSON object", f"give objects, or {otherwise}")
+    return content
+
+
+def _field(content: dict[str, Any], name: str) -> Any:
+    """What a line lacks is more likely a name mistyped than a record without a key, which null is."""
+    if name not in content:
+        raise BadLine(
+            f"has no field {name!r}", "give it one, which may be null for no key, or give another --key-field"
+        )
+    return content[name]
+
+
+def _text(value: Any) -> bytes | None:
+    """A string as it is, null as None, anything else as JSON."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.encode(errors="surrogatepass")  # JSON can have halves of a character
+
+
+def _bytes(value: Any) -> bytes | None:
+    """The same, and bytes that are no text, as they are written: `{"base64": ...}`."""
+    if isinstance(value, dict) and list(value) == ["base64"]:
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            raise BadLine(f"has {value['base64']!r} for base64, which it is not", "mend it") from None
+    return _text(value)
+
+
+def _time(name: str, value: Any) -> int:
+    """Milliseconds since 1970, or a time in words that is a moment of its own."""
+    if type(value) is int and 0 <= value <= MAX_TIMESTAMP:
+        return value
+    try:
+        moment = parse_moment(value, 0) if isinstance(value, str) and value[:1].isdigit() else None
+    except BadTime:
+        moment = None
+    if isinstance(moment, Moment):
+        return moment.epoch_ms
+    raise BadLine(
+        f"has {value!r} for {name}, which is no time", "give milliseconds since 1970, or such as 2026-01-01T00:00Z"
+    )
+
+
+def _headers(value: Any) -> Pairs:
+    """A list of pairs, as they are written, or an object, which is shorter to type."""
+    if value is None:
+        return ()
+    if isinstance(value, dict):
+        value = [{"key": name, "value": content} for name, content in value.items()]
+    if isinstance(value, list) and all(isinstance(each, dict) and _is_name(each.get("key")) for each in value):
+        return [(each["key"], _bytes(each.get("value"))) for each in value]
+    raise BadLine(
+        f"has {value!r} for headers",
+        'give a list such as [{"key": "a", "value": "1"}], or an object such as {"a": "1"}',
+    )
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and is_text(value)

@@ -1,0 +1,1 @@
+"""Resources as the command line shows them."""

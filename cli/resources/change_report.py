@@ -1,0 +1,134 @@
+"""What a command has changed, as `-o` wants it told: a line for each, as it is done; names; or in the end all of it, as
+`lograft get` shows it."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.nouns import Noun
+from lograft.cli.main import CommandError
+from lograft.cli.output.resource_output import Resource, resource_name, write_resources
+from lograft.cli.resources.cluster_resources import partition_resources, quorum_resource, topic_resource
+from lograft.cli.resources.config_resources import entry_resource, parse_owner
+from lograft.clients.errors import LograftError
+
+if TYPE_CHECKING:
+    from lograft.clients.admin.aio_admin import Admin
+
+
+class _Told(NamedTuple):
+    """`planned`: what it would be, if nothing is really changed."""
+
+    noun: Noun
+    name: str
+    planned: Resource | None
+
+
+class Outcomes:
+    """`is_list`: how many there are does not follow from what was asked for, and programs get a list of one, too."""
+
+    def __init__(self, settings: Settings, *, is_list: bool = False) -> None:
+        self._settings = settings
+        self._is_list = is_list
+        self._told: dict[tuple[Noun, str], _Told] = {}
+
+    def note(self, line: str) -> None:
+        """For people only: what is no resource of its own."""
+        if self._settings.is_table:
+            click.echo(line)
+
+    def tell(self, noun: Noun, name: str, how: str = "", planned: Resource | None = None) -> None:
+        """What became of it, or would. Without a `how`, people have heard of it. The quorum has no name here."""
+        if how:
+            self.note(f"{noun.value}/{name} {how}" if name else f"{noun.value} {how}")
+        if self._settings.output == "name" and name and (noun, name) not in self._told:
+            click.echo(f"{noun.value}/{name}")
+        self._told[noun, name] = _Told(noun, name, planned)
+
+    async def finish(self, admin: "Admin", failures: Sequence[LograftError] = ()) -> None:
+        """Write what has to wait until all is done. Then the first failure is raised, and the others told before it."""
+        if self._told or not failures:
+            await self._write_resources(admin)
+        raise_first(failures)
+
+    def finish_planned(self) -> None:
+        """The same, of what is all planned."""
+        if self._settings.is_document:
+            self._write([told.planned for told in self._told.values() if told.planned is not None])
+
+    async def _write_resources(self, admin: "Admin") -> None:
+        is_named_late = self._settings.output == "name" and any(not told.name for told in self._told.values())
+        if not self._settings.is_document and not is_named_late:
+            return
+        try:
+            found = [told.planned for told in self._told.values() if told.planned is not None]
+            found += await _look(admin, [told for told in self._told.values() if told.planned is None])
+        except LograftError as error:
+            raise CommandError(
+                f"it is done, but cannot be shown: {error.message}", "`lograft get` shows it, once it can be"
+            ) from error
+        if is_named_late:
+            click.echo("\n".join(map(resource_name, found)))
+        else:
+            self._write(found)
+
+    def _write(self, found: Sequence[Resource]) -> None:
+        write_resources(sys.stdout, found, (), self._settings, is_one=len(found) == 1 and not self._is_list)
+
+
+async def _look(admin: "Admin", told: Sequence[_Told]) -> list[Resource]:
+    """All of a kind at once: there may be thousands of partitions."""
+    found: dict[tuple[Noun, str], Resource] = {}
+    for noun in dict.fromkeys(each.noun for each in told):
+        names = [each.name for each in told if each.noun is noun]
+        resources = await _look_at(admin, noun, names)
+        found |= {(noun, name): each for name, each in zip(names, resources, strict=True)}
+    return [found[each.noun, each.name] for each in told]
+
+
+async def _look_at(admin: "Admin", noun: Noun, names: list[str]) -> list[Resource]:
+    """In the same order."""
+    from lograft.cli.commands.get import brokers, described_group
+
+    match noun:
+        case Noun.TOPIC:
+            topics = {each.name: each for each in (await admin.describe_cluster(names)).topics}
+            return [topic_resource(topics[name]) for name in names]
+        case Noun.PARTITION:
+            return await _partitions(admin, names)
+        case Noun.BROKER:
+            return brokers(await admin.describe_cluster(include_internal=True), names)
+        case Noun.GROUP:
+            return [await described_group(admin, name) for name in names]
+        case Noun.QUORUM:
+            return [quorum_resource(await admin.describe_quorum())]
+        case Noun.CONFIG:
+            return [await _setting(admin, name) for name in names]
+    raise AssertionError(f"no command changes a {noun.value} of a cluster")
+
+
+async def _partitions(admin: "Admin", names: Sequence[str]) -> list[Resource]:
+    topics = list(dict.fromkeys(name.rpartition("-")[0] for name in names))
+    described = [each for topic in (await admin.describe_cluster(topics)).topics for each in topic.partitions]
+    by_name = {f"{each.topic}-{each.number}": each for each in described}
+    replicas = await admin.describe_replicas(topics, include_internal=True)
+    return partition_resources([by_name[name] for name in names], replicas)
+
+
+async def _setting(admin: "Admin", name: str) -> Resource:
+    whose, _, key = name.rpartition("/")
+    owner = parse_owner(whose)
+    (entry,) = await admin.describe_config(owner.kind, owner.name, [key])
+    return entry_resource(owner, entry)
+
+
+def raise_first(failures: Sequence[LograftError]) -> None:
+    """If there is any; the others are told before it, and what is the same for several only once."""
+    messages = dict.fromkeys(failure.message for failure in failures)
+    for message in list(messages)[1:]:
+        click.echo(f"Error: {message}", err=True)
+    if failures:
+        raise failures[0]

@@ -1,0 +1,60 @@
+"""How much room there is on the disks of brokers, as commands tell it. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from lograft.cli.common.units import size_text
+from lograft.cli.output.resource_output import Resource
+from lograft.clients.admin.model.types import BrokerLoad, DiskRoom
+
+
+def disk_status(load: BrokerLoad | None) -> list[Resource] | None:
+    """One for each data directory that can be used. None: the broker did not answer."""
+    if load is None:
+        return None
+    return [
+        {
+            "directory": str(disk.directory),
+            "path": disk.path,
+            "freeBytes": disk.free_bytes,
+            "totalBytes": disk.total_bytes,
+            "reserveBytes": disk.reserve_bytes,
+            "full": disk.is_full,
+        }
+        for disk in load.disks
+    ]
+
+
+def with_disks(found: Sequence[Resource], loads: Iterable[BrokerLoad]) -> list[Resource]:
+    by_id = {load.id: load for load in loads}
+    for each in found:
+        each["status"]["disks"] = disk_status(by_id.get(each["metadata"]["id"]))
+    return list(found)
+
+
+def free_text(broker: Resource) -> str | None:
+    """Of each disk, as a cell of a table; None if that is not known, or was not asked."""
+    disks = broker["status"].get("disks")
+    if not disks:
+        return None
+    return ",".join(room_text(disk["freeBytes"], is_full=disk["full"]) or "" for disk in disks)
+
+
+def room_text(free_bytes: int | None, *, is_full: bool) -> str | None:
+    """What is free on one disk, and whether that is too little to take records; None if that is not known."""
+    free = size_text(free_bytes)
+    return f"{free} (full)" if is_full and free is not None else free
+
+
+def is_any_full(broker: Resource) -> bool:
+    return any(disk["full"] for disk in broker["status"].get("disks") or ())
+
+
+def disk_problems(loads: Iterable[BrokerLoad]) -> list[str]:
+    return [_problem(load.id, disk) for load in loads for disk in load.disks if disk.is_full]
+
+
+def _problem(broker_id: int, disk: DiskRoom) -> str:
+    return (
+        f"broker {broker_id} takes no records in {disk.path}: {size_text(disk.free_bytes)} of its disk is free, and "
+        f"its reserve is {size_text(disk.reserve_bytes)}"
+    )

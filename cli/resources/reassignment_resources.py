@@ -1,0 +1,197 @@
+"""Reassignments as resources: those that are planned, in a file that can be carried out, and those under way. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from lograft.cli.common.yaml_trouble import yaml_trouble
+from lograft.cli.output.resource_output import API_VERSION, Column, Resource, resource
+from lograft.clients.admin.model.types import Reassignment, ReplicaDescription
+from lograft.clients.admin.planning.reassignment_plan import Move
+from lograft.clients.types import TopicPartition
+
+KIND = "Reassignment"
+_MAX_ID = 2**31 - 1
+
+
+class BadPlan(ValueError):
+    """The message says what is wrong with a file, and where."""
+
+
+def _resource(name: TopicPartition, before: Sequence[int] | None, after: Sequence[int]) -> Resource:
+    spec = ({"from": list(before)} if before is not None else {}) | {"to": list(after)}
+    metadata = {"name": f"{name.topic}-{name.partition}", "topic": name.topic, "partition": name.partition}
+    return resource(KIND, metadata, spec=spec)
+
+
+# -- planned
+
+
+def move_resource(move: Move) -> Resource:
+    return _resource(move.partition, move.before, move.after)
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _change(names: tuple[str, str]) -> Any:
+    """The brokers that are in the first and not in the second."""
+    first, second = names
+    return lambda each: [broker for broker in each["spec"][first] if broker not in each["spec"][second]]
+
+
+MOVE_COLUMNS = (
+    Column("PARTITION", lambda each: each["metadata"]["name"]),
+    Column("FROM", lambda each: each["spec"]["from"]),
+    Column("TO", lambda each: each["spec"]["to"]),
+    Column("ADDING", _change(("to", "from")), is_wide=True),
+    Column("REMOVING", _change(("from", "to")), is_wide=True),
+)
+
+
+def summary_of(moves: Sequence[Move]) -> str:
+    """What a plan comes to, in a line."""
+    copied = sum(len(move.adding) for move in moves)
+    leaders = sum(move.before[0] != move.after[0] for move in moves)
+    return (
+        f"{_counted(len(moves), 'partition')} would change: {_counted(copied, 'replica')} to copy, "
+        f"{_counted(leaders, 'preferred leader')} to change"
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+# -- out of a file
+
+
+def read_plan(text: str) -> dict[TopicPartition, tuple[tuple[int, ...] | None, tuple[int, ...]]]:
+    """What is to move: from where, if that is said, and to where. `BadPlan` for anything but one reassignment or a list
+    of them, each partition once, in JSON or YAML."""
+    document = _parse(text)
+    if not isinstance(document, dict) or document.get("apiVersion") != API_VERSION:
+        raise BadPlan(f"it is no resource with `apiVersion: {API_VERSION}`")
+    items = document.get("items") if document.get("kind") == "List" else [document]
+    if not isinstance(items, list):
+        raise BadPlan("the list has no `items`")
+    planned: dict[TopicPartition, tuple[tuple[int, ...] | None, tuple[int, ...]]] = {}
+    for number, item in enumerate(items):
+        where = f"items[{number}]" if document.get("kind") == "List" else "it"
+        name, before, after = _read_item(item, where)
+        if name in planned:
+            raise BadPlan(f"{where} is partition {name.topic}-{name.partition} once more")
+        planned[name] = before, after
+    return planned
+
+
+def _parse(text: str) -> Any:
+    import yaml
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # by no means all it raises is its own
+        raise BadPlan(f"it is neither JSON nor YAML: {yaml_trouble(error)}") from None
+
+
+def _read_item(item: Any, where: str) -> tuple[TopicPartition, tuple[int, ...] | None, tuple[int, ...]]:
+    if not isinstance(item, dict) or item.get("kind") != KIND:
+        raise BadPlan(f"{where} is not of `kind: {KIND}`")
+    metadata, spec = item.get("metadata"), item.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise BadPlan(f"{where} lacks `metadata` or `spec`")
+    unknown = [str(key) for key in spec if key not in ("from", "to")]
+    if unknown:
+        raise BadPlan(f"{where} has a spec.{unknown[0]}, which means nothing: a spec has `from` and `to`")
+    topic, partition = metadata.get("topic"), metadata.get("partition")
+    if not isinstance(topic, str) or not topic or not _is_number(partition):
+        raise BadPlan(f"{where} does not say by metadata.topic and metadata.partition which partition is meant")
+    before = _brokers(spec["from"], f"{where}.spec.from") if "from" in spec else None
+    return TopicPartition(topic, partition), before, _brokers(spec.get("to"), f"{where}.spec.to")
+
+
+def _brokers(value: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(value, list) or not value or not all(map(_is_number, value)):
+        raise BadPlan(f"{where} is no list of broker ids, such as [1, 2, 3]")
+    if len(dict.fromkeys(value)) < len(value):
+        raise BadPlan(f"{where} has a broker twice: {_listed(value)}")
+    return tuple(value)
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_ID
+
+
+# -- under way
+
+
+def progress_resource(
+    reassignment: Reassignment, replicas: Mapping[tuple[TopicPartition, int], ReplicaDescription], leader: int | None
+) -> Resource:
+    """With how far each replica that is added has come, by what brokers said of their `replicas`."""
+    led = replicas.get((reassignment.partition, leader)) if leader is not None else None
+    original = [broker for broker in reassignment.replicas if broker not in reassignment.adding]
+    shown = _resource(reassignment.partition, original, reassignment.target)
+    shown["status"] = {
+        "adding": [
+            _added(reassignment, broker, replicas.get((reassignment.partition, broker)), led)
+            for broker in reassignment.adding
+        ],
+        "removing": list(reassignment.removing),
+        "leaderEndOffset": led.end if led is not None else None,
+        "leaderBytes": led.size_bytes if led is not None else None,
+    }
+    return shown
+
+
+def _added(
+    reassignment: Reassignment, broker: int, copy: ReplicaDescription | None, led: ReplicaDescription | None
+) -> Resource:
+    behind = max(led.end - copy.end, 0) if led is not None and copy is not None else None
+    return {
+        "broker": broker,
+        "inSync": broker in reassignment.adding_in_sync,
+        "endOffset": copy.end if copy is not None else None,
+        "behind": behind,
+        "bytes": copy.size_bytes if copy is not None else None,
+    }
+
+
+def records_behind(each: Resource) -> int | None:
+    """All replicas that are added together; None if one of them, or the leader, has not said."""
+    behind = [added["behind"] for added in each["status"]["adding"]]
+    return sum(behind) if all(count is not None for count in behind) else None
+
+
+def _in_sync(each: Resource) -> str:
+    adding = each["status"]["adding"]
+    return f"{sum(added['inSync'] for added in adding)}/{len(adding)}"
+
+
+def _copied(each: Resource) -> str | None:
+    """How much of the leader's bytes, in percent. Segments are cut elsewhere on each broker, so it may be a bit more or
+    less than all in the end."""
+    adding, whole = each["status"]["adding"], each["status"]["leaderBytes"]
+    sizes = [added["bytes"] for added in adding]
+    if whole is None or any(size is None for size in sizes):
+        return None
+    if not adding or not whole:
+        return "100%"
+    return f"{min(100, 100 * sum(sizes) // (whole * len(adding)))}%"
+
+
+PROGRESS_COLUMNS = (
+    Column("PARTITION", lambda each: each["metadata"]["name"]),
+    Column("FROM", lambda each: each["spec"]["from"]),
+    Column("TO", lambda each: each["spec"]["to"]),
+    Column("IN-SYNC", _in_sync),
+    Column("BEHIND", records_behind, is_number=True),
+    Column("COPIED", _copied, is_number=True),
+    Column("ADDING", lambda each: [added["broker"] for added in each["status"]["adding"]], is_wide=True),
+    Column("REMOVING", lambda each: each["status"]["removing"], is_wide=True),
+)

@@ -1,1 +1,0 @@
-"""The command line: what people at a terminal, and scripts, use."""

@@ -1,5 +1,0 @@
-"""Where Spark looks for data sources: modules named `pyspark_...` with a `DefaultSource`."""
-
-from lograft.clients.spark.source import LograftSource as DefaultSource
-
-__all__ = ["DefaultSource"]

@@ -1,0 +1,1 @@
+"""Writing rows, at least once or exactly once."""

@@ -1,0 +1,52 @@
+"""Rows are produced by the tasks that have them. A task that is tried again writes its rows again: at least once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lograft.clients.producer.sync_producer import Producer
+from lograft.spark.writing.row_tables import tables_by_topic
+from lograft.spark.writing.write_options import WriteOptions
+
+
+class Written(WriterCommitMessage):
+    """By one task."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+
+def write_rows(batches: Iterator[Any], options: WriteOptions) -> Written:
+    """Return when all are acknowledged; raise if any is not."""
+    rows = 0
+    cluster = options.cluster
+    with Producer(
+        cluster.bootstrap,
+        acks=options.acks,
+        compression=options.compression,
+        delivery_timeout_ms=cluster.timeout_ms,
+        max_block_ms=cluster.timeout_ms,
+        client_id="lograft-spark",
+    ) as producer:
+        sent = []
+        for batch in batches:
+            for topic, table in tables_by_topic(batch, options.topic):
+                sent.append(producer.send_many(topic, table))
+                rows += table.num_rows
+            # An error should show early, and what is known to be stored need not be kept.
+            while sent and sent[0].done():
+                sent.pop(0).result()
+        for deliveries in sent:
+            deliveries.result()
+    return Written(rows)
+
+
+class DirectWriter(DataSourceArrowWriter):
+    """Of a batch that does not ask for more."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return write_rows(iterator, self._options)

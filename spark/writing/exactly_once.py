@@ -1,0 +1,111 @@
+"""Writes that are seen once, whatever is tried again: tasks stage their rows, the driver decides, then publishes.
+
+1. Each task stages its rows as batches in a topic of its own, and tells where they are. An attempt that fails leaves
+   batches there that nobody ever looks at.
+2. The driver writes to the ledger what of it is to be published, under which producer. The first such record of a batch
+   of a query is the one that holds, whoever wrote it.
+3. What it says is published, and when that is done, the ledger says so, too.
+
+A driver that is started again has its tasks stage the batch again, finds what was decided, and goes on with that.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from lograft.clients.admin.sync_admin import Admin
+from lograft.clients.errors import OffsetOutOfRange, UnknownTopicId, WrongCluster
+from lograft.clients.types import TopicPartition
+from lograft.proto import log_pb2 as pb
+from lograft.proto.methods import INIT_PRODUCER
+from lograft.spark.common.cluster_access import ClusterAccess, cluster_access, renewed_access
+from lograft.spark.common.options import ClusterOptions
+from lograft.spark.reading.planner import open_admin
+from lograft.spark.writing.commit_ledger import Decision, Ledger, Share
+from lograft.spark.writing.publisher import publish
+from lograft.spark.writing.staged_batches import Target
+from lograft.spark.writing.staging import Staged, check_topics, ensure_topics
+from lograft.spark.writing.write_options import STAGED_TOPIC
+
+
+def commit_staged(messages: Sequence[Staged], batch_id: int, options: ClusterOptions) -> None:
+    """Return when the batch is published: what is in `messages`, unless something else was decided before."""
+    query_ids = {message.query_id for message in messages}
+    if not query_ids:
+        return  # no task, no rows
+    (query_id,) = query_ids
+    access = cluster_access(options.bootstrap)
+    try:
+        _commit(messages, batch_id, query_id, options, access)
+    except WrongCluster:  # what there was is as unknown there as the query
+        _commit(messages, batch_id, query_id, options, renewed_access(access, options.bootstrap))
+
+
+def _commit(
+    messages: Sequence[Staged], batch_id: int, query_id: str, options: ClusterOptions, access: ClusterAccess
+) -> None:
+    with open_admin(options) as admin:
+        ensure_topics(admin)
+        check_topics(admin)
+        ledger = Ledger(admin, access, options, query_id)
+        looked_ms = access.cluster.runtime.clock.wall_ms()
+        state, is_resumed = ledger.latest(), True
+        if state is None or state.batch_id < batch_id:
+            decision = _decide(admin, access, options, messages, batch_id)
+            if not decision.targets:
+                return
+            state, is_ours = ledger.decide(decision)
+            is_resumed = not is_ours
+        if state.batch_id > batch_id or state.is_published:
+            return
+        assert state.decision is not None, "what is not published has all that is needed for it"
+        decided_ms = state.decided_ms if is_resumed else None
+        publish(admin, access, options, state.decision, decided_ms=decided_ms, looked_ms=looked_ms)
+        ledger.published(batch_id)
+
+
+def _decide(
+    admin: Admin, access: ClusterAccess, options: ClusterOptions, messages: Sequence[Staged], batch_id: int
+) -> Decision:
+    staged: dict[int, list[int]] = {}
+    names: dict[bytes, str] = {}
+    records: Counter[Target] = Counter()
+    for message in messages:
+        staged.setdefault(message.partition, []).extend(message.offsets)
+        names |= message.topics
+        records.update(message.targets)
+    targets = sorted(records)
+    _check_staged(admin, {message.staged_topic_id for message in messages}, staged)
+    partitions = [TopicPartition(names[target.topic_id], target.partition) for target in targets]
+    ends = admin.list_offsets(partitions, "latest") if partitions else {}
+
+    async def identify() -> pb.InitProducerResponse:
+        cluster = access.cluster
+        async with cluster.within(options.timeout_ms, "no producer id was to be had"):
+            request = pb.InitProducerRequest(client_id="lograft-spark")
+            return await cluster.call_any(INIT_PRODUCER, request, pb.InitProducerResponse, repeatable=True)
+
+    producer = access.loop.begin(identify).result()
+    return Decision(
+        batch_id,
+        producer.producer_id,
+        producer.producer_epoch,
+        messages[0].staged_topic_id,
+        {partition: sorted(offsets) for partition, offsets in sorted(staged.items()) if offsets},
+        {target: Share(ends[name] or 0, records[target]) for target, name in zip(targets, partitions, strict=True)},
+        names,
+    )
+
+
+def _check_staged(admin: Admin, topic_ids: set[bytes], staged: Mapping[int, Sequence[int]]) -> None:
+    """All of it is there: what is decided holds for good, so it has to be possible."""
+    if topic_ids != {admin.describe_topic(STAGED_TOPIC).id.bytes}:
+        raise UnknownTopicId(f"{STAGED_TOPIC} was recreated while rows were being staged there: do it again")
+    partitions = [TopicPartition(STAGED_TOPIC, number) for number, offsets in staged.items() if offsets]
+    if not partitions:
+        return
+    for name, first in admin.list_offsets(partitions, "earliest").items():
+        if min(staged[name.partition]) < (first or 0):
+            raise OffsetOutOfRange(
+                f"{name} begins at {first}, and rows that were staged before that are gone: nothing was decided yet; "
+                f"start the query again, and have {STAGED_TOPIC} kept longer (retention.ms) than a batch takes"
+            )

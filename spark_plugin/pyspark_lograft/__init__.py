@@ -1,0 +1,5 @@
+"""Where Spark looks for data sources: modules named `pyspark_...` with a `DefaultSource`."""
+
+from lograft.spark.source import LograftSource as DefaultSource
+
+__all__ = ["DefaultSource"]
