@@ -6,10 +6,10 @@ python tools/simulate_metadata.py --seed 17
 
 import sys
 
-from simulating import Simulation
+from simulation_cli import Simulation
 
-from lograft.chaos.metadata_run import MetadataRun
-from lograft.chaos.metadata_simulation import simulate_metadata
+from lograft.chaos.metadata.run import MetadataRun
+from lograft.chaos.metadata.simulation import simulate_metadata
 
 
 def described(run: MetadataRun) -> str:

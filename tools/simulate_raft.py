@@ -11,10 +11,10 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 
-from lograft.chaos.raft_core_simulation import CoreCluster
-from lograft.chaos.raft_run import Run
-from lograft.chaos.raft_schedule import Schedule
-from lograft.chaos.raft_simulation import NodeCluster, simulate_nodes
+from lograft.chaos.harness.schedule import Schedule
+from lograft.chaos.raft.core_simulation import CoreCluster
+from lograft.chaos.raft.node_simulation import NodeCluster, simulate_nodes
+from lograft.chaos.raft.run import Run
 from lograft.runtime.rng import system_rng
 
 TIERS = ("cores", "messages", "streams")

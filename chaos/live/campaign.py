@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lograft.chaos.live.judged_run import judge_run
-from lograft.chaos.live.live_view import LiveView
-from lograft.chaos.live.scenarios import SCENARIOS
+from lograft.chaos.live.stories.catalogue import SCENARIOS
+from lograft.chaos.live.terminal_view import LiveView
 
 _STATE = "campaign.json"
 

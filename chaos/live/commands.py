@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from lograft.chaos.checkers.verdict import Verdict
 from lograft.chaos.live.campaign import Campaign, CampaignRefused
 from lograft.chaos.live.judged_run import JudgedRun, judge_run
-from lograft.chaos.live.live_view import LiveView
-from lograft.chaos.live.scenarios import ALWAYS, SCENARIOS
-from lograft.chaos.live.verdict import Verdict
+from lograft.chaos.live.stories.catalogue import ALWAYS, SCENARIOS
+from lograft.chaos.live.terminal_view import LiveView
 from lograft.chaos.simulate.commands import simulate
 from lograft.cli.common.cluster_options import read_duration
 from lograft.cli.main import CommandError

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from lograft.chaos.live.live_cluster import NotInTime
-from lograft.chaos.live.live_run import Effort, read_run, run_scenario
-from lograft.chaos.live.live_view import LiveView
-from lograft.chaos.live.report import Run, html_report
-from lograft.chaos.live.scenarios import ALWAYS
-from lograft.chaos.live.stage import Scenario
-from lograft.chaos.live.verdict import Verdict, judge
+from lograft.chaos.checkers.verdict import Verdict, judge
+from lograft.chaos.live.cluster.cluster import NotInTime
+from lograft.chaos.live.html_report import Run, html_report
+from lograft.chaos.live.run import Effort, read_run, run_scenario
+from lograft.chaos.live.stories.catalogue import ALWAYS
+from lograft.chaos.live.stories.story import Scenario
+from lograft.chaos.live.terminal_view import LiveView
 
 REPORT = "report.html"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lograft.chaos.cluster_selection import EVERYTHING, Selection
+from lograft.chaos.cluster.world.selection import EVERYTHING, Selection
 
 COMMAND = "lograft chaos simulate"
 

@@ -133,10 +133,10 @@ def _run_one(
     seed: int, duration: str | None, only_faults: str | None, without_faults: str | None,
     without_clients: str | None, history_path: str | None, output: str, *, trace: bool, shrink_ms: int,
 ) -> bool:  # fmt: skip
-    from lograft.chaos.cluster_selection import Selection
-    from lograft.chaos.live.history import History, write_history
+    from lograft.chaos.cluster.world.selection import Selection
+    from lograft.chaos.history.history import History, write_history
     from lograft.chaos.simulate.case import Case
-    from lograft.chaos.simulate.running import run_case
+    from lograft.chaos.simulate.run_case import run_case
     from lograft.chaos.simulate.sweep import Sweep, shrink
 
     selection = Selection(
@@ -170,7 +170,7 @@ def _run_one(
 
 
 def _check_clients(seed: int, names: tuple[str, ...]) -> None:
-    from lograft.chaos.cluster_weather import client_names, draw_cluster_weather
+    from lograft.chaos.cluster.world.weather import client_names, draw_cluster_weather
     from lograft.runtime.rng import Rng
 
     known = client_names(draw_cluster_weather(Rng(seed)))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lograft.chaos.cluster_weather import (
+from lograft.chaos.cluster.world.weather import (
     LOSSES,
     MACHINE_FAULTS,
     PROCESS_FAULTS,

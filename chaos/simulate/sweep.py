@@ -8,8 +8,8 @@ from lograft.chaos.simulate.case import Case
 from lograft.chaos.simulate.coverage import Coverage
 from lograft.chaos.simulate.outcome import Outcome
 from lograft.chaos.simulate.progress import SweepProgress
-from lograft.chaos.simulate.running import run_case
-from lograft.chaos.simulate.shrinking import Shrinking, Shrunk
+from lograft.chaos.simulate.run_case import run_case
+from lograft.chaos.simulate.shrink import Shrinking, Shrunk
 from lograft.runtime.process.process_pool import run_in_processes
 from lograft.runtime.process.stopwatch import Stopwatch
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.runtime.network import (
     AddressInUse,
     Connection,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.world.files import VirtualFiles
 from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.faults.faulty_files import FaultyFiles
 from lograft.runtime.faults.settings import FaultSwitch

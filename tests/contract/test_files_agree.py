@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lograft.chaos.durability import Fate
-from lograft.chaos.live.power_failure import lose_power
-from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
+from lograft.chaos.live.cluster.power_failure import lose_power
+from lograft.chaos.world.files import VirtualFile, VirtualFiles
+from lograft.chaos.world.power_loss import Fate
 from lograft.runtime.disk.os_files import OsFiles
 from lograft.runtime.faults.faulty_files import FaultyFiles
 from lograft.runtime.faults.settings import FaultSettings, FaultSwitch

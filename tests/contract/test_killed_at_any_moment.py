@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lograft.chaos.durability import Fate
-from lograft.chaos.live.power_failure import lose_power
-from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.live.cluster.power_failure import lose_power
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.power_loss import Fate
 from lograft.runtime.faults.faulty_files import FaultyFiles
 from lograft.runtime.faults.settings import FaultSwitch
 from lograft.runtime.files import Files, replace_file

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.blocking import Blocking, WorkerFactory
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lograft.chaos.live.entries import Fault, FinalReplica, LeaderSeen, Send
-from lograft.chaos.live.live_run import read_run
-from lograft.chaos.live.scenarios import SCENARIOS
+from lograft.chaos.history.entries import Fault, FinalReplica, LeaderSeen, Send
+from lograft.chaos.live.run import read_run
+from lograft.chaos.live.stories.catalogue import SCENARIOS
 
 
 def chaos(*arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from lograft.chaos.live.anomalies import AnomalyName
+from lograft.chaos.checkers.anomalies import AnomalyName
 from lograft.chaos.live.judged_run import judge_run
-from lograft.chaos.live.live_run import Effort
-from lograft.chaos.live.stage import Scenario, Stage
+from lograft.chaos.live.run import Effort
+from lograft.chaos.live.stories.story import Scenario, Stage
 
 LOSSES = {
     AnomalyName.LOST_WRITE,

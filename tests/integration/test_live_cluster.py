@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from lograft import aio
-from lograft.chaos.live.links import CLIENTS
-from lograft.chaos.live.live_cluster import LiveCluster
+from lograft.chaos.live.cluster.cluster import LiveCluster
+from lograft.chaos.live.cluster.links import CLIENTS
 from lograft.runtime.rng import Rng
 
 SECONDS = 60

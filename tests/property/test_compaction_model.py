@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.cleaning import NOW_MS, SimulatedNode, append, config, read_batches, read_records
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.loop import run_virtual
 from lograft.storage.batch.codec import Compression, validate_deep
 from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS
 from lograft.storage.batch.record import Record

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from support.log_model import Story
 
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.loop import run_virtual
 from lograft.storage.log.log_config import FlushMode, LogConfig
 
 EXAMPLES = int(os.environ.get("LOGRAFT_EXAMPLES", "250"))  # each a life of up to 60 operations, twice

@@ -12,8 +12,7 @@ from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replication.leader_core import LeaderCore
-from lograft.chaos.cluster_checks import check_all, check_leader, check_next
-from lograft.chaos.cluster_history import (
+from lograft.chaos.cluster.checks.history import (
     ClusterHistory,
     FinalPartition,
     PartitionKey,
@@ -23,10 +22,11 @@ from lograft.chaos.cluster_history import (
     Stored,
     Told,
 )
-from lograft.chaos.cluster_simulation import simulate_cluster
-from lograft.chaos.cluster_weather import ClusterWeather
-from lograft.chaos.linearizability import Outcome
-from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.cluster.checks.logs import check_all, check_leader, check_next
+from lograft.chaos.cluster.simulation import simulate_cluster
+from lograft.chaos.cluster.world.weather import ClusterWeather
+from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.raft.linearizability import Outcome
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.proof.node_proof import NotProven, read_ticket
 from lograft.runtime.proof.proven_network import _Guard

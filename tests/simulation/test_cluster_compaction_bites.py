@@ -15,13 +15,21 @@ from support.cluster_stories import CONTROLLER, STAGE, Scene
 from lograft.broker.hosting import maintenance as upkeep
 from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replication.follower_core import FollowerCore
-from lograft.chaos.cluster_checks import LAST_READER, check_all, check_next
-from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Send, Stored
-from lograft.chaos.cluster_marks import headers_of, mark_for, mark_of, record_key_of, value_of
-from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.cluster_weather import QUICK_UPKEEP, ClusterWeather
-from lograft.chaos.linearizability import Outcome
-from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.cluster.checks.history import (
+    ClusterHistory,
+    FinalPartition,
+    PartitionKey,
+    Read,
+    ReplicaLog,
+    Send,
+    Stored,
+)
+from lograft.chaos.cluster.checks.logs import LAST_READER, check_all, check_next
+from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
+from lograft.chaos.cluster.world.record_marks import headers_of, mark_for, mark_of, record_key_of, value_of
+from lograft.chaos.cluster.world.weather import QUICK_UPKEEP, ClusterWeather
+from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.raft.linearizability import Outcome
 from lograft.storage.batch.header import BatchHeader
 from lograft.storage.batch.record import Columns
 from lograft.storage.cleaning.batch_cleaner import BatchCleaner

@@ -7,10 +7,10 @@ import pytest
 from support.cluster_stories import CONTROLLER, STAGE, Scene
 
 from lograft.broker.replica import leader_role as replica_leading
-from lograft.chaos.cluster_node import SimulatedHost
-from lograft.chaos.cluster_run import ClusterRun
-from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.cluster.run import ClusterRun
+from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
+from lograft.chaos.cluster.world.node import SimulatedHost
+from lograft.chaos.cluster.world.weather import ClusterWeather
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import DiskFull
 from lograft.metadata.controller import timers as controller_timers

@@ -12,11 +12,11 @@ from support.cluster_chaos import GROUPS
 from lograft.broker.groups import offsets as group_offsets
 from lograft.broker.groups.draft import GroupDraft
 from lograft.broker.groups.offsets_partition import GroupPartition
-from lograft.chaos.cluster_group_history import GroupHistory
-from lograft.chaos.cluster_history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
-from lograft.chaos.cluster_simulation import simulate_cluster
-from lograft.chaos.cluster_weather import ClusterWeather
-from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.cluster.checks.groups import GroupHistory
+from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
+from lograft.chaos.cluster.simulation import simulate_cluster
+from lograft.chaos.cluster.world.weather import ClusterWeather
+from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.clients.consumer.group.member import GroupMember
 
 Break = Callable[[pytest.MonkeyPatch], None]

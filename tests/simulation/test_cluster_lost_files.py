@@ -8,10 +8,10 @@ import pytest
 from support.cluster_chaos import LOST_FILES
 from support.cluster_stories import STAGE, Scene
 
-from lograft.chaos.cluster_losses import LostFiles
-from lograft.chaos.cluster_run import ClusterRun
-from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.cluster.faults.allowed_losses import LostFiles
+from lograft.chaos.cluster.run import ClusterRun
+from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
+from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.runtime.files import parent_of
 from lograft.storage.files.file_names import LOG_SUFFIX
 from lograft.storage.log.recovery import _Recovery

@@ -22,10 +22,10 @@ from support.cluster_chaos import (
 )
 from support.seeds import seeds
 
-from lograft.chaos.cluster_run import ClusterRun
-from lograft.chaos.cluster_selection import Selection
-from lograft.chaos.cluster_simulation import simulate_cluster
-from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.cluster.run import ClusterRun
+from lograft.chaos.cluster.simulation import simulate_cluster
+from lograft.chaos.cluster.world.selection import Selection
+from lograft.chaos.cluster.world.weather import ClusterWeather
 from lograft.chaos.simulate.case import Case
 
 REPLAYED_SEED = 4
@@ -144,7 +144,7 @@ def test_the_simulator_meets_what_it_is_for(weather: ClusterWeather | None, expe
 def test_a_seed_replays_exactly() -> None:
     """In one process, and in others whose strings hash differently: what happens, and what clients are told."""
     digests = [simulate_cluster(REPLAYED_SEED).schedule.digest()]
-    program = "from lograft.chaos.cluster_simulation import simulate_cluster; "
+    program = "from lograft.chaos.cluster.simulation import simulate_cluster; "
     program += f"print(simulate_cluster({REPLAYED_SEED}).schedule.digest())"
     for hash_seed in ("1", "2"):
         completed = subprocess.run(

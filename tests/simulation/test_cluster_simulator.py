@@ -8,19 +8,19 @@ from uuid import UUID
 import pytest
 from support.virtual_log import Machine, append, make_batch, virtual
 
-from lograft.chaos import cluster_run
-from lograft.chaos.cluster_checks import check_next
-from lograft.chaos.cluster_disk_faults import DiskFaults
-from lograft.chaos.cluster_group_history import GroupHistory
-from lograft.chaos.cluster_history import ClusterHistory, Read
-from lograft.chaos.cluster_losses import Loss, LostDirectories
-from lograft.chaos.cluster_marks import headers_of, mark_for
-from lograft.chaos.cluster_members import MemberRecorder
-from lograft.chaos.cluster_node import SimulatedHost
-from lograft.chaos.cluster_readers import ReadRecorder
-from lograft.chaos.cluster_run import _read_log
-from lograft.chaos.cluster_weather import draw_cluster_weather
-from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.cluster import run as cluster_run
+from lograft.chaos.cluster.checks.groups import GroupHistory
+from lograft.chaos.cluster.checks.history import ClusterHistory, Read
+from lograft.chaos.cluster.checks.logs import check_next
+from lograft.chaos.cluster.clients.members import MemberRecorder
+from lograft.chaos.cluster.clients.readers import ReadRecorder
+from lograft.chaos.cluster.faults.allowed_losses import Loss, LostDirectories
+from lograft.chaos.cluster.faults.disks import DiskFaults
+from lograft.chaos.cluster.run import _read_log
+from lograft.chaos.cluster.world.node import SimulatedHost
+from lograft.chaos.cluster.world.record_marks import headers_of, mark_for
+from lograft.chaos.cluster.world.weather import draw_cluster_weather
+from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.clients.consumer.reading.record_run import Position
 from lograft.clients.types import TopicPartition
 from lograft.runtime.rng import Rng

@@ -12,12 +12,12 @@ from support.resent_records import SILENT, After, all_are_started_again, another
 
 from lograft.broker.replication.leader_core import LeaderCore, _Follower
 from lograft.broker.replication.leader_server import ReplicationSource
-from lograft.chaos.cluster_copies import Copies
-from lograft.chaos.cluster_losses import LostMemory
-from lograft.chaos.cluster_run import ClusterRun
-from lograft.chaos.cluster_simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.cluster_weather import ClusterWeather
-from lograft.chaos.raft_invariants import InvariantBroken
+from lograft.chaos.cluster.faults.allowed_losses import LostMemory
+from lograft.chaos.cluster.faults.copies import Copies
+from lograft.chaos.cluster.run import ClusterRun
+from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
+from lograft.chaos.cluster.world.weather import ClusterWeather
+from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.consumer.reading.fetched_partition import FetchedPartition
 from lograft.clients.errors import LograftError

@@ -4,7 +4,7 @@ import pytest
 from support.broken_rules import CAUGHT, expect_noticed
 from support.deliberate_bugs import EIGHT, DeliberateBug
 
-from lograft.chaos.cluster_simulation import simulate_cluster
+from lograft.chaos.cluster.simulation import simulate_cluster
 
 
 def test_there_are_eight_of_them() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lograft.chaos.linearizability import (
+from lograft.chaos.raft.linearizability import (
     Anomaly,
     History,
     NotLinearizable,
@@ -11,7 +11,7 @@ from lograft.chaos.linearizability import (
     check_linearizable,
     is_linearizable,
 )
-from lograft.chaos.raft_machine import Kind, Value
+from lograft.chaos.raft.register_machine import Kind, Value
 from lograft.runtime.rng import Rng
 
 

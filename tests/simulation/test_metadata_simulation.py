@@ -11,7 +11,7 @@ import pytest
 from support.metadata_chaos import CALM, Story, tell
 from support.seeds import seeds
 
-from lograft.chaos.metadata_simulation import simulate_metadata
+from lograft.chaos.metadata.simulation import simulate_metadata
 
 REPLAYED_SEED = 19  # short, with elections, kills and reassignments
 SEEDS = 10
@@ -55,7 +55,7 @@ def test_the_simulator_meets_what_it_is_for() -> None:
 def test_a_seed_replays_exactly() -> None:
     """In one process, and in others whose strings hash differently."""
     digests = [simulate_metadata(REPLAYED_SEED).schedule.digest() for _ in range(2)]
-    program = "from lograft.chaos.metadata_simulation import simulate_metadata; "
+    program = "from lograft.chaos.metadata.simulation import simulate_metadata; "
     program += f"print(simulate_metadata({REPLAYED_SEED}).schedule.digest())"
     for hash_seed in ("1", "2"):
         completed = subprocess.run(

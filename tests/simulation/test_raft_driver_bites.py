@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from support.broken_rules import expect_noticed
 
-from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.chaos.raft_schedule import RESTLESS
-from lograft.chaos.raft_simulation import NodeCluster, simulate_nodes
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.harness.schedule import RESTLESS
+from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.raft.node_simulation import NodeCluster, simulate_nodes
+from lograft.chaos.world.loop import run_virtual
 from lograft.raft.bootstrap import bootstrapper as bootstrapping
 from lograft.raft.bootstrap import decision as bootstrap
 from lograft.raft.bootstrap.decision import Answer, Decision, Unreachable

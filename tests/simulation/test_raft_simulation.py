@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.seeds import seeds
 
-from lograft.chaos.raft_core_simulation import simulate_cores
-from lograft.chaos.raft_run import Run
-from lograft.chaos.raft_simulation import simulate_nodes
+from lograft.chaos.raft.core_simulation import simulate_cores
+from lograft.chaos.raft.node_simulation import simulate_nodes
+from lograft.chaos.raft.run import Run
 
 
 def cores(seed: int) -> Run:

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from lograft.broker.replica.leader_role import Leading
-from lograft.chaos.live.history import read_history
-from lograft.chaos.live.verdict import judge
+from lograft.chaos.checkers.verdict import judge
+from lograft.chaos.history.history import read_history
 from lograft.chaos.simulate.commands import simulate
 
 SEED = 0

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lograft.chaos.linearizability import NotLinearizable
-from lograft.chaos.raft_invariants import InvariantBroken
-from lograft.chaos.raft_run import NotLive
+from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.raft.linearizability import NotLinearizable
+from lograft.chaos.raft.run import NotLive
 
 CAUGHT = (InvariantBroken, NotLinearizable, NotLive, AssertionError)
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from lograft.chaos.virtual_files import VirtualFiles
-from lograft.chaos.virtual_loop import VirtualClock
-from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.loop import VirtualClock
+from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import OsFiles

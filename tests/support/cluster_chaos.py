@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.cluster_weather import (
+from lograft.chaos.cluster.world.weather import (
     POLICIES,
     SEGMENTS,
     STORE_LOSSES,

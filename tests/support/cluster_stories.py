@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.leader_core import LeaderCore
-from lograft.chaos.cluster_clients import Wanted
-from lograft.chaos.cluster_history import Send
-from lograft.chaos.cluster_node import SimulatedHost
-from lograft.chaos.cluster_senders import SendRecorder
-from lograft.chaos.cluster_simulation import SimulatedCluster
-from lograft.chaos.cluster_watch import members_of
-from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.cluster.checks.continuous import members_of
+from lograft.chaos.cluster.checks.history import Send
+from lograft.chaos.cluster.clients.base import Wanted
+from lograft.chaos.cluster.clients.senders import SendRecorder
+from lograft.chaos.cluster.simulation import SimulatedCluster
+from lograft.chaos.cluster.world.node import SimulatedHost
+from lograft.chaos.cluster.world.weather import ClusterWeather
 from lograft.clients.producer.aio_producer import Producer
 from lograft.metadata.image.partition import BrokerId, Partition
 

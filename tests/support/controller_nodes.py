@@ -17,9 +17,9 @@ from support.fake_controllers import until
 from support.metadata_images import directory
 from support.raft_nodes import make_runtime
 
-from lograft.chaos.memory_store import MemoryDisk, MemoryStore
-from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.chaos.virtual_workers import DiskSpeed
+from lograft.chaos.world.network import VirtualNetwork
+from lograft.chaos.world.raft_store import MemoryDisk, MemoryStore
+from lograft.chaos.world.workers import DiskSpeed
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
 from lograft.metadata.decisions.brokers.registration import Registration
 from lograft.metadata.image.broker import BrokerState

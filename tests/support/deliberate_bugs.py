@@ -19,8 +19,8 @@ from lograft.broker.replication.follower_core import Acknowledge, FollowerCore
 from lograft.broker.replication.isr_state import PendingExpansion
 from lograft.broker.replication.leader_core import LeaderCore, Subscription
 from lograft.broker.replication.log_matching import Matched
-from lograft.chaos.cluster_simulation import SimulatedCluster
-from lograft.chaos.cluster_weather import ClusterWeather
+from lograft.chaos.cluster.simulation import SimulatedCluster
+from lograft.chaos.cluster.world.weather import ClusterWeather
 from lograft.metadata.decisions.brokers import registration
 from lograft.metadata.image.broker import Broker, BrokerState
 from lograft.metadata.image.partition import BrokerId

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from support.raft_nodes import make_runtime
 
-from lograft.chaos.virtual_network import VirtualNetwork, VirtualServer
+from lograft.chaos.world.network import VirtualNetwork, VirtualServer
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.rng import Rng
 

@@ -18,7 +18,7 @@ from support.raft_nodes import make_runtime
 from support.served_replicas import Log as ComparedLog
 
 from lograft.broker.replication.log_matching import reader_parts_at
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.image.partition import TopicId
 from lograft.metadata.image.record_codec import encode_operation
 from lograft.metadata.image.records import (

@@ -20,7 +20,7 @@ from support.replication_fakes import (
 
 from lograft.broker.replication.codec import REPLICATE
 from lograft.broker.replication.leader_server import ReplicationSource, SourceLimits
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.proto import replication_pb2 as pb
 from lograft.rpc.status import read_detail
 from lograft.runtime.network import StreamError

@@ -11,7 +11,7 @@ from support.replication_fakes import CLUSTER, FOLLOWER, FollowersPartition, led
 from lograft.broker.replication.codec import REPLICATE
 from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams, SinkLimits
 from lograft.broker.replication.follower_stream import FollowingLimits
-from lograft.chaos.virtual_network import VirtualNetwork, VirtualServer
+from lograft.chaos.world.network import VirtualNetwork, VirtualServer
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import Stream

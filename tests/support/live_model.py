@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.live.entries import (
+from lograft.chaos.history.entries import (
     NEVER_RETURNED,
     Acknowledged,
     AskEnds,
@@ -44,7 +44,7 @@ from lograft.chaos.live.entries import (
     Unknown,
     digest_of,
 )
-from lograft.chaos.live.history import History
+from lograft.chaos.history.history import History
 from lograft.clients.types import TopicPartition
 
 Client = Iterator[None]

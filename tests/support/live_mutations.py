@@ -7,8 +7,8 @@ from random import Random
 from support.live_model import COMPACTED, PLAIN
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.live.anomalies import AnomalyName
-from lograft.chaos.live.entries import (
+from lograft.chaos.checkers.anomalies import AnomalyName
+from lograft.chaos.history.entries import (
     Acknowledged,
     AskEnds,
     AssignmentChanged,
@@ -35,7 +35,7 @@ from lograft.chaos.live.entries import (
     TransactionAborted,
     digest_of,
 )
-from lograft.chaos.live.history import History
+from lograft.chaos.history.history import History
 
 LATER = Moment(10**9, 10**10)
 AFTER_THAT = Moment(10**9 + 1000, 10**10 + 1000)

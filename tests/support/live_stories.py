@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.live.anomalies import Anomaly, AnomalyName
-from lograft.chaos.live.entries import (
+from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName
+from lograft.chaos.checkers.verdict import CHECKERS, judge
+from lograft.chaos.history.entries import (
     Acknowledged,
     AskEnds,
     AssignmentChanged,
@@ -36,9 +37,8 @@ from lograft.chaos.live.entries import (
     Unknown,
     digest_of,
 )
-from lograft.chaos.live.history import History
-from lograft.chaos.live.history_index import HistoryIndex
-from lograft.chaos.live.verdict import CHECKERS, judge
+from lograft.chaos.history.history import History
+from lograft.chaos.history.history_index import HistoryIndex
 from lograft.clients.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -4,7 +4,7 @@ from typing import Any
 
 from support.log_model import Story
 
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.loop import run_virtual
 from lograft.runtime.rng import Rng
 from lograft.storage.log.log_config import FlushMode, LogConfig
 

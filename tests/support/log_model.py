@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.virtual_files import VirtualFiles
-from lograft.chaos.virtual_loop import VirtualClock
-from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.loop import VirtualClock
+from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.disk.disk_writer import DiskFailed, DiskWriter
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches

@@ -10,7 +10,7 @@ from support.raft_nodes import make_runtime
 from support.served_replicas import FakeReplica, FakeReplicas
 
 from lograft.broker.replica.partition_lookup import ServedLogs
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import Connection, Handler, Stream, StreamError
 from lograft.runtime.rng import Rng

@@ -5,12 +5,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from lograft.chaos.linearizability import Outcome
-from lograft.chaos.metadata_broker import SimulatedBroker
-from lograft.chaos.metadata_simulation import MetadataCluster, first_cause
-from lograft.chaos.metadata_weather import MetadataWeather
-from lograft.chaos.virtual_link import Delays
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.metadata.broker import SimulatedBroker
+from lograft.chaos.metadata.simulation import MetadataCluster, first_cause
+from lograft.chaos.metadata.weather import MetadataWeather
+from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.world.link import Delays
+from lograft.chaos.world.loop import run_virtual
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Partition, TopicId
 from lograft.proto.admin_pb2 import CreateTopicsRequest, CreateTopicsResponse, NewTopic

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from lograft.chaos.memory_store import MemoryDisk, MemoryStore
-from lograft.chaos.virtual_files import VirtualFiles
-from lograft.chaos.virtual_loop import VirtualClock, run_virtual
-from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.loop import VirtualClock, run_virtual
+from lograft.chaos.world.network import VirtualNetwork
+from lograft.chaos.world.raft_store import MemoryDisk, MemoryStore
+from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.raft.core.configuration import Configuration, Member, configuration
 from lograft.raft.core.messages import Envelope, InstallSnapshot, Message
 from lograft.raft.core.ready import SnapshotToSend

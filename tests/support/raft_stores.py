@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar, cast
 from uuid import UUID
 
-from lograft.chaos.memory_store import MemoryDisk
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_workers import DiskSpeed
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.raft_store import MemoryDisk
+from lograft.chaos.world.workers import DiskSpeed
 from lograft.raft.core.configuration import Configuration, Member, configuration
 from lograft.raft.core.entries import Command, Entry, SnapshotMetadata
 from lograft.raft.interfaces import Snapshot, Store

@@ -17,7 +17,7 @@ from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
 from lograft.broker.replication.leader_server import ReplicationSource
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.controller.initial_records import begin_cluster
 from lograft.metadata.decisions.brokers.fencing import fence, unfence
 from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from support.cluster_stories import STAGE, Scene
 
-from lograft.chaos.cluster_node import SimulatedHost
-from lograft.chaos.cluster_simulation import SimulatedCluster
+from lograft.chaos.cluster.simulation import SimulatedCluster
+from lograft.chaos.cluster.world.node import SimulatedHost
 
 Story: TypeAlias = Callable[[SimulatedCluster], Awaitable[None]]
 After: TypeAlias = Callable[[Scene, SimulatedHost], Awaitable[None]]

@@ -7,7 +7,7 @@ import pytest
 from support.metadata_images import brokers, image_with, partition, topic_id
 from support.raft_nodes import make_runtime
 
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.controller.active_controller import Committed
 from lograft.metadata.controller.services.admin_items import Submitter
 from lograft.metadata.controller.services.admin_service import AdminService

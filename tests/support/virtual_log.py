@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.crash_points import CrashPoints
-from lograft.chaos.virtual_files import VirtualFiles
-from lograft.chaos.virtual_loop import VirtualClock, run_virtual
-from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.crash_points import CrashPoints
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.loop import VirtualClock, run_virtual
+from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import OsFiles

@@ -7,7 +7,7 @@ import pytest
 from support.metadata_images import brokers, partition, topic_id
 from support.raft_nodes import make_runtime
 
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.record_codec import encode_operation
 from lograft.metadata.image.records import (

@@ -1,8 +1,8 @@
 """A simulated crash is told by the production code that was at work, and the call that it made."""
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.crash_places import calling_code, without_numbers
-from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.crash_places import calling_code, without_numbers
+from lograft.chaos.world.files import VirtualFiles
 from lograft.runtime.files import replace_file
 from lograft.runtime.rng import Rng
 from lograft.storage.log.recovery import create_partition

@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 from support.raft_nodes import virtual
 
-from lograft.chaos.virtual_loop import VirtualClock
+from lograft.chaos.world.loop import VirtualClock
 from lograft.proto import admin_pb2 as pb
 from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS, Deadline, answer_ms, set_timeout, with_timeout
 

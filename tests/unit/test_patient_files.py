@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.world.files import VirtualFiles
 from lograft.runtime.disk.patient_files import PatientFiles
 from lograft.runtime.files import Files, read_whole, replace_file
 from lograft.runtime.rng import Rng

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.durability import PAGE_BYTES, Change, Truncate, Write, survivors
-from lograft.chaos.virtual_files import VirtualFiles
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.power_loss import PAGE_BYTES, Change, Truncate, Write, survivors
 from lograft.runtime.files import File, FileLocked, SyncFailed, read_whole, replace_file
 from lograft.runtime.rng import Rng
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.virtual_loop import (
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.loop import (
     SimulationDeadlock,
     SimulationError,
     SimulationOverrun,
@@ -309,8 +309,8 @@ def test_a_clock_that_changes_its_rate_never_jumps() -> None:
 
 TRACE = """
 import asyncio, sys
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.runtime.network import StreamError
 from lograft.runtime.rng import Rng
 

@@ -3,10 +3,10 @@ from collections.abc import Callable
 
 import pytest
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.virtual_link import Delays
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.link import Delays
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.runtime.network import ConnectFailed, Connection, Status, Stream, StreamError
 from lograft.runtime.rng import Rng
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from lograft.chaos.virtual_loop import VirtualLoop, run_virtual
-from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.chaos.virtual_process import Process
+from lograft.chaos.world.loop import VirtualLoop, run_virtual
+from lograft.chaos.world.network import VirtualNetwork
+from lograft.chaos.world.process import Process
 from lograft.runtime.network import ConnectFailed, Stream
 from lograft.runtime.rng import Rng
 

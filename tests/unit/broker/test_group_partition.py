@@ -16,7 +16,7 @@ from lograft.broker.groups.offsets import Speaker, ToCommit
 from lograft.broker.groups.offsets_partition import GroupPartition, GroupWorld
 from lograft.broker.groups.state import Member
 from lograft.broker.replica.timers import Alarms
-from lograft.chaos.virtual_loop import VirtualClock
+from lograft.chaos.world.loop import VirtualClock
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.partition import TopicId
 from lograft.metadata.image.records import ConfigChanged, PartitionChanged, TopicCreated

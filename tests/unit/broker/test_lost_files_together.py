@@ -12,7 +12,7 @@ from support.virtual_log import virtual
 
 from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.replica import Replica
-from lograft.chaos.durability import DirectoryNode
+from lograft.chaos.world.power_loss import DirectoryNode
 from lograft.metadata.image.partition import TopicId
 from lograft.runtime.files import parent_of
 from lograft.storage.errors import DirectoryRefused

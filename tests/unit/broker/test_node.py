@@ -19,11 +19,11 @@ from lograft.broker.node.config import NodeConfig
 from lograft.broker.node.config_values import Role
 from lograft.broker.node.node import Machine, Node, NodeRefused
 from lograft.broker.replication.codec import REPLICATE
-from lograft.chaos.memory_store import MemoryDisk
-from lograft.chaos.virtual_files import VirtualFiles
-from lograft.chaos.virtual_loop import VirtualClock
-from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.chaos.virtual_workers import DiskSpeed, VirtualBlocking, VirtualWorkers
+from lograft.chaos.world.files import VirtualFiles
+from lograft.chaos.world.loop import VirtualClock
+from lograft.chaos.world.network import VirtualNetwork
+from lograft.chaos.world.raft_store import MemoryDisk
+from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import BrokerId

@@ -23,7 +23,7 @@ from lograft.broker.replica.replica import Failed, Replica
 from lograft.broker.replication.follower_core import Subscribe
 from lograft.broker.replication.interfaces import ResetTo
 from lograft.broker.replication.leader_core import Subscriber
-from lograft.chaos.virtual_files import VirtualFile, VirtualFiles
+from lograft.chaos.world.files import VirtualFile, VirtualFiles
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2

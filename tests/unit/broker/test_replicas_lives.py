@@ -10,7 +10,7 @@ from support.virtual_log import headers
 from lograft.broker.replica.append_waiters import PendingAppend
 from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replica.replica import Replica
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.loop import run_virtual
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError

@@ -12,7 +12,7 @@ from lograft.broker.hosting.maintenance import UpkeepTimes
 from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replica.timers import Alarms
-from lograft.chaos.virtual_loop import VirtualClock
+from lograft.chaos.world.loop import VirtualClock
 from lograft.metadata.decisions.topics.delete_topic import delete_topic
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.runtime.disk.disk_writer import DiskFailed

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from support.live_stories import Story
 
+from lograft.chaos.checkers.verdict import judge
 from lograft.chaos.live import campaign as module
 from lograft.chaos.live.campaign import Campaign, CampaignRefused
 from lograft.chaos.live.judged_run import JudgedRun
-from lograft.chaos.live.live_view import LiveView
-from lograft.chaos.live.stage import Scenario
-from lograft.chaos.live.verdict import judge
+from lograft.chaos.live.stories.story import Scenario
+from lograft.chaos.live.terminal_view import LiveView
 
 
 def campaign(directory: Path, duration: str = "1s", rounds: int = 2) -> Campaign:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from lograft.chaos.live.damage import damage_files, lose_files
+from lograft.chaos.live.cluster.damage import damage_files, lose_files
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.batch.header import stamp

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.live_stories import Story, all_names, found_in
 
-from lograft.chaos.linearizability import Operation, is_linearizable
-from lograft.chaos.live.anomalies import AnomalyName
-from lograft.chaos.live.entries import ConfigRead, ConfigTold, ConfigWrite, Done, Failed, Moment, Unknown, outcome_of
-from lograft.chaos.live.history import History
-from lograft.chaos.live.history_index import HistoryIndex
-from lograft.chaos.live.register_checks import metadata_linearizability
-from lograft.chaos.raft_machine import Kind
+from lograft.chaos.checkers.anomalies import AnomalyName
+from lograft.chaos.checkers.registers import metadata_linearizability
+from lograft.chaos.history.entries import ConfigRead, ConfigTold, ConfigWrite, Done, Failed, Moment, Unknown, outcome_of
+from lograft.chaos.history.history import History
+from lograft.chaos.history.history_index import HistoryIndex
+from lograft.chaos.raft.linearizability import Operation, is_linearizable
+from lograft.chaos.raft.register_machine import Kind
 
 # -- watermarks
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.live_stories import Story
 
-from lograft.chaos.linearizability import Outcome
-from lograft.chaos.live.entries import (
+from lograft.chaos.history.entries import (
     COMPLETIONS,
     EVENTS,
     NEVER_RETURNED,
@@ -24,8 +23,9 @@ from lograft.chaos.live.entries import (
     began,
     outcome_of,
 )
-from lograft.chaos.live.entry_codec import COMPLETIONS_OF
-from lograft.chaos.live.history import History, HistoryDamaged, HistoryWriter, read_history, write_history
+from lograft.chaos.history.entry_codec import COMPLETIONS_OF
+from lograft.chaos.history.history import History, HistoryDamaged, HistoryWriter, read_history, write_history
+from lograft.chaos.raft.linearizability import Outcome
 from lograft.clients.types import TopicPartition
 
 

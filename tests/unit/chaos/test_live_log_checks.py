@@ -4,8 +4,8 @@ import pytest
 from support.live_stories import Story, all_names, found_in
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.live.anomalies import AnomalyName
-from lograft.chaos.live.entries import FinalReplica, TransactionAborted
+from lograft.chaos.checkers.anomalies import AnomalyName
+from lograft.chaos.history.entries import FinalReplica, TransactionAborted
 
 
 def sent(*values: str) -> Story:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.live_model import good_history
 from support.live_mutations import MUTATIONS, Mutation, NothingToSpoil
 
-from lograft.chaos.live.anomalies import AnomalyName
-from lograft.chaos.live.history import read_history, write_history
-from lograft.chaos.live.verdict import CHECKERS, judge
+from lograft.chaos.checkers.anomalies import AnomalyName
+from lograft.chaos.checkers.verdict import CHECKERS, judge
+from lograft.chaos.history.history import read_history, write_history
 
 SEEDS = st.integers(0, 2**32)
 

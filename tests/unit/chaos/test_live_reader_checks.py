@@ -2,7 +2,7 @@
 
 from support.live_stories import Story, all_names, found_in
 
-from lograft.chaos.live.anomalies import AnomalyName
+from lograft.chaos.checkers.anomalies import AnomalyName
 
 
 def written(count: int) -> Story:

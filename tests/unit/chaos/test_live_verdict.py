@@ -3,12 +3,20 @@
 import pytest
 from support.live_stories import Story
 
-from lograft.chaos.linearizability import Outcome
-from lograft.chaos.live.anomalies import MAX_OF_A_KIND, AnomalyName
-from lograft.chaos.live.entries import Acknowledged, Done, Failed, Fault, Moment, Note, Send, Unknown
-from lograft.chaos.live.history import History
-from lograft.chaos.live.measures import FaultSpan, Pause, Second, availability, fault_spans, percentile, timeline
-from lograft.chaos.live.verdict import judge
+from lograft.chaos.checkers.anomalies import MAX_OF_A_KIND, AnomalyName
+from lograft.chaos.checkers.availability import (
+    FaultSpan,
+    Pause,
+    Second,
+    availability,
+    fault_spans,
+    percentile,
+    timeline,
+)
+from lograft.chaos.checkers.verdict import judge
+from lograft.chaos.history.entries import Acknowledged, Done, Failed, Fault, Moment, Note, Send, Unknown
+from lograft.chaos.history.history import History
+from lograft.chaos.raft.linearizability import Outcome
 
 
 def at_ms(milliseconds: int) -> Moment:

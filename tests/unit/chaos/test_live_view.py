@@ -3,9 +3,9 @@
 import asyncio
 import io
 
-from lograft.chaos.live.entries import Acknowledged, Done, Failed, LeaderSeen, Moment, Send, Unknown
-from lograft.chaos.live.history import read_history
-from lograft.chaos.live.live_view import LiveView, TalliedWriter
+from lograft.chaos.history.entries import Acknowledged, Done, Failed, LeaderSeen, Moment, Send, Unknown
+from lograft.chaos.history.history import read_history
+from lograft.chaos.live.terminal_view import LiveView, TalliedWriter
 from lograft.clients.types import TopicPartition
 
 NOW = Moment(1, 1)

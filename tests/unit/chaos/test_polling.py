@@ -5,10 +5,10 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
-from lograft.chaos.live.entries import Poll, Polled, PolledPartition
-from lograft.chaos.live.history import HistoryWriter, read_history
-from lograft.chaos.live.readers import Polling
-from lograft.chaos.live.recorder import Recorder
+from lograft.chaos.history.entries import Poll, Polled, PolledPartition
+from lograft.chaos.history.history import HistoryWriter, read_history
+from lograft.chaos.history.recorder import Recorder
+from lograft.chaos.live.clients.readers import Polling
 from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 from lograft.storage.batch.codec import Record

@@ -4,7 +4,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lograft.chaos.live.entries import (
+from lograft.chaos.checkers.verdict import judge
+from lograft.chaos.history.entries import (
     Acknowledged,
     Done,
     Fault,
@@ -16,10 +17,9 @@ from lograft.chaos.live.entries import (
     TopicDeclared,
     digest_of,
 )
-from lograft.chaos.live.history import History
-from lograft.chaos.live.report import Run, html_report
-from lograft.chaos.live.timeline_picture import Lane, Picture, Span, draw
-from lograft.chaos.live.verdict import judge
+from lograft.chaos.history.history import History
+from lograft.chaos.live.html_report import Run, html_report
+from lograft.chaos.live.timeline_svg import Lane, Picture, Span, draw
 from lograft.clients.types import TopicPartition
 
 RUN = Run(

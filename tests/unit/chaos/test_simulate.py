@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lograft.chaos.cluster_selection import EVERYTHING, Selection
+from lograft.chaos.cluster.world.selection import EVERYTHING, Selection
 from lograft.chaos.simulate import sweep as sweeping
 from lograft.chaos.simulate.campaign import Campaign
 from lograft.chaos.simulate.case import Case, read_numbers
@@ -16,7 +16,7 @@ from lograft.chaos.simulate.commands import simulate
 from lograft.chaos.simulate.coverage import CATALOGUE, Coverage
 from lograft.chaos.simulate.outcome import Failure, Outcome, from_json, to_json
 from lograft.chaos.simulate.progress import progress_line
-from lograft.chaos.simulate.shrinking import Shrinking, Shrunk
+from lograft.chaos.simulate.shrink import Shrinking, Shrunk
 from lograft.cli.main import CommandError
 
 CLIENTS = ("operator0", "producer0", "producer1", "consumer0", "asker0", "asker1")

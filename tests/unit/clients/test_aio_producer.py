@@ -9,7 +9,7 @@ from support.fake_log_service import FakeCluster
 from support.numbered_records import numbers, producing, send_all
 from support.raft_nodes import virtual
 
-from lograft.chaos.virtual_stream import VirtualCallStream
+from lograft.chaos.world.stream import VirtualCallStream
 from lograft.clients import errors
 from lograft.clients.producer.aio_producer import Producer
 from lograft.clients.producer.pipeline import broker_stream as produce_line

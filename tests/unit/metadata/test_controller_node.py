@@ -11,9 +11,9 @@ from support.fake_controllers import until
 from support.metadata_images import ids, topic_id
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.chaos.memory_store import MemoryDisk
-from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.chaos.virtual_workers import DiskSpeed
+from lograft.chaos.world.network import VirtualNetwork
+from lograft.chaos.world.raft_store import MemoryDisk
+from lograft.chaos.world.workers import DiskSpeed
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
 from lograft.metadata.image.broker import BrokerState
 from lograft.proto import errors_pb2

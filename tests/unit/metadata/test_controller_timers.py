@@ -11,7 +11,7 @@ from support.metadata_images import FENCED, broker, epoch_of, ids, image_with, p
 from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
-from lograft.chaos.virtual_loop import VirtualClock
+from lograft.chaos.world.loop import VirtualClock
 from lograft.metadata.controller.broker_liveness import Sessions
 from lograft.metadata.controller.timers import Chore, ControllerTimers, ControllerTiming, usual_chores
 from lograft.metadata.decisions.decision import Decision

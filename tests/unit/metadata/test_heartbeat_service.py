@@ -12,7 +12,7 @@ from support.metadata_images import ACTIVE, FENCED, broker, epoch_of, ids, image
 from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.controller.broker_liveness import Sessions
 from lograft.metadata.controller.reported_ends import ReportedEnds
 from lograft.metadata.controller.services.heartbeat_service import HeartbeatService

@@ -10,7 +10,7 @@ from support.fake_controllers import until
 from support.metadata_images import directory, ids, topic_id
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.image.broker import BrokerState

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from support.fake_controllers import FakeControllers, fail
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.chaos.virtual_link import Delays
+from lograft.chaos.world.link import Delays
 from lograft.clients import errors
 from lograft.clients.admin.aio_admin import Admin
 from lograft.metadata.controller.quorum_changes import Connections, QuorumNode

@@ -9,7 +9,7 @@ import pytest
 from support.metadata_images import broker, image_with, partition, topic_id
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.controller.services import metadata_publisher as module
 from lograft.metadata.controller.services.metadata_publisher import Publishing, PublishingLimits
 from lograft.metadata.image.cluster_image import ClusterImage

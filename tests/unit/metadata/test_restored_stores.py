@@ -8,7 +8,7 @@ from support.controller_nodes import ControllerHost, ControllerNodes, controller
 from support.fake_controllers import until
 from support.virtual_log import virtual
 
-from lograft.chaos.memory_store import Content
+from lograft.chaos.world.raft_store import Content
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.image.records import ProducerIdsAllocated
 from lograft.raft.bootstrap.start_register import StartRegister

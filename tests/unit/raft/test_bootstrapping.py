@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.chaos.memory_store import MemoryDisk, MemoryStore
-from lograft.chaos.virtual_network import VirtualNetwork
-from lograft.chaos.virtual_workers import DiskSpeed
+from lograft.chaos.world.network import VirtualNetwork
+from lograft.chaos.world.raft_store import MemoryDisk, MemoryStore
+from lograft.chaos.world.workers import DiskSpeed
 from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD, Bootstrapping, BootstrapTiming
 from lograft.raft.bootstrap.codec import Offer, decode_answer, decode_offer_answer, encode_offer, encode_probe
 from lograft.raft.bootstrap.decision import (

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from support.raft_stores import CLUSTER, VOTERS, entries, entry
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.memory_store import MemoryDisk
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_workers import DiskSpeed
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.raft_store import MemoryDisk
+from lograft.chaos.world.workers import DiskSpeed
 from lograft.raft.core.entries import HardState
 from lograft.raft.store.errors import StoreFailed
 from lograft.runtime.rng import Rng

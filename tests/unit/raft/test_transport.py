@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.raft_wire import TERM, WireNode, append, heartbeat, member, order_of, snapshot_of
 
-from lograft.chaos.virtual_loop import run_virtual
-from lograft.chaos.virtual_network import VirtualNetwork
+from lograft.chaos.world.loop import run_virtual
+from lograft.chaos.world.network import VirtualNetwork
 from lograft.raft.core.messages import Envelope, InstallSnapshot
 from lograft.raft.transport.envelope_codec import SnapshotChunk, decode_envelopes
 from lograft.raft.transport.outbox import Outbox, size_of

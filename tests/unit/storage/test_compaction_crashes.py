@@ -15,8 +15,8 @@ from support.cleaning import (
     read_records,
 )
 
-from lograft.chaos.crash import SimulatedCrash
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.loop import run_virtual
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.batch.record import Record
 from lograft.storage.cleaning.compaction import compact

@@ -17,7 +17,7 @@ from support.cleaning import (
     seal,
 )
 
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.loop import run_virtual
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.batch.header import parse_header
 from lograft.storage.cleaning.compaction import CompactionFailed, CompactionResult, compact

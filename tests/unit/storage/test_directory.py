@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from support.virtual_log import ROOT, Machine, append, crashes, offsets, virtual
 
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.loop import run_virtual
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.disk.os_files import OsFiles

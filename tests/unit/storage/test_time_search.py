@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.virtual_log import Machine, admitted, append, virtual
 
-from lograft.chaos.virtual_loop import run_virtual
+from lograft.chaos.world.loop import run_virtual
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.cleaning.compaction import compact
 from lograft.storage.log import time_search

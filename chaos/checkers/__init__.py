@@ -1,0 +1,1 @@
+"""Rules that a history must keep, whether simulated or live."""

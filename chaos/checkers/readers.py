@@ -1,0 +1,128 @@
+"""Did consumers get everything, in order? Pure.
+
+Records are at every offset, but where a partition is compacted, and below where retention has deleted.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+
+from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName, anomaly
+from lograft.chaos.history.history_index import Acknowledgement, HistoryIndex, Piece
+from lograft.clients.types import TopicPartition
+
+
+def non_monotonic_polls(index: HistoryIndex) -> Iterator[Anomaly]:
+    """A consumer is given an offset that is not after the one before, within a poll or between polls, though nobody
+    sought. Across an unclean election it may find itself further back."""
+    for partition in index.partitions:
+        for piece in index.pieces.get(partition, ()):
+            offsets = piece.part.offsets
+            where = f"{piece.poll.consumer} was given {partition}"
+            for before, after in pairwise(offsets):
+                if after <= before:
+                    summary = f"{where}@{after} after @{before} in one poll"
+                    yield anomaly(AnomalyName.NON_MONOTONIC_POLL, summary, piece.poll)
+            first = next(iter(offsets), piece.part.after)
+            if first is None or piece.start is None or first >= piece.start or _crosses(index, piece):
+                continue
+            summary = f"{where}@{first} when it was at {piece.start}"
+            polls = [piece.poll] if piece.previous is None else [piece.previous.poll, piece.poll]
+            yield anomaly(AnomalyName.NON_MONOTONIC_POLL, summary, *polls)
+
+
+def _crosses(index: HistoryIndex, piece: Piece) -> bool:
+    """May an unclean election lie between it and where its position is from?"""
+    if piece.previous is None:
+        partition = piece.part.partition
+        return index.generations.last(partition) > 0 or index.generations.is_doubtful(partition)
+    return piece.generation is None or piece.generation != piece.previous.generation
+
+
+def skipping_polls(index: HistoryIndex) -> Iterator[Anomaly]:
+    """A consumer passes over offsets where there must have been records."""
+    for partition in index.partitions:
+        promises = _Promises(index, partition)
+        for piece in index.pieces.get(partition, ()):
+            for start, end in _gaps(piece):
+                is_last = index.generations.is_last(partition, piece.generation)
+                missed = promises.missed(start, end) if is_last else None
+                if missed is None and (index.is_compacted(partition) or end <= index.deleted_to(partition)):
+                    continue
+                summary = f"{piece.poll.consumer} passed over {partition}@{start} to @{end - 1}"
+                sends = [] if missed is None else [missed.send]
+                polls = [piece.poll] if piece.previous is None else [piece.previous.poll, piece.poll]
+                yield anomaly(AnomalyName.SKIPPING_POLL, summary, *sends, *polls)
+
+
+def _gaps(piece: Piece) -> Iterator[tuple[int, int]]:
+    """Offsets [start, end) that were passed over."""
+    at = piece.start
+    for offset in piece.part.offsets:
+        if at is not None and offset > at:
+            yield at, offset
+        at = offset + 1
+    if at is not None and piece.part.after is not None and piece.part.after > at:
+        yield at, piece.part.after
+
+
+class _Promises:
+    """Of one partition, those that must be there for whoever comes by."""
+
+    def __init__(self, index: HistoryIndex, partition: TopicPartition) -> None:
+        found = [
+            promise
+            for promise in index.promises_in.get(partition, ())
+            if not index.may_lack(partition, promise.send.value, promise.offset)
+        ]
+        self._promises = sorted(found, key=lambda one: one.offset)
+        self._offsets = [one.offset for one in self._promises]
+
+    def missed(self, start: int, end: int) -> Acknowledgement | None:
+        """The first of those in [start, end)."""
+        place = bisect_right(self._offsets, start - 1)
+        is_there = place < len(self._offsets) and self._offsets[place] < end
+        return self._promises[place] if is_there else None
+
+
+def acknowledged_unseen(index: HistoryIndex) -> Iterator[Anomaly]:
+    """Readers went past the offset of an acknowledged record, and none of them was given it."""
+    passed = {partition: _Passed(index, partition) for partition in index.partitions}
+    for promise in index.promises:
+        of_partition = passed[promise.partition]
+        if promise.send.value in of_partition.values or not of_partition.is_past(promise.offset):
+            continue
+        if not index.may_lack(promise.partition, promise.send.value, promise.offset):
+            summary = f"{promise.send.value}, acknowledged at {promise.partition}@{promise.offset}, was given to nobody"
+            polls = [piece.poll for piece in of_partition.pieces_past(promise.offset)]
+            yield anomaly(AnomalyName.ACKNOWLEDGED_UNSEEN, summary, promise.send, *polls[:3])
+
+
+class _Passed:
+    """What of a partition was read in its last generation."""
+
+    def __init__(self, index: HistoryIndex, partition: TopicPartition) -> None:
+        pieces = index.pieces.get(partition, ())
+        self.values = {value: None for piece in pieces for value in piece.part.values}
+        self._pieces = [piece for piece in pieces if index.generations.is_last(partition, piece.generation)]
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(_span(piece) for piece in self._pieces):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def is_past(self, offset: int) -> bool:
+        place = bisect_right(self._starts, offset) - 1
+        return place >= 0 and offset < self._ends[place]
+
+    def pieces_past(self, offset: int) -> list[Piece]:
+        return [piece for piece in self._pieces if _span(piece)[0] <= offset < _span(piece)[1]]
+
+
+def _span(piece: Piece) -> tuple[int, int]:
+    """[start, end), empty where nothing is known."""
+    start = 0 if piece.start is None else piece.start
+    return start, max(start, piece.end or 0)

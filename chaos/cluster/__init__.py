@@ -1,0 +1,1 @@
+"""The simulator of whole clusters with clients."""

@@ -1,0 +1,1 @@
+"""What is checked while a simulated cluster runs, and at its end."""

@@ -1,0 +1,1 @@
+"""Nodes and weather of a simulated cluster."""

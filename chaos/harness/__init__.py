@@ -1,0 +1,1 @@
+"""What all simulators share: schedules, outcomes, broken invariants."""

@@ -1,0 +1,1 @@
+"""What clients did and were told, as entries that checkers read."""

@@ -1,0 +1,75 @@
+"""Members of a group that are processes of their own: they come, leave in good order, and are killed."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from lograft.chaos.live.clients.base import Place
+from lograft.chaos.live.cluster.cluster import LiveCluster
+from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
+from lograft.runtime.rng import Rng
+
+_END_SECONDS = 30
+
+
+class Crowd:
+    """What each of them does is in a history of its own, in `directory`."""
+
+    def __init__(
+        self, cluster: LiveCluster, directory: Path, place: Place, group: str, rng: Rng, session_ms: int
+    ) -> None:
+        self._cluster = cluster
+        self._session_ms = session_ms
+        self._directory = directory
+        self._place = place
+        self._group = group
+        self._rng = rng
+        self._count = 0
+        self._members: dict[str, ProcessIdentity] = {}
+
+    @property
+    def members(self) -> list[str]:
+        """Those there are."""
+        reap_children()
+        self._members = {
+            name: process for name, process in self._members.items() if process.state is not ProcessState.GONE
+        }
+        return list(self._members)
+
+    @property
+    def histories(self) -> list[Path]:
+        return sorted(self._directory.glob("history-*.jsonl"))
+
+    def come(self) -> str:
+        """Another one."""
+        self._count += 1
+        name = f"crowd{self._count}"
+        self._members[name] = start_process(
+            [
+                sys.executable, "-P", "-m", "lograft.chaos.live.clients.member_process", self._place.bootstrap,
+                self._place.topic, self._group, name, str(self._directory / f"history-{name}.jsonl"),
+                str(self._rng.randrange(2**31)), str(self._session_ms),
+            ],
+            output_path=str(self._directory / f"{name}.txt"),
+            directory=str(self._directory),
+            variables=os.environ,
+        )  # fmt: skip
+        return name
+
+    def leave(self, name: str) -> None:
+        """In good order; it may take a while."""
+        self._members[name].send(signal.SIGTERM)
+
+    def kill(self, name: str) -> None:
+        self._members[name].send(signal.SIGKILL)
+
+    async def end(self) -> None:
+        """All of them, in good order; those that do not are killed."""
+        for name in self.members:
+            self.leave(name)
+        try:
+            await self._cluster.until(lambda: not self.members, _END_SECONDS, "members leave")
+        finally:
+            for name in self.members:
+                self.kill(name)

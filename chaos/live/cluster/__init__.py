@@ -1,0 +1,1 @@
+"""Real nodes, their links, their disks and their power."""

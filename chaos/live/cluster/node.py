@@ -1,0 +1,151 @@
+"""One node of a live cluster: a real process, started as a user starts one, and what can be done to it and its
+machine."""
+
+import os
+import shutil
+import signal
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from lograft.broker.node.controller_role import METADATA_FOLDER
+from lograft.chaos.live.cluster.damage import damage_files, lose_files
+from lograft.chaos.live.cluster.layout import LiveLayout
+from lograft.chaos.live.cluster.power_failure import Lost, lose_power
+from lograft.clients.local.layout import to_toml
+from lograft.clients.local.secret import make_secret
+from lograft.runtime.faults.settings import FaultSettings, write_settings
+from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
+from lograft.runtime.process.http_probe import get_page
+from lograft.runtime.production.node_runtime import FAULTS_VARIABLE
+from lograft.runtime.rng import Rng
+from lograft.storage.log.data_directory import FAILED_FILE
+
+_SOUND = asdict(FaultSettings())
+_HTTP_OK = 200
+_PAGE_SECONDS = 1.0
+
+
+class LiveNode:
+    """Node `number`. Its files and its output stay when it ends."""
+
+    def __init__(self, directory: Path, layout: LiveLayout, number: int) -> None:
+        self.number = number
+        self.directory = directory / f"node-{number}"
+        self.output_path = self.directory / "output.txt"
+        self.data = self.directory / "data"
+        self._copy = self.directory / "copy"
+        self._faults = self.directory / "faults"
+        self._settings = FaultSettings()
+        self._layout = layout
+        self._process: ProcessIdentity | None = None
+
+    @property
+    def process_id(self) -> int | None:
+        """None: it is down."""
+        return self._process.process_id if self._process is not None and self.is_up else None
+
+    @property
+    def is_up(self) -> bool:
+        reap_children()
+        return self._process is not None and self._process.state is not ProcessState.GONE
+
+    @property
+    def is_paused(self) -> bool:
+        return self._process is not None and self._process.state is ProcessState.PAUSED
+
+    def start(self) -> None:
+        assert not self.is_up
+        for directory in (self.data, self._faults):
+            directory.mkdir(parents=True, exist_ok=True)
+        secret_file = make_secret(self.directory.parent)
+        config = self._layout.node_config(self.number, str(self.data), str(secret_file))
+        config_path = self.directory / "node.toml"
+        config_path.write_text(to_toml(config))
+        self._process = start_process(
+            [sys.executable, "-P", "-m", "lograft", "server", "--config", str(config_path)],
+            output_path=str(self.output_path),
+            directory=str(self.directory),
+            variables=_inherited() | {FAULTS_VARIABLE: str(self._faults)},
+        )
+
+    def kill(self) -> bool:
+        """kill -9. False if there was nothing to kill."""
+        return self._send(signal.SIGKILL)
+
+    def pause(self) -> bool:
+        return self._send(signal.SIGSTOP)
+
+    def resume(self) -> bool:
+        return self._send(signal.SIGCONT)
+
+    def ask_to_stop(self) -> bool:
+        """An orderly end; one that is paused goes on, to hear it."""
+        asked = self._send(signal.SIGTERM)
+        self._send(signal.SIGCONT)
+        return asked
+
+    def _send(self, number: signal.Signals) -> bool:
+        return self._process is not None and self._process.send(number)
+
+    # -- its machine
+
+    def change_machine(self, **changes: object) -> None:
+        """What is wrong with its disk or its clocks from now on: fields of `FaultSettings`."""
+        self._settings = replace(self._settings, **changes)  # type: ignore[arg-type]
+        self._faults.mkdir(parents=True, exist_ok=True)
+        write_settings(str(self._faults), self._settings)
+
+    def mend_machine(self) -> None:
+        """Nothing is wrong with it any more; its memory is still what it was."""
+        self.change_machine(**{name: value for name, value in _SOUND.items() if name != "boot_id"})
+
+    def lose_power(self, rng: Rng) -> Lost:
+        """What it had not synced is gone, and another kernel runs. It was killed at that moment."""
+        assert not self.is_up
+        lost = lose_power(self.data, self._faults, rng, durable=self.data / METADATA_FOLDER)
+        # Whoever restarts the machine has looked at the disk, too.
+        (self.data / FAILED_FILE).unlink(missing_ok=True)
+        self.change_machine(boot_id=f"boot-{rng.uuid()}")
+        return lost
+
+    def damage(self, rng: Rng, *, is_careful: bool) -> str | None:
+        """Spoil something in its files; what that was. See `damage_files`."""
+        assert not self.is_up
+        return damage_files(self.data, rng, is_careful=is_careful)
+
+    def lose_files(self, rng: Rng) -> str | None:
+        """Remove files of one of its partitions; which these were. See `damage.lose_files`."""
+        assert not self.is_up
+        return lose_files(self.data, rng)
+
+    def copy_data(self) -> None:
+        """Keep a copy of all its data, for `put_data_back`."""
+        assert not self.is_up
+        shutil.rmtree(self._copy, ignore_errors=True)
+        shutil.copytree(self.data, self._copy)
+
+    def put_data_back(self) -> None:
+        """What was copied is there again, and nothing that came after it."""
+        assert not self.is_up
+        shutil.rmtree(self.data)
+        shutil.copytree(self._copy, self.data)
+
+    def lose_store(self) -> None:
+        """The disk with the metadata is replaced by an empty one."""
+        assert not self.is_up
+        shutil.rmtree(self.data / METADATA_FOLDER)
+
+    def why_not_ready(self) -> str | None:
+        """None: it is."""
+        if not self.is_up:
+            return "down"
+        page = get_page(self._layout.own.http_address(self.number), "/readyz", _PAGE_SECONDS)
+        if page is None:
+            return "no answer"
+        return None if page.status == _HTTP_OK else page.text.strip()
+
+
+def _inherited() -> dict[str, str]:
+    """What is meant for us is not meant for a node."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LOGRAFT_")}

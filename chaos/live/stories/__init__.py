@@ -1,0 +1,1 @@
+"""The stories that `lograft chaos run` can tell."""

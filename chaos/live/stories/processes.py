@@ -1,0 +1,84 @@
+"""Stories of processes that die, stand still and are restarted."""
+
+from lograft.chaos.live.stories.story import SESSION_MS, Stage
+
+
+async def control(stage: Stage) -> None:
+    while not stage.is_over:
+        await stage.pass_ms(100, 200)
+
+
+async def kill_leader(stage: Stage) -> None:
+    while not stage.is_over:
+        await stage.pass_ms(500, 2000)
+        async with stage.nemesis.killed(await stage.leader()):
+            await stage.pass_ms(500, 3000)
+        await stage.recovered()
+
+
+async def kill_controller(stage: Stage) -> None:
+    while not stage.is_over:
+        await stage.pass_ms(500, 2000)
+        async with stage.nemesis.killed(await stage.controller()):
+            await stage.pass_ms(500, 3000)
+        await stage.recovered()
+
+
+async def kill_all(stage: Stage) -> None:
+    while not stage.is_over:
+        await stage.pass_ms(1000, 3000)
+        async with stage.nemesis.killed(*stage.nodes):
+            await stage.pass_ms(0, 1000)
+        await stage.recovered()
+
+
+async def last_replica_standing(stage: Stage) -> None:
+    while not stage.is_over:
+        await stage.pass_ms(500, 2000)
+        one, other, *_ = stage.rng.sample(stage.nodes, 3)
+        async with stage.nemesis.killed(one):
+            await stage.pass_ms(500, 3000)
+            async with stage.nemesis.killed(other):
+                await stage.pass_ms(500, 3000)
+        await stage.recovered()
+
+
+async def zombie_leader(stage: Stage) -> None:
+    while not stage.is_over:
+        await stage.pass_ms(500, 2000)
+        async with stage.nemesis.paused(await stage.leader()):
+            await stage.pass_ms(SESSION_MS * 1.2, SESSION_MS * 2.5)
+        await stage.recovered()
+
+
+async def rolling_restart(stage: Stage) -> None:
+    while not stage.is_over:
+        for number in stage.nodes:
+            async with stage.nemesis.stopped(number):
+                pass
+            await stage.recovered()
+
+
+async def rebalance_storm(stage: Stage) -> None:
+    """Members come, leave and are killed; now and then with whoever coordinates them."""
+    crowd = stage.crowd
+    while not stage.is_over:
+        members = crowd.members
+        action = stage.rng.random()
+        if len(members) < 2 or (action < 0.4 and len(members) < 5):
+            async with stage.nemesis.fault("member comes", crowd.come()):
+                await stage.pass_ms(200, 2000)
+        elif action < 0.65:
+            name = stage.rng.choice(members)
+            async with stage.nemesis.fault("member leaves", name):
+                crowd.leave(name)
+                await stage.pass_ms(200, 2000)
+        elif action < 0.9:
+            name = stage.rng.choice(members)
+            async with stage.nemesis.fault("member is killed", name):
+                crowd.kill(name)
+                await stage.pass_ms(200, 2000)
+        else:
+            async with stage.nemesis.killed(await stage.leader()):
+                await stage.pass_ms(500, 2000)
+            await stage.recovered()

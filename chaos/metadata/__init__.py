@@ -1,0 +1,1 @@
+"""The simulator of controllers and brokers."""

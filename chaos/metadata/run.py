@@ -1,0 +1,213 @@
+"""The course of a simulated run of a metadata cluster: trouble, recovery, calm; then a judgement."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lograft.chaos.harness.schedule import Detail, Schedule
+from lograft.chaos.metadata.broker import SimulatedBroker
+from lograft.chaos.metadata.client import SimulatedClient
+from lograft.chaos.metadata.controller import SimulatedController
+from lograft.chaos.metadata.nemesis import MetadataNemesis
+from lograft.chaos.metadata.rules.facts import Facts, PartitionKey
+from lograft.chaos.metadata.rules.invariants import MetadataInvariants
+from lograft.chaos.metadata.stub.acknowledged_ledger import Ledger
+from lograft.chaos.metadata.weather import MetadataWeather
+from lograft.chaos.metadata.workload import Workload
+from lograft.chaos.raft.run import NotLive
+from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.partition import Partition
+from lograft.metadata.image.records import ProducerIdsAllocated
+from lograft.runtime.rng import Rng
+
+_FIRST_START_MS = 10_000
+_RECOVERY_MS = 60_000
+_CALM_MS = 3_000
+_LOOK_EVERY_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRun:
+    """What a run that went well was like."""
+
+    schedule: Schedule
+    virtual_ms: int
+    operations: int
+    acknowledged: int
+    given_up: int
+    unclean_elections: int
+    wishes: Counter[str]
+
+
+class Stage(Protocol):
+    weather: MetadataWeather
+    schedule: Schedule
+    facts: Facts
+    invariants: MetadataInvariants
+    ledger: Ledger
+    nemesis: MetadataNemesis
+    workload: Workload
+    clients: list[SimulatedClient]
+    quorum: list[SimulatedController]
+    brokers: list[SimulatedBroker]
+    group: asyncio.TaskGroup
+    rng: Rng
+
+    @property
+    def now_us(self) -> int: ...
+
+    def note(self, event: str, *details: Detail) -> None: ...
+
+    def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def pass_ms(self, duration_ms: float) -> None: ...
+
+
+async def live_through(stage: Stage) -> MetadataRun:
+    """Faults and operators for a while; then none, and the cluster must recover, work and be quiet."""
+    await stage.start()
+    await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
+    operators = [stage.group.create_task(stage.workload.run(client)) for client in stage.clients]
+    _trouble(stage, stage.now_us + stage.weather.duration_ms * 1000)
+    await stage.pass_ms(stage.weather.duration_ms)
+    stage.note("recovery")
+    stage.weather = replace(stage.weather, faults=())
+    stage.workload.stop()
+    stage.nemesis.heal()
+    await asyncio.wait(operators)
+    await _until(stage, lambda: _unready(stage) or _unfinished(stage), _RECOVERY_MS)
+    await _give_up_what_is_lost(stage)
+    await _until(stage, lambda: _unready(stage) or _unfinished(stage) or _leaderless(stage), _RECOVERY_MS)
+    await _expect_calm(stage)
+    await _expect_progress(stage)
+    _check_all(stage)
+    return _summary(stage)
+
+
+def _trouble(stage: Stage, until_us: int) -> None:
+    if stage.now_us < until_us:
+        stage.nemesis.act()
+        stage.call_later_ms(stage.rng.uniform(0, 2 * stage.weather.fault_every_ms), lambda: _trouble(stage, until_us))
+
+
+# -- what is still to come
+
+
+async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> None:
+    for _ in range(at_most_ms // _LOOK_EVERY_MS):
+        if not missing():
+            return
+        await stage.pass_ms(_LOOK_EVERY_MS)
+        stage.nemesis.start_all()  # those that were about to stop
+    raise NotLive(f"{at_most_ms} ms after the last fault: {missing()}")
+
+
+def _unready(stage: Stage) -> str:
+    """There is an active controller, all brokers are unfenced, and everybody has the same image."""
+    active = [controller for controller in stage.quorum if controller.is_active]
+    if len(active) != 1:
+        return f"{len(active)} active controllers"
+    image = stage.invariants.image
+    for broker in stage.brokers:
+        registered = image.brokers.get(broker.broker_id)
+        if registered is None or registered.state is not BrokerState.ACTIVE:
+            return f"broker {broker.broker_id} is {registered}"
+        if broker.stub is None or not broker.stub.is_current:
+            return f"broker {broker.broker_id} is not registered: {registered} is of another process"
+        if broker.follower is None or broker.follower.image.sequence != image.sequence:
+            return f"broker {broker.broker_id} is behind"
+    for controller in stage.quorum:
+        if controller.node is None or controller.node.machine.image.sequence != image.sequence:
+            return f"{controller.host} is behind"
+    return ""
+
+
+def _partitions(stage: Stage) -> list[tuple[PartitionKey, Partition]]:
+    return [
+        ((topic.topic_id, number), partition)
+        for topic in stage.invariants.image.topics.values()
+        for number, partition in topic.partitions.items()
+    ]
+
+
+def _unfinished(stage: Stage) -> str:
+    """Whatever has its data has a leader, all its replicas in sync, and is where it was to be."""
+    for key, partition in _partitions(stage):
+        if partition.leader is None:
+            if stage.ledger.is_anywhere(key, partition):
+                return f"nobody leads {key}: {partition}"
+        elif len(partition.isr) < len(partition.replicas) or partition.is_reassigning:
+            return f"{key} is not whole: {partition}"
+    return ""
+
+
+def _leaderless(stage: Stage) -> str:
+    lost = [f"{key}: {partition}" for key, partition in _partitions(stage) if partition.leader is None]
+    return "; ".join(lost)
+
+
+async def _give_up_what_is_lost(stage: Stage) -> None:
+    """An operator elects whoever is left for what has no complete copy any more."""
+    for _ in range(20):
+        lost = [key for key, partition in _partitions(stage) if partition.leader is None]
+        if not lost:
+            return
+        for key in lost:
+            if key[0] in stage.invariants.image.topics:
+                await stage.workload.rescue(stage.clients[0], key)
+        await stage.pass_ms(700)
+
+
+async def _expect_calm(stage: Stage) -> None:
+    """Leaders go back to where they are preferred; then nothing changes any more."""
+    await _until(stage, lambda: _away(stage), _RECOVERY_MS)
+    before = stage.invariants.index
+    await stage.pass_ms(_CALM_MS)
+    for index, records in stage.invariants.operations.items():
+        # Producer ids may have been asked for long ago, by who waited for the controller since.
+        if index > before and not isinstance(records[0], ProducerIdsAllocated):
+            raise NotLive(f"nothing is wrong, and still the metadata changes: {records}")
+
+
+def _away(stage: Stage) -> str:
+    away = [key for key, partition in _partitions(stage) if partition.leader != partition.preferred_leader]
+    return f"not led by who should: {away}" if away else ""
+
+
+async def _expect_progress(stage: Stage) -> None:
+    """Every partition takes writes, and they are acknowledged."""
+    before = {key: len(stage.ledger.acknowledged.get(key, [])) for key, _ in _partitions(stage)}
+    stage.weather = replace(stage.weather, append_probability=0.5)
+
+    def stuck() -> str:
+        still = [key for key, count in before.items() if len(stage.ledger.acknowledged.get(key, [])) <= count]
+        return f"nothing is acknowledged in {still}" if still else ""
+
+    await _until(stage, stuck, _RECOVERY_MS)
+
+
+def _check_all(stage: Stage) -> None:
+    stage.workload.check_all()
+    for controller in stage.quorum:
+        assert controller.node is not None
+        stage.invariants.check_same(controller.process, controller.node.machine.index, controller.node.machine.image)
+    for broker in stage.brokers:
+        assert broker.follower is not None
+        stage.invariants.check_same(broker.process, broker.follower.index, broker.follower.image)
+
+
+def _summary(stage: Stage) -> MetadataRun:
+    ledger = stage.ledger
+    return MetadataRun(
+        schedule=stage.schedule,
+        virtual_ms=stage.now_us // 1000,
+        operations=len(stage.invariants.operations),
+        acknowledged=sum(len(entries) for entries in ledger.acknowledged.values()),
+        given_up=ledger.given_up,
+        unclean_elections=ledger.unclean_elections,
+        wishes=stage.workload.counts,
+    )

@@ -1,0 +1,1 @@
+"""The simulators of Raft: cores, messages, streams."""

@@ -1,0 +1,157 @@
+"""The course of a simulated run, whatever the cluster is made of: trouble, recovery, calm; then a judgement."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lograft.chaos.harness.schedule import Detail, Schedule, Weather
+from lograft.chaos.raft.core_clients import CoreClients
+from lograft.chaos.raft.invariants import RaftInvariants
+from lograft.chaos.raft.linearizability import Outcome, check_linearizable
+from lograft.chaos.raft.nemesis import Nemesis
+from lograft.chaos.raft.register_machine import Digest
+from lograft.raft.core.configuration import Member
+from lograft.raft.core.raft_core import RaftCore
+from lograft.raft.core.roles import Leader
+from lograft.runtime.rng import Rng
+
+_RECOVERY_MS = 20_000
+_SETTLE_MS = 1_000
+_CALM_MS = 4_000
+_LONGEST_DELAY_MS = 3_000
+
+
+class NotLive(Exception):
+    """All faults are over, and still the cluster does not come to rest, or work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run that went well was like."""
+
+    schedule: Schedule
+    virtual_ms: int
+    elections: int
+    truncations: int
+    configurations: int
+    committed: int
+    operations: int
+    acknowledged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a live node stands."""
+
+    core: RaftCore
+    applied_index: int
+    digest: Digest
+
+
+class Stage(Protocol):
+    """A cluster that can be put through a run."""
+
+    weather: Weather
+    schedule: Schedule
+    invariants: RaftInvariants
+    nemesis: Nemesis
+    clients: CoreClients
+
+    @property
+    def now_us(self) -> int: ...
+
+    def note(self, event: str, *details: Detail) -> None: ...
+
+    def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
+
+    async def start(self) -> None:
+        """Start all nodes."""
+        ...
+
+    async def pass_ms(self, duration_ms: int) -> None:
+        """Let time pass, and happen what happens."""
+        ...
+
+    def standings(self) -> list[Standing]:
+        """Of the nodes that are up."""
+        ...
+
+    def propose(self, core: RaftCore, data: bytes) -> None:
+        """To the node of that core."""
+        ...
+
+
+async def live_through(stage: Stage, rng: Rng) -> Run:
+    """Faults and clients for a while; then none, and the cluster must recover, work and be quiet."""
+    await stage.start()
+    stage.clients.start()
+    _trouble(stage, rng, stage.now_us + stage.weather.duration_ms * 1000)
+    await stage.pass_ms(stage.weather.duration_ms)
+    stage.weather = replace(
+        stage.weather, faults=(), loss_probability=0.0, duplicate_probability=0.0, long_delay_probability=0.0
+    )
+    stage.note("recovery")
+    stage.nemesis.heal()
+    await stage.pass_ms(_LONGEST_DELAY_MS)
+    stage.nemesis.heal()  # what the nemesis had still planned happened meanwhile
+    stage.clients.stop()
+    await stage.pass_ms(stage.weather.timeout_ms)
+    await _await_recovery(stage)
+    await _expect_calm(stage)
+    stage.clients.read_all()
+    await stage.pass_ms(stage.weather.timeout_ms)
+    for standing in _members(stage):
+        stage.invariants.check_complete(standing.core.member, standing.applied_index, standing.digest)
+    check_linearizable(stage.clients.history.operations())
+    return _summary(stage)
+
+
+def _trouble(stage: Stage, rng: Rng, until_us: int) -> None:
+    if stage.now_us < until_us:
+        stage.nemesis.act()
+        delay_ms = rng.uniform(0, 2 * stage.weather.fault_every_ms)
+        stage.call_later_ms(delay_ms, lambda: _trouble(stage, rng, until_us))
+
+
+def _members(stage: Stage) -> list[Standing]:
+    """Those who belong to the cluster as it is now, with the disk they have now."""
+    members: tuple[Member, ...] = stage.invariants.committed_configuration[1].members
+    return [standing for standing in stage.standings() if standing.core.member in members]
+
+
+async def _await_recovery(stage: Stage) -> None:
+    """A leader that commits anew, and everybody has it."""
+    target = len(stage.invariants.committed) + 1
+    for _ in range(_RECOVERY_MS // 100):
+        for standing in stage.standings():
+            if isinstance(standing.core.role, Leader):
+                stage.propose(standing.core, f"append probe {stage.now_us}".encode())
+        await stage.pass_ms(100)
+        if all(standing.applied_index >= target for standing in _members(stage)):
+            return
+    behind = {str(standing.core.member): standing.applied_index for standing in _members(stage)}
+    raise NotLive(f"{_RECOVERY_MS} ms after the last fault, not all have reached {target}: {behind}")
+
+
+async def _expect_calm(stage: Stage) -> None:
+    """Nothing is wrong, so whoever leads goes on leading."""
+    await stage.pass_ms(_SETTLE_MS)
+    elections, term = stage.invariants.elections, max(standing.core.term for standing in _members(stage))
+    await stage.pass_ms(_CALM_MS)
+    terms = {str(standing.core.member): standing.core.term for standing in _members(stage)}
+    if stage.invariants.elections != elections or any(later > term for later in terms.values()):
+        raise NotLive(f"a healthy leader of term {term} was deposed: {terms}")
+
+
+def _summary(stage: Stage) -> Run:
+    seen, history = stage.invariants, stage.clients.history
+    return Run(
+        schedule=stage.schedule,
+        virtual_ms=stage.now_us // 1000,
+        elections=seen.elections,
+        truncations=seen.truncations,
+        configurations=seen.configurations,
+        committed=len(seen.committed),
+        operations=len(history),
+        acknowledged=history.count(Outcome.OK),
+    )

@@ -1,0 +1,1 @@
+"""The virtual runtime: loop, disks, networks and crashes under one seed."""

@@ -1,0 +1,76 @@
+"""Every call of a simulated file system is a place to crash; this counts them and picks the one that does."""
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar
+
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.runtime.rng import Rng
+
+T = TypeVar("T")
+
+_RECENT_CALLS = 200
+
+
+class _Moment(Enum):
+    BEFORE = "nothing of the call happened"
+    MIDDLE = "part of it did"
+    AFTER = "all of it did, but the caller never learns"
+
+
+class CrashPoints:
+    """Numbers calls from 1 on. Once one has crashed, all that follow raise `SimulatedCrash` until `restart`."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+        self._crash_at: int | None = None
+        self._crash_probability = 0.0
+        self.calls = 0
+        self.recent: deque[str] = deque(maxlen=_RECENT_CALLS)  # "17 write 00000.log", for the story of a failure
+        self.crashed = False
+        self.on_crash: Callable[[str], None] | None = None
+
+    def crash_at(self, call: int) -> None:
+        """Crash in the call of this number. Must lie ahead."""
+        assert call > self.calls, "that call is past"
+        self._crash_at = call
+
+    def crash_with(self, probability: float) -> None:
+        """Crash in each call with this probability."""
+        self._crash_probability = probability
+
+    def restart(self) -> None:
+        """Let calls through again; nothing is armed any more."""
+        self.crashed = False
+        self._crash_at = None
+        self._crash_probability = 0.0
+
+    def check_alive(self) -> None:
+        if self.crashed:
+            raise SimulatedCrash(f"after the crash: {self.recent[-1]}" if self.recent else "after the crash")
+
+    def call(self, name: str, effect: Callable[[], T], partial: Callable[[], object] | None = None) -> T:
+        """`effect()`, unless this is the call to crash in; `partial` does a part of it, where it has parts."""
+        self.check_alive()
+        self.calls += 1
+        self.recent.append(f"{self.calls} {name}")
+        if not self._is_chosen():
+            return effect()
+        moment = self._rng.choice(list(_Moment))
+        # An error of the call is no news to a process that dies with it.
+        with contextlib.suppress(OSError):
+            if moment is _Moment.AFTER:
+                effect()
+            elif moment is _Moment.MIDDLE and partial is not None:
+                partial()
+        self.crashed = True
+        if self.on_crash is not None:
+            self.on_crash(self.recent[-1])
+        raise SimulatedCrash(f"{moment.name.lower()} call {self.recent[-1]}")
+
+    def _is_chosen(self) -> bool:
+        if self.calls == self._crash_at:
+            return True
+        return self._crash_probability > 0 and self._rng.random() < self._crash_probability

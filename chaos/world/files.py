@@ -1,0 +1,372 @@
+"""A file system in memory that does what real ones do at their worst, all from one seed.
+
+It loses, tears and keeps what was not synced (`durability`), crashes in any call (`crash_points`), fills up, fails
+writes and syncs, and flips bits. The same object is the disk before and after a crash of its node.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+
+from lograft.chaos.world.crash import SimulatedCrash
+from lograft.chaos.world.crash_points import CrashPoints
+from lograft.chaos.world.file_tree import VirtualTree, os_error
+from lograft.chaos.world.power_loss import DirectoryNode, FileNode, Truncate, Write
+from lograft.runtime.files import Buffer, File, FileLocked, Lock, SyncFailed
+from lograft.runtime.rng import Rng
+
+_UNLIMITED_BYTES = 1 << 40
+
+
+class VirtualFile:
+    """An open file. It is of no use after a crash: calls raise `SimulatedCrash`, only `close` does nothing."""
+
+    __slots__ = ("_closed", "_files", "_incarnation", "_path", "node")
+
+    def __init__(self, files: "VirtualFiles", path: str, node: FileNode) -> None:
+        self._files = files
+        self._path = path
+        self._incarnation = files.incarnation
+        self._closed = False
+        self.node = node
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> None:
+        self._check("write")
+        data = b"".join(buffers)
+        self._files.points.call(
+            f"write {_name(self._path)}",
+            lambda: self._files.write_node(self._path, self.node, position, data),
+            lambda: self._files.write_node(self._path, self.node, position, self._files.some_of(data)),
+        )
+
+    def read(self, position: int, size: int) -> bytes:
+        self._check("read")
+        return self._files.points.call(f"read {_name(self._path)}", lambda: self._slice(position, size))
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        self._check("read_cached")
+        return self._files.points.call(
+            f"read_cached {_name(self._path)}",
+            lambda: None if self._files.is_cold() else self._slice(position, size),
+        )
+
+    def _slice(self, position: int, size: int) -> bytes:
+        with memoryview(self.node.content) as content:
+            return content[position : position + size].tobytes()
+
+    def sync(self) -> None:
+        self._check("sync")
+        self._files.points.call(f"sync {_name(self._path)}", lambda: self._files.sync_node(self._path, self.node))
+
+    def truncate(self, size: int) -> None:
+        self._check("truncate")
+        self._files.points.call(f"truncate {_name(self._path)}", lambda: self.node.change(Truncate(size)))
+
+    def size(self) -> int:
+        self._check("size")
+        return self._files.points.call(f"size {_name(self._path)}", lambda: len(self.node.content))
+
+    def close(self) -> None:
+        # What a dead node's code does while it unwinds must not look like a second crash.
+        if not self._closed and self._incarnation == self._files.incarnation and not self._files.points.crashed:
+            self._files.points.call(f"close {_name(self._path)}", lambda: None)
+        self._closed = True
+
+    def _check(self, call: str) -> None:
+        if self._incarnation != self._files.incarnation:
+            raise SimulatedCrash(f"{call} on {self._path}, opened before the crash")
+        self._files.points.check_alive()
+        if self._closed:
+            raise os_error(errno.EBADF, self._path)
+
+
+class VirtualLock:
+    """Held until released or the node crashes."""
+
+    __slots__ = ("_files", "_incarnation", "_node")
+
+    def __init__(self, files: "VirtualFiles", node: FileNode) -> None:
+        self._files = files
+        self._incarnation = files.incarnation
+        self._node: FileNode | None = node
+
+    def release(self) -> None:
+        if self._node is not None and self._incarnation == self._files.incarnation:
+            self._node.locked = False
+        self._node = None
+
+
+class VirtualFiles:
+    """The disk of one simulated node. `points` numbers its calls and arms crashes; faults are set by methods here."""
+
+    def __init__(self, rng: Rng, *, cold_read_probability: float = 0.1) -> None:
+        self._rng = rng
+        self._tree = VirtualTree()
+        self._capacity: int | None = None
+        self.size_bytes = _UNLIMITED_BYTES  # that the disk says it has
+        self._failing_syncs: list[str] = []
+        self._failing_writes: str | None = None
+        self._failing_code = errno.EIO
+        self.shortages = 0  # that are still to come
+        self.points = CrashPoints(rng)
+        self.incarnation = 0
+        self.cold_read_probability = cold_read_probability
+
+    # -- crashes
+
+    @property
+    def calls(self) -> int:
+        """How many calls there were."""
+        return self.points.calls
+
+    @property
+    def crashed(self) -> bool:
+        """Whether an armed crash has happened and neither `power_failure` nor `process_crash` was applied yet."""
+        return self.points.crashed
+
+    def crash_at(self, call: int) -> None:
+        """Crash in call number `call` (they count from 1): before, in the middle of or after its effect."""
+        self.points.crash_at(call)
+
+    def crash_with(self, probability: float) -> None:
+        """Crash in each call with this probability."""
+        self.points.crash_with(probability)
+
+    def on_crash(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the name of the call when an armed crash happens."""
+        self.points.on_crash = callback
+
+    def process_crash(self) -> None:
+        """kill -9: all that was written is there, still unsynced; handles and locks are gone."""
+        self._restart()
+
+    def power_failure(self) -> None:
+        """Every unsynced change of content and of names meets its fate."""
+        self._tree.power_failure(self._rng)
+        self._restart()
+
+    def _restart(self) -> None:
+        self.incarnation += 1
+        self.points.restart()
+        for _, file in self._tree.files():
+            file.locked = False
+
+    # -- faults
+
+    def set_capacity(self, capacity: int | None) -> None:
+        """The disk holds this many bytes of content: what goes beyond is cut off, and raises ENOSPC."""
+        self._capacity = capacity
+
+    def fail_next_sync(self, path_part: str = "") -> None:
+        """The next sync of a file or directory whose path contains `path_part` raises EIO.
+
+        What a file had unsynced then reads back, but no later sync makes it durable: a power failure shows it.
+        """
+        self._failing_syncs.append(path_part)
+
+    def fail_no_sync(self) -> None:
+        """None of those that were to fail."""
+        self._failing_syncs.clear()
+
+    @property
+    def syncs_to_fail(self) -> int:
+        """How many failures asked for with `fail_next_sync` have not come yet."""
+        return len(self._failing_syncs)
+
+    def run_short(self, times: int) -> None:
+        """So many of the calls that need a descriptor fail, because there is none to be had."""
+        self.shortages = times
+
+    def _take_descriptor(self, path: str) -> None:
+        if self.shortages:
+            self.shortages -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    def fail_writes(self, path_part: str | None = "", code: int = errno.EIO) -> None:
+        """Writes to files whose path contains `path_part` now raise this, having written a part; None ends it."""
+        self._failing_writes = path_part
+        self._failing_code = code
+
+    def flip_bit(self, path: str, byte: int, bit: int) -> None:
+        """Corrupt one bit of a file, on disk and in memory."""
+        self._tree.file(path).flip_bit(byte, bit)
+
+    def flip_random_bit(self, path_part: str = "") -> tuple[str, int, int] | None:
+        """Corrupt one bit of some file whose path contains `path_part`: (path, byte, bit); None if there is no byte."""
+        candidates = [(path, file) for path, file in self._tree.files() if path_part in path and file.content]
+        if not candidates:
+            return None
+        path, file = self._rng.choice(candidates)
+        byte, bit = self._rng.randrange(len(file.content)), self._rng.randrange(8)
+        file.flip_bit(byte, bit)
+        return path, byte, bit
+
+    def copy_directory(self, path: str) -> DirectoryNode:
+        """A copy of all that is there, as programs see it; for `put_back`."""
+        return self._tree.directory(path).copy()
+
+    def put_back(self, path: str, copy: DirectoryNode) -> None:
+        """Durably have what was copied at `path`, whatever is there now. The copy can be put back again."""
+        self._tree.put_directory(path, copy.copy())
+
+    # -- what is on the disk, without any call
+
+    def used_bytes(self) -> int:
+        return self._tree.used_bytes()
+
+    def contents(self, path_part: str) -> list[tuple[str, bytes]]:
+        """Of all files whose path contains `path_part`, as programs see them."""
+        return [(path, bytes(file.content)) for path, file in self._tree.files() if path_part in path]
+
+    def byte_at(self, path: str, byte: int) -> int | None:
+        """None if there is none."""
+        try:
+            content = self._tree.file(path).content
+        except OSError:
+            return None
+        return content[byte] if byte < len(content) else None
+
+    # -- what handles ask for
+
+    def write_node(self, path: str, node: FileNode, position: int, data: bytes) -> None:
+        if self._failing_writes is not None and self._failing_writes in path:
+            self._change_node(node, position, self.some_of(data))
+            raise os_error(self._failing_code, path)
+        fitting = data
+        if self._capacity is not None:
+            room = max(0, self._capacity - self._tree.used_bytes())
+            fitting = data[: max(0, len(node.content) + room - position)]
+        self._change_node(node, position, fitting)
+        if len(fitting) < len(data):
+            raise os_error(errno.ENOSPC, path)
+
+    def _change_node(self, node: FileNode, position: int, data: bytes) -> None:
+        if data:
+            node.change(Write(position, data))
+
+    def sync_node(self, path: str, node: FileNode) -> None:
+        if self._fails_sync(path):
+            node.fail_sync(self._rng)
+            raise _sync_failed(path)
+        node.sync()
+
+    def some_of(self, data: bytes) -> bytes:
+        """The part of a write that happened before it was cut short."""
+        return data[: self._rng.randint(0, len(data))]
+
+    def is_cold(self) -> bool:
+        return self._rng.random() < self.cold_read_probability
+
+    def _fails_sync(self, path: str) -> bool:
+        for part in self._failing_syncs:
+            if part in path:
+                self._failing_syncs.remove(part)
+                return True
+        return False
+
+    # -- Files
+
+    def open(self, path: str) -> File:
+        self._take_descriptor(path)
+        return self.points.call(f"open {_name(path)}", lambda: VirtualFile(self, path, self._tree.file(path)))
+
+    def create(self, path: str) -> File:
+        self._take_descriptor(path)
+
+        def effect() -> VirtualFile:
+            node = self._tree.file_or_new(path)
+            if node.content:
+                node.change(Truncate(0))
+            return VirtualFile(self, path, node)
+
+        return self.points.call(f"create {_name(path)}", effect)
+
+    def exists(self, path: str) -> bool:
+        def effect() -> bool:
+            try:
+                self._tree.node(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+        return self.points.call(f"exists {_name(path)}", effect)
+
+    def size(self, path: str) -> int:
+        return self.points.call(f"size {_name(path)}", lambda: len(self._tree.file(path).content))
+
+    def list_directory(self, path: str) -> list[str]:
+        self._take_descriptor(path)
+        return self.points.call(f"list {_name(path)}", lambda: sorted(self._tree.directory(path).entries))
+
+    def make_directory(self, path: str) -> None:
+        self.points.call(f"make_directory {_name(path)}", lambda: self._tree.make_directory(path))
+
+    def rename(self, old: str, new: str) -> None:
+        self.points.call(f"rename {_name(old)} {_name(new)}", lambda: self._tree.rename(old, new))
+
+    def remove(self, path: str) -> None:
+        self.points.call(f"remove {_name(path)}", lambda: self._tree.remove_file(path))
+
+    def remove_directory(self, path: str) -> None:
+        self.points.call(f"remove_directory {_name(path)}", lambda: self._tree.remove_directory(path))
+
+    def sync_directory(self, path: str) -> None:
+        self._take_descriptor(path)
+
+        def effect() -> None:
+            directory = self._tree.directory(path)
+            if self._fails_sync(path):
+                raise _sync_failed(path)
+            directory.sync()
+
+        self.points.call(f"sync_directory {_name(path)}", effect)
+
+    def sync_all(self, files: Sequence[File]) -> None:
+        failure: OSError | None = None
+        # In no certain order, as threads would.
+        for file in self._rng.sample(files, len(files)):
+            try:
+                file.sync()
+            except OSError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def lock(self, path: str) -> Lock:
+        self._take_descriptor(path)
+
+        def effect() -> VirtualLock:
+            node = self._tree.file_or_new(path)
+            if node.locked:
+                raise FileLocked(path)
+            node.locked = True
+            return VirtualLock(self, node)
+
+        return self.points.call(f"lock {_name(path)}", effect)
+
+    def free_bytes(self, path: str) -> int:
+        def effect() -> int:
+            self._tree.node(path)
+            capacity = _UNLIMITED_BYTES if self._capacity is None else self._capacity
+            return max(0, capacity - self._tree.used_bytes())
+
+        return self.points.call(f"free_bytes {_name(path)}", effect)
+
+    def disk_bytes(self, path: str) -> int:
+        def effect() -> int:
+            self._tree.node(path)
+            return self.size_bytes
+
+        return self.points.call(f"disk_bytes {_name(path)}", effect)
+
+
+def _sync_failed(path: str) -> SyncFailed:
+    return SyncFailed(errno.EIO, os.strerror(errno.EIO), path)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
