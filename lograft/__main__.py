@@ -1,6 +1,7 @@
 """`python -m lograft`, and what the `lograft` command runs: the composition root."""
 
-from lograft.cli.main import LazyCommand, run
+from lograft.cli.common.lazy_group import LazyCommand
+from lograft.cli.main import run
 
 # Of rooms that the command line does not know.
 MORE_COMMANDS = {

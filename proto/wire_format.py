@@ -17,6 +17,10 @@ MAX_FIELDS = 50_000
 """More than any message of ours has. They are looked at one by one: millions would take longer than anybody waits."""
 
 
+class CodecError(ValueError):
+    """Bytes that are not what they should be; they change nothing."""
+
+
 class WireError(ValueError):
     """Bytes that are no message."""
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from lograft.proto import errors_pb2
-from lograft.raft.transport.envelope_codec import CodecError
+from lograft.proto.wire_format import CodecError
 from lograft.rpc.coded_error import ControllerError
 from lograft.rpc.status import to_controller_error, to_stream_error
 from lograft.runtime.network import Connection, Handler, Status, Stream, StreamError

@@ -13,7 +13,7 @@ from lograft.chaos.live.stories.catalogue import ALWAYS, SCENARIOS
 from lograft.chaos.live.terminal_view import LiveView
 from lograft.chaos.simulate.commands import simulate
 from lograft.cli.common.cluster_options import read_duration
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.runtime.rng import system_rng
 
 

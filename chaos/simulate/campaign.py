@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lograft.chaos.simulate.outcome import Outcome, from_json, to_json
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 
 
 class Campaign:

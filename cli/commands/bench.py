@@ -10,7 +10,7 @@ import click
 from lograft.cli.commands import bench_runs as benching
 from lograft.cli.commands.bench_runs import Measured, NotEnoughRecords, Tick
 from lograft.cli.common.cluster_options import Settings, showing_command
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.output.progress import Progress
 from lograft.cli.output.resource_output import Column, Resource, resource, write_resources
 from lograft.clients.admin.sync_admin import Admin

@@ -6,12 +6,12 @@ import sys
 import click
 
 from lograft.cli.common.cluster_options import Settings, command_flags
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.common_flags import FORMATS, TypedFlag
 from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.context_file import contexts_path, find_bootstrap, load_contexts, save_contexts
 from lograft.cli.common.contexts import BadContexts, Contexts
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import CommandError
 from lograft.cli.output.resource_output import Column, Resource, resource, write_resources
 from lograft.cli.resources.change_report import Outcomes
 

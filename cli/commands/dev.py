@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from lograft.cli.common.cluster_options import Settings, command_flags
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.common_flags import FORMATS
-from lograft.cli.main import CommandError
 from lograft.cli.resources.dev_status import write_status
 from lograft.clients.local.layout import DEFAULT_NODES, DEFAULT_PORT, HIGHEST_PORT, MAX_NODES, Layout
 from lograft.clients.local.local_cluster import (

@@ -7,11 +7,11 @@ import click
 
 from lograft.cli.commands.health import partition_problems, quorum_problems
 from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.completion_values import complete_choices, complete_words
 from lograft.cli.common.nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.cli.common.partition_names import named_partitions
 from lograft.cli.common.units import count_text
-from lograft.cli.main import CommandError
 from lograft.cli.operations.offset_changes import bounds_of
 from lograft.cli.resources.change_report import Outcomes
 from lograft.clients.admin.aio_admin import Admin

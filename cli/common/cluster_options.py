@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.common_flags import FORMATS, JSONPATH, CommonFlag, check_format
 from lograft.cli.common.completion_values import complete_choices, complete_names
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import CommandError
 from lograft.clients.times import BadTime, parse_duration
 
 if TYPE_CHECKING:

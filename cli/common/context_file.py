@@ -4,8 +4,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.contexts import BadContexts, Contexts, read_contexts, write_contexts
-from lograft.cli.main import CommandError
 
 VARIABLE = "LOGRAFT_CONFIG"
 

@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 
 
 def shown_name(file: TextIO) -> str:

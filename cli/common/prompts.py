@@ -5,7 +5,7 @@ import sys
 import click
 
 from lograft.cli.common.cluster_options import Settings
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 
 
 def check_may_ask(*, is_given: bool) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from lograft.cli.common.cluster_options import Settings, explain
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.declarative.apply_plan import (
     MIN_ISR,
     Change,
@@ -17,7 +18,6 @@ from lograft.cli.declarative.apply_plan import (
 )
 from lograft.cli.declarative.desired_state import Desired, DesiredSetting, Mention
 from lograft.cli.declarative.read_only_resources import sightings
-from lograft.cli.main import CommandError
 from lograft.cli.operations.reassignment_run import ask, look
 from lograft.cli.resources.config_resources import Owner
 from lograft.clients.admin.aio_admin import Admin

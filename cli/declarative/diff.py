@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import click
 
 from lograft.cli.common.cluster_options import Settings, cluster_command, open_admin, run_async
+from lograft.cli.common.command_error import EXIT_INTERRUPTED, show_traceback, unforeseen
 from lograft.cli.declarative.apply_plan import Change
 from lograft.cli.declarative.apply_run import Refused, prepare
 from lograft.cli.declarative.desired_state import Desired
 from lograft.cli.declarative.manifest_files import file_options, read_files
-from lograft.cli.main import EXIT_INTERRUPTED, show_traceback, unforeseen
 from lograft.cli.output.resource_output import has_colours
 from lograft.cli.resources.manifest_writer import yaml_documents
 

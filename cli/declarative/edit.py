@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from lograft.cli.common.cluster_options import Settings, changing_command, explain, open_admin, run_async
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.completion_values import complete_words
 from lograft.cli.common.nouns import Noun, parse_nouns
 from lograft.cli.declarative.apply_run import Refused, carry_out, prepare
 from lograft.cli.declarative.desired_state import Desired
 from lograft.cli.declarative.export_topics import export_of
 from lograft.cli.declarative.manifest_parser import BadManifest, read_manifests
-from lograft.cli.main import CommandError
 from lograft.cli.resources.change_report import Outcomes
 from lograft.cli.resources.manifest_writer import yaml_documents
 from lograft.clients.admin.aio_admin import Admin

@@ -2,8 +2,8 @@
 
 import click
 
+from lograft.cli.common.lazy_group import LazyCommand, LazyGroup
 from lograft.cli.common.nouns import names_like
-from lograft.cli.main import LazyCommand, LazyGroup
 
 
 class _Nouns(LazyGroup):

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.declarative.desired_state import Desired
 from lograft.cli.declarative.manifest_parser import BadManifest, read_manifests
-from lograft.cli.main import CommandError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 import click
 
 from lograft.cli.common.cluster_options import Settings, command_flags
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.dump.json_output import write_json
 from lograft.cli.dump.problem_count import Verdict
 from lograft.cli.dump.table import write_table
-from lograft.cli.main import CommandError
 from lograft.storage.inspect.dump import Document, DumpedSegment, check_against_segment, dump_file, is_index
 
 

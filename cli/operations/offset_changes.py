@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lograft.cli.common.cluster_options import Settings, open_admin
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.nouns import Noun
 from lograft.cli.common.units import count_text
-from lograft.cli.main import CommandError
 from lograft.cli.operations.offset_targets import (
     Bounds,
     OffsetChange,

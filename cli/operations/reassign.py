@@ -15,11 +15,11 @@ from lograft.cli.common.cluster_options import (
     showing_command,
     watching_command,
 )
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.input_files import read_text
 from lograft.cli.common.nouns import Noun, parse_id
 from lograft.cli.common.partition_names import named_partitions
-from lograft.cli.main import CommandError
 from lograft.cli.operations.reassignment_run import ask, how_begun, listed, look, plan, reassignments, shown, wait_for
 from lograft.cli.output.resource_output import Resource, write_resources
 from lograft.cli.output.watch import run_until_interrupted, watch

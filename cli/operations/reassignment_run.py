@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 import click
 
 from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.partition_names import named_partitions
-from lograft.cli.main import CommandError
 from lograft.cli.output.resource_output import Resource
 from lograft.cli.resources.reassignment_resources import progress_resource, records_behind
 from lograft.clients.admin.aio_admin import Admin

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 
 from lograft.cli.common.cluster_options import Settings, run_async
-from lograft.cli.main import EXIT_INTERRUPTED
+from lograft.cli.common.command_error import EXIT_INTERRUPTED
 from lograft.cli.output.resource_output import (
     Column,
     Resource,

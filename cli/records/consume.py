@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from lograft.cli.common.cluster_options import Settings, command_flags
+from lograft.cli.common.command_error import EXIT_INTERRUPTED, EXIT_TERMINATED
 from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import EXIT_INTERRUPTED, EXIT_TERMINATED
 from lograft.cli.output.progress import Progress
 from lograft.cli.records.consume_plan import Asked, OffsetRange, make_plan, read_moment, read_ranges
 from lograft.cli.records.consume_run import read, read_as_member

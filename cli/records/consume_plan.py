@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.clients.consumer.sync_consumer import Consumer
 from lograft.clients.times import BadTime, Earliest, Latest, Moment, parse_moment
 from lograft.clients.types import TopicPartition

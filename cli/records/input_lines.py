@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
 
 STANDARD_INPUT = "-"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.records.input_lines import Lines
 from lograft.cli.records.text_input import BadLine, InputColumns, Pairs
 from lograft.clients.times import BadTime, Moment, parse_moment

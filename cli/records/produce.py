@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from lograft.cli.common.cluster_options import Settings, cluster_command
+from lograft.cli.common.command_error import EXIT_INTERRUPTED, CommandError
 from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import EXIT_INTERRUPTED, CommandError
 from lograft.cli.output.escapes import unescape
 from lograft.cli.output.progress import Progress
 from lograft.cli.records.input_lines import STANDARD_INPUT, Sources

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.records.input_lines import Lines
 
 Pairs: TypeAlias = Sequence[tuple[str, bytes | None]]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import CommandError
 from lograft.cli.output.resource_output import Resource, resource_name, write_resources
 from lograft.cli.resources.cluster_resources import partition_resources, quorum_resource, topic_resource
 from lograft.cli.resources.config_resources import entry_resource, parse_owner

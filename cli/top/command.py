@@ -8,8 +8,8 @@ import click
 
 from lograft.cli.common.best_effort import SOON_MS, ask_soon
 from lograft.cli.common.cluster_options import Settings, command_flags, open_admin, read_duration, run_async
+from lograft.cli.common.command_error import EXIT_TERMINATED
 from lograft.cli.common.common_flags import DOCUMENTS
-from lograft.cli.main import EXIT_TERMINATED
 from lograft.cli.output.resource_output import Resource, has_colours, write_document
 from lograft.cli.output.watch import run_until_interrupted
 from lograft.cli.top.model import Snapshot, top_view

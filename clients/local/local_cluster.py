@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lograft.cli.main import CommandError
+from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import HOST, PORTS, Layout, UnknownLayout, layout_from_json
 from lograft.clients.local.local_node import DevNode
 from lograft.runtime.process.child_processes import reap_children, wait_until
@@ -33,7 +33,7 @@ class DevCluster:
 
     def node(self, number: int) -> DevNode:
         if number not in self.layout.numbers:
-            raise CommandError(
+            raise LocalClusterError(
                 f"there is no node {number} in {self.directory}", f"its nodes are 1 to {self.layout.nodes}"
             )
         return self.nodes[number - 1]
@@ -52,7 +52,7 @@ def find_cluster(directory: Path) -> DevCluster | None:
     except FileNotFoundError:
         return None
     except (OSError, UnknownLayout) as error:
-        raise CommandError(
+        raise LocalClusterError(
             f"{path} does not describe a cluster ({error})", "restore it, or choose another --data-dir"
         ) from None
 
@@ -61,7 +61,7 @@ def existing_cluster(directory: Path) -> DevCluster:
     cluster = find_cluster(directory)
     if cluster is None:
         remedy = "start one with `lograft dev up`, or say with --data-dir where it is"
-        raise CommandError(f"there is no cluster in {directory}", remedy)
+        raise LocalClusterError(f"there is no cluster in {directory}", remedy)
     return cluster
 
 
@@ -74,7 +74,7 @@ def check_ports(nodes: Sequence[DevNode]) -> None:
         if not is_port_free(HOST, port := int(address.rpartition(":")[2]))
     ]
     if taken:
-        raise CommandError(
+        raise LocalClusterError(
             f"taken by another process: {', '.join(taken)}",
             "stop what listens there, or choose other ports with --port; "
             f"a cluster takes them from there up to {PORTS - 1} more",
@@ -87,8 +87,8 @@ def wait_ready(
     is_interrupted: Callable[[], bool],
     tell: Callable[[str], object] = lambda line: None,
 ) -> None:
-    """Return when all are ready, or somebody has enough. `CommandError` if one ends, or it takes too long. `tell` is
-    told, once of each node, what somebody has to do before it can be ready."""
+    """Wait until all nodes are ready, or until `is_interrupted()`. Raise `LocalClusterError` if one ends, or at the
+    timeout. Call `tell` once for each node that needs somebody to act before it can be ready."""
     waiting = dict.fromkeys(nodes, "no answer yet")
     told: list[DevNode] = []
 
@@ -97,7 +97,7 @@ def wait_ready(
         for node in list(waiting):
             status = node.status()
             if status.state == "down":
-                raise CommandError(f"node {node.number} has ended: {node.last_words()}", _look_at_logs(node))
+                raise LocalClusterError(f"node {node.number} has ended: {node.last_words()}", _look_at_logs(node))
             if status.state == "ready":
                 del waiting[node]
             else:
@@ -109,7 +109,9 @@ def wait_ready(
 
     if not wait_until(look, timeout_seconds=timeout_seconds, every_seconds=_LOOK_SECONDS):
         reasons = "; ".join(f"node {node.number}: {reason}" for node, reason in waiting.items())
-        raise CommandError(f"not ready after {timeout_seconds:.0f} s: {reasons}", _look_at_logs(next(iter(waiting))))
+        raise LocalClusterError(
+            f"not ready after {timeout_seconds:.0f} s: {reasons}", _look_at_logs(next(iter(waiting)))
+        )
 
 
 def _look_at_logs(node: DevNode) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lograft.cli.main import CommandError
+from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import Layout, to_toml
 from lograft.clients.local.secret import make_secret
 from lograft.runtime.disk.os_files import OsFiles
@@ -68,12 +68,12 @@ class DevNode:
         return process is not None and process.send(number)
 
     def start(self) -> None:
-        """`CommandError` if its files cannot be written: then nothing was started."""
+        """`LocalClusterError` if its files cannot be written: then nothing was started."""
         assert not self.is_up
         try:
             self._start()
         except OSError as error:
-            raise CommandError(
+            raise LocalClusterError(
                 f"node {self.number} was not started: {error.filename or self.directory}: {error.strerror}",
                 "make room on that disk, then start it again"
                 if is_without_room(error)
@@ -164,7 +164,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
     try:
         lock = OsFiles().lock(str(path))
     except FileLocked:
-        raise CommandError(
+        raise LocalClusterError(
             f"{what} is being started by another `lograft dev` command",
             "wait for that, and look at `lograft dev status`",
         ) from None

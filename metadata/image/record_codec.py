@@ -36,7 +36,8 @@ from lograft.metadata.image.records import (
     TopicDeleted,
 )
 from lograft.proto import metadata_pb2 as pb
-from lograft.raft.store.state_codec import CodecError, parse
+from lograft.proto.wire_format import CodecError
+from lograft.raft.store.state_codec import parse
 
 __all__ = ["CodecError", "decode_operation", "decode_records", "encode_operation", "encode_record", "encode_records"]
 

@@ -7,7 +7,7 @@ plain: a megabyte in ten thousand partitions is not worth it.
 from collections.abc import Iterator
 
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.record_codec import CodecError, decode_records, encode_record
+from lograft.metadata.image.record_codec import decode_records, encode_record
 from lograft.metadata.image.records import (
     BrokerEpochsUsed,
     BrokerRegistered,
@@ -20,6 +20,7 @@ from lograft.metadata.image.records import (
     TopicDeleted,
 )
 from lograft.proto import metadata_pb2 as pb
+from lograft.proto.wire_format import CodecError
 from lograft.raft.store.state_codec import parse
 
 _CONFIRMED_A_RECORD = 1000  # about 30 KB: no record is to be much larger than the parts it goes into

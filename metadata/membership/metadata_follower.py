@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.record_codec import CodecError, decode_records
+from lograft.metadata.image.record_codec import decode_records
 from lograft.metadata.image.records import Record
 from lograft.metadata.image.snapshot import SnapshotBuilder
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.metadata.membership.lag import Lag
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse, MetadataDelta, MetadataSnapshotPart
 from lograft.proto.methods import FOLLOW
+from lograft.proto.wire_format import CodecError
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.racing import until_first

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.codec import (
     Offer,
     decode_answer,
@@ -38,7 +39,6 @@ from lograft.raft.bootstrap.decision import (
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.core.entries import SnapshotMetadata
 from lograft.raft.interfaces import Store, StoredState
-from lograft.raft.store.state_codec import CodecError
 from lograft.runtime.network import ConnectFailed, Handler, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime

@@ -11,6 +11,7 @@ from uuid import UUID
 from google.protobuf.message import DecodeError, Message
 
 from lograft.proto import raft_pb2 as pb
+from lograft.proto.wire_format import CodecError
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.core.entries import (
     Command,
@@ -28,10 +29,6 @@ P = TypeVar("P", bound=Message)
 
 _UUID_BYTES = 16
 _TOKEN_BYTES = 4
-
-
-class CodecError(ValueError):
-    """Bytes that are not what they should be; they change nothing."""
 
 
 def parse(kind: type[P], data: bytes) -> P:

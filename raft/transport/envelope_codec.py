@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lograft.proto import raft_pb2 as pb
+from lograft.proto.wire_format import CodecError
 from lograft.raft.core.configuration import Member
 from lograft.raft.core.entries import Entry, SnapshotMetadata
 from lograft.raft.core.messages import (
@@ -25,7 +26,6 @@ from lograft.raft.core.messages import (
     VoteResponse,
 )
 from lograft.raft.store.state_codec import (
-    CodecError,
     fill_entry,
     fill_member,
     fill_metadata,
@@ -35,7 +35,7 @@ from lograft.raft.store.state_codec import (
     read_metadata,
 )
 
-__all__ = ["CodecError", "SnapshotChunk", "decode_chunk", "decode_envelopes", "encode_chunk", "encode_envelopes"]
+__all__ = ["SnapshotChunk", "decode_chunk", "decode_envelopes", "encode_chunk", "encode_envelopes"]
 
 # Messages of numbers and flags alone: the field of the envelope they travel in, and their own fields.
 _PLAIN: dict[type, tuple[str, tuple[str, ...]]] = {

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 
 from lograft.proto.raft_transport_pb2 import RaftHello
+from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.start_register import OutdatedStore, StartRegister
 from lograft.raft.core.configuration import Member
 from lograft.raft.interfaces import StoreIdentity
-from lograft.raft.store.state_codec import CodecError, fill_member, fill_starts, parse, read_member, read_starts
+from lograft.raft.store.state_codec import fill_member, fill_starts, parse, read_member, read_starts
 from lograft.raft.store_starts import Starts
 from lograft.runtime.network import Status, Stream, StreamError
 

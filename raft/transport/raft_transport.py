@@ -14,12 +14,13 @@ connection, or from a queue that overflows (see `Outbox`), and whoever waits for
 import asyncio
 from collections.abc import Mapping
 
+from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.start_register import NotingEnded, StartRegister, StartStore
 from lograft.raft.core.configuration import Member
 from lograft.raft.core.messages import Envelope
 from lograft.raft.core.ready import SnapshotToSend
 from lograft.raft.interfaces import Inbox, Snapshot, StoreIdentity
-from lograft.raft.transport.envelope_codec import CodecError, decode_envelopes
+from lograft.raft.transport.envelope_codec import decode_envelopes
 from lograft.raft.transport.hello import admit
 from lograft.raft.transport.peer_connection import MESSAGES_METHOD, Peer, TransportLimits
 from lograft.raft.transport.snapshot_stream import SNAPSHOT_METHOD, confirm, receive_snapshot

@@ -1,11 +1,12 @@
 """A snapshot on its way to another node: a stream of its own, so that messages do not wait behind it."""
 
+from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.start_register import StartRegister
 from lograft.raft.core.configuration import Member
 from lograft.raft.core.messages import InstallSnapshot
 from lograft.raft.core.ready import SnapshotToSend
 from lograft.raft.interfaces import Snapshot, StoreIdentity
-from lograft.raft.transport.envelope_codec import CodecError, decode_chunk, encode_chunk
+from lograft.raft.transport.envelope_codec import decode_chunk, encode_chunk
 from lograft.raft.transport.hello import introduce
 from lograft.raft.transport.snapshot_chunks import SnapshotAssembly, SnapshotRefused, cut
 from lograft.runtime.network import Connection, Status, Stream, StreamError

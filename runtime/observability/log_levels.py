@@ -5,29 +5,66 @@ ROOT = "lograft"
 LEVELS = ("debug", "info", "warning", "error")
 
 MODULES = (
-    "broker.admitting", "broker.broker_part", "broker.disk_watch", "broker.failure_reports", "broker.fetch_service",
-    "broker.group_coordinator", "broker.group_partition", "broker.hosted_logs", "broker.isr_requests",
-    "broker.log_directories", "broker.log_level", "broker.node", "broker.produce_service", "broker.replica",
-    "broker.replicas", "broker.replication_sink", "broker.replication_source", "broker.server_command",
-    "broker.settings_check", "broker.slow_requests", "broker.upkeep",
-    "metadata.admin_items", "metadata.broker_session", "metadata.controller_client", "metadata.controller_service",
-    "metadata.controller_timers", "metadata.first_records", "metadata.follower", "metadata.heartbeat_service",
-    "metadata.heartbeats", "metadata.quorum", "metadata.quorum_service",
-    "raft.bootstrapping", "raft.lmdb_store", "raft.node", "raft.peer", "raft.snapshotting", "raft.start_register",
-    "raft.transport",
-    "storage.directory_use", "storage.disk_space",
-)  # fmt: skip
+    "broker.fetch.fetch_service",
+    "broker.groups.coordinator",
+    "broker.groups.offsets_partition",
+    "broker.hosting.disk_watch",
+    "broker.hosting.failure_reports",
+    "broker.hosting.log_directories",
+    "broker.hosting.log_lifecycle",
+    "broker.hosting.maintenance",
+    "broker.hosting.replica_manager",
+    "broker.node.broker_role",
+    "broker.node.cluster_settings_check",
+    "broker.node.log_level_setting",
+    "broker.node.node",
+    "broker.node.server_command",
+    "broker.produce.batch_admission",
+    "broker.produce.produce_service",
+    "broker.replica.replica",
+    "broker.replication.follower_client",
+    "broker.replication.isr_requests",
+    "broker.replication.leader_server",
+    "broker.requests.slow_requests",
+    "metadata.controller.initial_records",
+    "metadata.controller.services.admin_items",
+    "metadata.controller.services.heartbeat_service",
+    "metadata.controller.services.internal_service",
+    "metadata.controller.services.quorum_service",
+    "metadata.controller.timers",
+    "metadata.membership.broker_session",
+    "metadata.membership.controller_client",
+    "metadata.membership.heartbeat_client",
+    "metadata.membership.metadata_follower",
+    "metadata.quorum_view",
+    "raft.bootstrap.bootstrapper",
+    "raft.bootstrap.start_register",
+    "raft.driver.raft_node",
+    "raft.driver.snapshots",
+    "raft.store.lmdb_store",
+    "raft.transport.peer_connection",
+    "raft.transport.raft_transport",
+    "storage.state.disk_space",
+    "storage.state.used_epoch",
+)
 """Those of a node that log anything."""
 
 ROOMS = tuple(dict.fromkeys(module.partition(".")[0] for module in MODULES))
 
 ACCEPTS = (
     f"one of {', '.join(LEVELS)}; parts may have their own, as info,{ROOT}.raft=debug: "
-    f"{', '.join(f'{ROOT}.{room}' for room in ROOMS)}, and their modules that log, as {ROOT}.raft.node"
+    f"{', '.join(f'{ROOT}.{room}' for room in ROOMS)}, and folders and modules in them that log, as {ROOT}.raft.driver"
 )
 """What can be written, for people."""
 
-_NAMES = (ROOT, *(f"{ROOT}.{name}" for name in (*ROOMS, *MODULES)))
+
+def _with_folders(module: str) -> list[str]:
+    """Return the module's name and those of the folders around it, up to `ROOT`."""
+    parts = [ROOT, *module.split(".")]
+    return [".".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+
+
+_NAMES = tuple(dict.fromkeys(name for module in MODULES for name in _with_folders(module)))
 
 
 def parse_levels(text: str) -> dict[str, str] | None:

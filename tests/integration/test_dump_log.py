@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.dump.command import open_file
-from lograft.cli.main import CommandError
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.disk_writer import DiskWriter
 from lograft.runtime.disk.os_files import OsFiles

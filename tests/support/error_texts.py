@@ -10,8 +10,11 @@ from types import ModuleType
 
 from support.transcript_chapters import ROOT
 
-_ROOM = ROOT / "clients"
-_MODULES = (*sorted((_ROOM / "cli").glob("*.py")), *sorted(_ROOM.glob("dev_*.py")), _ROOM / "reassignment_plan.py")
+_MODULES = (
+    *sorted((ROOT / "cli").glob("**/*.py")),
+    *sorted((ROOT / "clients" / "local").glob("l*.py")),
+    ROOT / "clients" / "admin" / "planning" / "reassignment_plan.py",
+)
 # Beside the making of exceptions: what these are called with is told later, as it is.
 _TELLING = ("Refusal", "_complain", "_say", "wrong")
 _UNSAID = (AssertionError, OSError, KeyboardInterrupt, RecursionError)

@@ -12,7 +12,8 @@ from support.transcript_shell import DEADLINE_SECONDS, Shell
 from support.transcripts import Step
 
 from lograft.__main__ import MORE_COMMANDS
-from lograft.cli.main import PROGRAM, LazyGroup, cli
+from lograft.cli.common.lazy_group import LazyGroup
+from lograft.cli.main import PROGRAM, cli
 
 # What a shell would have to be asked about is left to one.
 _SIMPLE = re.compile(r"(?:(?P<before>.*) \| )?lograft (?P<words>(?:'[^']*'|[^|&;<>$`'\"*\\])*)", flags=re.DOTALL)

@@ -5,7 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from lograft.__main__ import MORE_COMMANDS
-from lograft.cli.main import COMMANDS, SECTIONS, CommandError, LazyCommand, LazyGroup
+from lograft.cli.common.command_error import CommandError
+from lograft.cli.common.lazy_group import LazyCommand, LazyGroup
+from lograft.cli.main import COMMANDS, SECTIONS
 
 
 @click.command()

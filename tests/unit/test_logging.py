@@ -166,9 +166,9 @@ def test_the_names_of_modules_that_log_are_known() -> None:
     root = Path(__file__).resolve().parents[2]
     rooms = ("broker", "metadata", "raft", "storage")
     logging_modules = [
-        f"{room}.{path.stem}"
+        ".".join(path.relative_to(root).with_suffix("").parts)
         for room in rooms
-        for path in sorted((root / room).glob("*.py"))
+        for path in sorted((root / room).glob("**/*.py"))
         if "get_logger(__name__)" in path.read_text()
     ]
     assert sorted(MODULES) == sorted(logging_modules)

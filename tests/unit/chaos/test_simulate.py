@@ -17,7 +17,7 @@ from lograft.chaos.simulate.coverage import CATALOGUE, Coverage
 from lograft.chaos.simulate.outcome import Failure, Outcome, from_json, to_json
 from lograft.chaos.simulate.progress import progress_line
 from lograft.chaos.simulate.shrink import Shrinking, Shrunk
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 
 CLIENTS = ("operator0", "producer0", "producer1", "consumer0", "asker0", "asker1")
 FAULTS = tuple(range(20))

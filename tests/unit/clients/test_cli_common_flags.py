@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 from lograft.__main__ import MORE_COMMANDS
 from lograft.cli.common.cluster_options import Settings, command_flags
 from lograft.cli.common.common_flags import COMMON, DOCUMENTS, FORMATS, check_format
-from lograft.cli.main import COMMANDS, LazyGroup, cli
+from lograft.cli.common.lazy_group import LazyGroup
+from lograft.cli.main import COMMANDS, cli
 
 
 class Takes(NamedTuple):

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from lograft.cli.common import completion_values as completing
 from lograft.cli.common.context_file import save_contexts
 from lograft.cli.common.contexts import Contexts
+from lograft.cli.common.lazy_group import LazyCommand
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import COMMANDS, LazyCommand, cli
+from lograft.cli.main import COMMANDS, cli
 
 THERE = {
     Noun.TOPIC: ["orders", "other", "payments"],

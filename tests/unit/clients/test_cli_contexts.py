@@ -10,10 +10,11 @@ from click.testing import CliRunner, Result
 
 from lograft.cli.common import prompts as confirming
 from lograft.cli.common.cluster_options import Settings, cluster_command
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.context_file import contexts_path, load_contexts, save_contexts
 from lograft.cli.common.contexts import BadContexts, Contexts, read_contexts, write_contexts
 from lograft.cli.common.prompts import confirm
-from lograft.cli.main import CommandError, cli
+from lograft.cli.main import cli
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,11 @@ from support.transcripts import steps
 
 from lograft.cli.commands import dev as dev_commands
 from lograft.cli.common.cluster_options import _REMEDIES, Settings, explain
+from lograft.cli.common.command_error import CommandError, unforeseen
 from lograft.cli.dump.command import open_file
-from lograft.cli.main import CommandError, cli, unforeseen
+from lograft.cli.main import cli
 from lograft.clients.errors import CommitFailed, CorruptBatch, DiskFull, InvalidArgument, LograftError
+from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import Layout
 from lograft.clients.local.local_cluster import DevCluster, wait_ready
 from lograft.clients.local.local_node import DevNode
@@ -138,7 +140,7 @@ def test_nodes_that_are_not_ready_in_time_are_named(node: DevNode, monkeypatch: 
         state, reason = "starting", "it has no leader yet"
 
     monkeypatch.setattr(DevNode, "status", lambda _: Starting())
-    with pytest.raises(CommandError, match="not ready after 0 s: node 1: it has no leader yet") as refusal:
+    with pytest.raises(LocalClusterError, match="not ready after 0 s: node 1: it has no leader yet") as refusal:
         wait_ready([node], 0.01, lambda: False)
     assert refusal.value.remedy == f"`lograft dev logs 1 --data-dir {node.directory.parent}` shows all it said"
 

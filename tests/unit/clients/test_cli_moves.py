@@ -9,7 +9,7 @@ from support.described_clusters import described
 from support.raft_nodes import virtual
 
 from lograft.cli.common.cluster_options import Settings
-from lograft.cli.main import CommandError
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.operations.reassignment_run import Look, begin, hindrances, plan, wait_for
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import ClusterDescription, Reassignment, ReplicaDescription

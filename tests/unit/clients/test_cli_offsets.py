@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 from lograft.cli.commands.wait import CONDITIONS, find_condition
 from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.nouns import Noun
 from lograft.cli.common.prompts import confirm
-from lograft.cli.main import CommandError, cli
+from lograft.cli.main import cli
 from lograft.cli.operations.offset_targets import (
     BadTarget,
     Bounds,

@@ -10,8 +10,8 @@ from support.metadata_images import brokers, image_with, partition
 from support.raft_nodes import virtual
 
 from lograft.cli.common.cluster_options import Settings
+from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.nouns import Noun
-from lograft.cli.main import CommandError
 from lograft.cli.output.resource_output import resource
 from lograft.cli.resources.change_report import Outcomes
 from lograft.clients.admin.aio_admin import Admin

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lograft.cli.main import CommandError
 from lograft.clients.local import local_node as dev_node
+from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import Layout
 from lograft.clients.local.local_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
 from lograft.clients.local.local_node import DevNode, NodeStatus, locked
@@ -99,7 +99,7 @@ def test_only_one_starts_a_node_at_a_time(tmp_path: Path) -> None:
     def lock() -> contextlib.AbstractContextManager[None]:
         return locked(tmp_path / "lock", "node 1")
 
-    with lock(), pytest.raises(CommandError, match="node 1 is being started by another"), lock():
+    with lock(), pytest.raises(LocalClusterError, match="node 1 is being started by another"), lock():
         pass
     with lock():
         pass
@@ -107,13 +107,13 @@ def test_only_one_starts_a_node_at_a_time(tmp_path: Path) -> None:
 
 def test_a_cluster_is_found_where_it_was_made(tmp_path: Path) -> None:
     assert find_cluster(tmp_path) is None
-    with pytest.raises(CommandError, match="there is no cluster in"):
+    with pytest.raises(LocalClusterError, match="there is no cluster in"):
         existing_cluster(tmp_path)
     DevCluster(tmp_path, LAYOUT).save()
     assert existing_cluster(tmp_path).layout == LAYOUT
     assert existing_cluster(tmp_path).up_nodes == []
     (tmp_path / "cluster.json").write_text("{")
-    with pytest.raises(CommandError, match="does not describe a cluster"):
+    with pytest.raises(LocalClusterError, match="does not describe a cluster"):
         find_cluster(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_on_a_full_disk_no_node_is_started(
 ) -> None:
     node = DevNode(tmp_path, LAYOUT, 1)
     monkeypatch.setattr(Path, "write_text", no_room)
-    with pytest.raises(CommandError, match=r"node 1 was not started: .*No space left") as refused:
+    with pytest.raises(LocalClusterError, match=r"node 1 was not started: .*No space left") as refused:
         node.start()
     assert "make room" in str(refused.value.remedy)
     assert started == []
@@ -162,7 +162,7 @@ def test_a_node_that_cannot_be_noted_is_not_left_running(
 ) -> None:
     node = DevNode(tmp_path, LAYOUT, 1)
     monkeypatch.setattr(DevNode, "_note_process", no_room)
-    with pytest.raises(CommandError, match="No space left"):
+    with pytest.raises(LocalClusterError, match="No space left"):
         node.start()
     (identity,) = started
 
@@ -178,7 +178,7 @@ def test_a_node_whose_directory_cannot_be_written_is_not_started(
     tmp_path: Path, started: list[ProcessIdentity]
 ) -> None:
     (tmp_path / "node-1").write_text("not a directory")
-    with pytest.raises(CommandError, match=r"node 1 was not started: .*File exists") as refused:
+    with pytest.raises(LocalClusterError, match=r"node 1 was not started: .*File exists") as refused:
         DevNode(tmp_path, LAYOUT, 1).start()
     assert refused.value.remedy == "see that the directory can be written"
     assert started == []

@@ -7,7 +7,7 @@ from support.raft_nodes import virtual
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from lograft.proto.errors import ERRORS
-from lograft.raft.transport.envelope_codec import CodecError
+from lograft.proto.wire_format import CodecError
 from lograft.rpc.coded_error import ControllerError
 from lograft.rpc.status import (
     detail_of,

@@ -6,7 +6,6 @@ from support.metadata_images import broker, directory, epoch_of, image_with, par
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.cluster_image import REMEMBERED_DELETED_TOPICS, ClusterImage
 from lograft.metadata.image.partition import BrokerId
-from lograft.metadata.image.record_codec import CodecError
 from lograft.metadata.image.records import (
     BrokerUnregistered,
     ConfigChanged,
@@ -20,6 +19,7 @@ from lograft.metadata.image.records import (
 )
 from lograft.metadata.image.snapshot import SnapshotBuilder, decode_snapshot, encode_snapshot, records_of, split
 from lograft.proto import metadata_pb2 as pb
+from lograft.proto.wire_format import CodecError
 
 
 def rich_image() -> ClusterImage:

@@ -7,9 +7,10 @@ from support.raft_nodes import virtual
 from support.scripted_quorum import name_topic
 
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.record_codec import CodecError, encode_operation
+from lograft.metadata.image.record_codec import encode_operation
 from lograft.metadata.image.records import Operation, Record, TopicCreated
 from lograft.metadata.image.state_machine import Applied, MachineListener, MetadataMachine
+from lograft.proto.wire_format import CodecError
 from lograft.raft.driver.snapshots import SnapshotPolicy
 
 

@@ -8,9 +8,10 @@ import pytest
 from support.virtual_log import virtual
 
 from lograft.proto import raft_pb2 as pb
+from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.start_register import NotingEnded, OutdatedStore, StartRegister
 from lograft.raft.core.configuration import Member
-from lograft.raft.store.state_codec import CodecError, decode_starts, encode_starts
+from lograft.raft.store.state_codec import decode_starts, encode_starts
 from lograft.raft.store_starts import REMEMBERED, Start, Starts
 
 OWN, OTHER = Member(1, UUID(int=1)), Member(2, UUID(int=2))
