@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from lograft.proto import raft_bootstrap_pb2 as pb
+from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.decision import Answer, Empty, Initialised, Joining
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.interfaces import StoreIdentity
 from lograft.raft.store.state_codec import (
-    CodecError,
     fill_configuration,
     fill_member,
     parse,

@@ -23,11 +23,11 @@ from uuid import UUID
 import google_crc32c
 
 from lograft.proto import raft_pb2 as pb
+from lograft.proto.wire_format import CodecError
 from lograft.raft.core.configuration import Member
 from lograft.raft.core.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
 from lograft.raft.interfaces import Snapshot, StoredState, StoreIdentity
 from lograft.raft.store.state_codec import (
-    CodecError,
     decode_entry,
     decode_hard_state,
     decode_identity,
