@@ -44,6 +44,7 @@ from lograft.storage.state import used_epoch as directory_use
 log = get_logger(__name__)
 
 _LISTEN_AGAIN_MS = 100
+_HAND_OVER_MS = 3000
 _STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no end are cut
 
 
@@ -196,7 +197,12 @@ class BrokerPart:
         log.info(
             "larger_requests_taken", size_bytes=self._request_limit.size_bytes, reason="a topic's max.message.bytes"
         )
-        await server.stop()
+        async with asyncio.TaskGroup() as group:
+            # Calls under way are answered first: one of them is the call that changed the topic.
+            group.create_task(server.stop(_HAND_OVER_MS), name="former-listener")
+            await self._listen_again(on_panic)
+
+    async def _listen_again(self, on_panic: PanicHandler) -> None:
         while not self._released.is_set():
             try:
                 again = await self._serve_clients(on_panic)

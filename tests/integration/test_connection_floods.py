@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import socket
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.broker.replication.codec import REPLICATE
 from lograft.clients.admin.model.types import ConfigKind
 from lograft.clients.errors import BatchTooLarge
-from lograft.proto.methods import CREATE_TOPICS, PROVE, REGISTER
+from lograft.proto.log_pb2 import ReadRequest, ReadResponse
+from lograft.proto.methods import CREATE_TOPICS, PROVE, READ, REGISTER
 from lograft.runtime.network import Status, StreamError
 from lograft.runtime.production.grpc_network import GrpcNetwork
 
@@ -100,6 +102,20 @@ def test_large_first_messages_of_strangers_take_little_memory(tmp_path: Path) ->
         assert not {"loop_failed", "panic"} & set(node.events)
 
 
+async def read_that_waits(address: str) -> int:
+    """Return how many records a `Read` has found in the empty partition of the topic `orders`, after a second."""
+    connection = await GrpcNetwork().connect(address, timeout_ms=30_000)
+    try:
+        stream = connection.open(READ)
+        await stream.send(ReadRequest(topic="orders", wait_ms=1000).SerializeToString())
+        await stream.half_close()
+        answer = await stream.receive()
+        assert answer is not None
+        return len(ReadResponse.FromString(answer).records)
+    finally:
+        await connection.close()
+
+
 def test_the_largest_request_follows_the_topics_unless_it_is_set(tmp_path: Path) -> None:
     with servers(tmp_path, 1) as nodes:
         (node,) = nodes
@@ -109,8 +125,12 @@ def test_the_largest_request_follows_the_topics_unless_it_is_set(tmp_path: Path)
             admin.wait_for_topic("orders")
             with pytest.raises(BatchTooLarge, match=r"raise the topic's max\.message\.bytes"):
                 producer.send("orders", bytes(20 * MEBIBYTE)).result(60)
-            admin.alter_config(ConfigKind.TOPIC, "orders", {"max.message.bytes": str(60 * MEBIBYTE)})
-            until(lambda: "larger_requests_taken" in node.output, "taken")
+            with ThreadPoolExecutor(1) as pool:
+                # The broker listens anew, and no call that is under way is lost by that.
+                read = pool.submit(asyncio.run, read_that_waits(node.address))
+                admin.alter_config(ConfigKind.TOPIC, "orders", {"max.message.bytes": str(60 * MEBIBYTE)})
+                until(lambda: "larger_requests_taken" in node.output, "taken")
+                assert read.result(60) == 0
             assert producer.send("orders", bytes(59 * MEBIBYTE)).result(60).offset == 0
         node.stop()
         start_all(nodes)
