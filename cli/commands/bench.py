@@ -11,7 +11,7 @@ from lograft.cli.commands import bench_runs as benching
 from lograft.cli.commands.bench_runs import Measured, NotEnoughRecords, Tick
 from lograft.cli.common.cluster_options import Settings, showing_command
 from lograft.cli.common.command_error import CommandError
-from lograft.cli.output.progress import Progress
+from lograft.cli.output.progress import ProgressLine
 from lograft.cli.output.resource_output import Column, Resource, resource, write_resources
 from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.consumer.sync_consumer import Consumer
@@ -196,7 +196,7 @@ def _check_there_are(consumer: Consumer, partitions: list[Any], records: int) ->
 @contextmanager
 def _progress(records: int) -> Iterator[Tick]:
     """On a terminal, how far it is."""
-    with Progress(sys.stderr, is_shown=sys.stderr.isatty()) as progress:
+    with ProgressLine(sys.stderr, is_shown=sys.stderr.isatty()) as progress:
         yield lambda count: progress.tick(count, count / records)
 
 

@@ -7,7 +7,7 @@ import click
 from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
 from lograft.cli.common.completion_values import complete_types
 from lograft.cli.common.nouns import Noun
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.cli.resources.config_resources import Owner, parse_owner
 from lograft.cli.resources.manifest_writer import declared_setting
 
@@ -75,11 +75,11 @@ def _values(changes: Sequence[str]) -> dict[str, str]:
 
 
 async def _change(settings: Settings, owner: Owner, changes: Mapping[str, str | None], *, dry_run: bool) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     async with open_admin(settings) as admin:
         changed = await admin.alter_config(owner.kind, owner.name, changes, validate_only=dry_run)
-        outcomes.note(f"{owner} {'would be configured' if dry_run else 'configured'}")
+        report.note(f"{owner} {'would be configured' if dry_run else 'configured'}")
         for key, value in changes.items():
             planned = declared_setting(owner, key, changed.get(key, value)) if dry_run else None
-            outcomes.tell(Noun.CONFIG, f"{owner}/{key}", planned=planned)
-        await outcomes.finish(admin)
+            report.tell(Noun.CONFIG, f"{owner}/{key}", planned=planned)
+        await report.finish(admin)

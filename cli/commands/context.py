@@ -12,14 +12,9 @@ from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.context_file import contexts_path, find_bootstrap, load_contexts, save_contexts
 from lograft.cli.common.contexts import BadContexts, Contexts
 from lograft.cli.common.nouns import Noun
-from lograft.cli.output.resource_output import Column, Resource, resource, write_resources
-from lograft.cli.resources.change_report import Outcomes
-
-CONTEXT_COLUMNS = (
-    Column("CURRENT", lambda each: "*" if each["status"]["current"] else " "),
-    Column("NAME", lambda each: each["metadata"]["name"]),
-    Column("BOOTSTRAP", lambda each: each["spec"]["bootstrap"]),
-)
+from lograft.cli.output.resource_output import Resource, write_resources
+from lograft.cli.resources.change_report import ChangeReport
+from lograft.cli.resources.context_resources import CONTEXT_COLUMNS, context_resources
 
 _NONE = "There are no contexts: `lograft context set NAME --bootstrap HOST:PORT` makes one."
 
@@ -46,19 +41,6 @@ def context() -> None:
     Exit code  0  done
                1  there is no such context, or the file cannot be read or written
     """
-
-
-def context_resources(contexts: Contexts, names: list[str]) -> list[Resource]:
-    """Those of these names, or all. `CommandError` for one that there is none of."""
-    return [
-        resource(
-            "Context",
-            {"name": name},
-            spec={"bootstrap": find_bootstrap(contexts, name)},
-            status={"current": name == contexts.current},
-        )
-        for name in names or sorted(contexts.bootstraps)
-    ]
 
 
 @context.command("list")
@@ -155,7 +137,7 @@ def delete_command(settings: Settings, name: str) -> None:
     contexts = load_contexts()
     find_bootstrap(contexts, name)
     save_contexts(contexts.without(name))
-    Outcomes(settings).tell(Noun.CONTEXT, name, "deleted")
+    ChangeReport(settings).tell(Noun.CONTEXT, name, "deleted")
     if contexts.current == name:
         click.echo(f"It was the current one; now there is none in {contexts_path()}.", err=True)
 
@@ -174,6 +156,6 @@ def _tell_what_overrules() -> None:
 
 def _tell(settings: Settings, contexts: Contexts, name: str, how: str) -> None:
     (shown,) = context_resources(contexts, [name])
-    outcomes = Outcomes(settings)
-    outcomes.tell(Noun.CONTEXT, name, how, shown)
-    outcomes.finish_planned()
+    report = ChangeReport(settings)
+    report.tell(Noun.CONTEXT, name, how, shown)
+    report.finish_planned()

@@ -6,7 +6,7 @@ import click
 
 from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
 from lograft.cli.common.nouns import Noun, parse_nouns
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.cli.resources.manifest_writer import declared_topic
 from lograft.clients.admin.model.types import NewTopic
 from lograft.clients.errors import LograftError
@@ -44,7 +44,7 @@ def create(
 
 
 async def _create(settings: Settings, topics: Sequence[NewTopic], *, dry_run: bool) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     failures: list[LograftError] = []
     async with open_admin(settings) as admin:
         for topic, result in zip(topics, await admin.create_topics(topics, validate_only=dry_run), strict=True):
@@ -52,10 +52,10 @@ async def _create(settings: Settings, topics: Sequence[NewTopic], *, dry_run: bo
                 failures.append(result)
             elif dry_run:
                 planned = declared_topic(topic.name, result.partitions, result.replicas, topic.config)
-                outcomes.tell(Noun.TOPIC, topic.name, "would be created", planned)
+                report.tell(Noun.TOPIC, topic.name, "would be created", planned)
             else:
-                outcomes.tell(Noun.TOPIC, topic.name, "created")
-        await outcomes.finish(admin, failures)
+                report.tell(Noun.TOPIC, topic.name, "created")
+        await report.finish(admin, failures)
 
 
 def parse_config(settings: Sequence[str]) -> dict[str, str]:

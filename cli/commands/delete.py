@@ -9,7 +9,7 @@ from lograft.cli.common.completion_values import complete_words
 from lograft.cli.common.nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.cli.common.prompts import check_may_ask, confirm
 from lograft.cli.common.units import count_text, size_text
-from lograft.cli.resources.change_report import Outcomes, raise_first
+from lograft.cli.resources.change_report import ChangeReport, raise_first
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import LograftError
 
@@ -66,18 +66,18 @@ async def _described_group(admin: Admin, name: str) -> str:
 
 
 async def _delete(settings: Settings, noun: Noun, names: Sequence[str]) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     failures: list[LograftError] = []
     async with open_admin(settings) as admin:
         if noun is Noun.BROKER:
             for broker_id in map(parse_id, names):
                 await admin.unregister_broker(broker_id)
-                outcomes.tell(noun, str(broker_id), "deleted")
+                report.tell(noun, str(broker_id), "deleted")
             return
         results = await (admin.delete_groups(names) if noun is Noun.GROUP else admin.delete_topics(names))
         for name, result in zip(names, results, strict=True):
             if isinstance(result, LograftError):
                 failures.append(result)
             else:
-                outcomes.tell(noun, name, "deleted")
+                report.tell(noun, name, "deleted")
     raise_first(failures)

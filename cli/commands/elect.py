@@ -11,7 +11,7 @@ from lograft.cli.common.nouns import Noun
 from lograft.cli.common.partition_names import named_partitions
 from lograft.cli.common.prompts import confirm
 from lograft.cli.operations.reassignment_run import partitions_of
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.cli.resources.cluster_resources import partition_resource
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import Election, ElectionKind, PartitionDescription
@@ -62,12 +62,12 @@ def leaders_command(
 
 
 async def _elect(settings: Settings, kind: ElectionKind, names: list[str], *, dry_run: bool) -> None:
-    outcomes = Outcomes(settings, is_list=True)
+    report = ChangeReport(settings, is_list=True)
     async with open_admin(settings) as admin:
         named = await named_partitions(admin, names, include_internal=True) if names else None
         if dry_run:
-            await _foretell(admin, kind, named, outcomes)
-            outcomes.finish_planned()
+            await _foretell(admin, kind, named, report)
+            report.finish_planned()
             return
         partitions = [one.name for one in named] if named is not None else None
         if kind is ElectionKind.UNCLEAN:
@@ -76,7 +76,7 @@ async def _elect(settings: Settings, kind: ElectionKind, names: list[str], *, dr
             elections = await admin.elect_leaders(kind, partitions)
         if not elections:
             click.echo("No partition needs it.", err=True)
-        await outcomes.finish(admin, _tell(elections, outcomes))
+        await report.finish(admin, _tell(elections, report))
 
 
 async def elect_patiently(
@@ -99,23 +99,23 @@ async def elect_patiently(
         await clock.sleep_ms(_LOOK_EVERY_MS)
 
 
-def _tell(elections: Sequence[Election], outcomes: Outcomes) -> list[LograftError]:
+def _tell(elections: Sequence[Election], report: ChangeReport) -> list[LograftError]:
     """What those that failed did so with."""
     failures: list[LograftError] = []
     for election in elections:
         topic, number = election.partition
         how = f"led by {election.leader}"
         if isinstance(election.error, ElectionNotNeeded):
-            outcomes.tell(Noun.PARTITION, f"{topic}-{number}", f"unchanged: {how}")
+            report.tell(Noun.PARTITION, f"{topic}-{number}", f"unchanged: {how}")
         elif election.error is not None:
             failures.append(election.error)
         else:
-            outcomes.tell(Noun.PARTITION, f"{topic}-{number}", how)
+            report.tell(Noun.PARTITION, f"{topic}-{number}", how)
     return failures
 
 
 async def _foretell(
-    admin: Admin, kind: ElectionKind, named: Sequence[PartitionDescription] | None, outcomes: Outcomes
+    admin: Admin, kind: ElectionKind, named: Sequence[PartitionDescription] | None, report: ChangeReport
 ) -> None:
     if named is not None:
         partitions = named
@@ -129,9 +129,9 @@ async def _foretell(
             preferred = partition.replicas[0] if kind is ElectionKind.PREFERRED else None
             who = f"by {preferred}" if preferred is not None else "by who has most"
             planned = partition_resource(replace(partition, leader=preferred))
-            outcomes.tell(Noun.PARTITION, name, f"would be led {who}", planned)
+            report.tell(Noun.PARTITION, name, f"would be led {who}", planned)
         elif named is not None:
-            outcomes.tell(Noun.PARTITION, name, f"unchanged: led by {partition.leader}", partition_resource(partition))
+            report.tell(Noun.PARTITION, name, f"unchanged: led by {partition.leader}", partition_resource(partition))
 
 
 def needs_election(kind: ElectionKind, partition: PartitionDescription) -> bool:

@@ -9,7 +9,7 @@ import click
 from lograft.cli.common.cluster_options import Settings, cluster_command, open_admin, run_async
 from lograft.cli.common.nouns import Noun, parse_nouns
 from lograft.cli.output.resource_output import API_VERSION
-from lograft.cli.resources.field_docs import CONFIG_KEYS, KINDS, Field, Kind
+from lograft.cli.resources.field_docs import CONFIG_KEYS, KINDS, FieldDoc, Kind
 from lograft.clients.admin.model.types import ConfigEntry, ConfigKind
 
 _WIDTH = 100
@@ -79,7 +79,7 @@ def explained(kind: Kind, path: str, *, recursive: bool) -> Iterator[str]:
             yield from _listed(name.rpartition(".")[2], field.type, [field.text], depth)
 
 
-def _fields_in(fields: Mapping[str, Field], path: str, *, recursive: bool) -> dict[str, Field]:
+def _fields_in(fields: Mapping[str, FieldDoc], path: str, *, recursive: bool) -> dict[str, FieldDoc]:
     prefix = f"{path}." if path else ""
     inner = {name: field for name, field in fields.items() if name.startswith(prefix) and name != path}
     return {name: field for name, field in inner.items() if recursive or "." not in name.removeprefix(prefix)}
@@ -95,7 +95,7 @@ def explained_keys(kind: Kind, keys_at: str, key: str, keys: Mapping[str, Sequen
         raise click.UsageError(_unknown(f"{kind.name.lower()}.{keys_at}", key, list(by_key)))
     if key:
         entry = by_key[key]
-        yield from _heading(kind, f"{keys_at}.{key}", Field(entry.kind, entry.description))
+        yield from _heading(kind, f"{keys_at}.{key}", FieldDoc(entry.kind, entry.description))
         yield from _described(*_meaning(entry))
         return
     yield from _heading(kind, keys_at, kind.fields[keys_at])
@@ -116,7 +116,7 @@ def _meaning(entry: ConfigEntry) -> list[str]:
 # -- texts
 
 
-def _heading(kind: Kind, path: str, field: Field | None) -> Iterator[str]:
+def _heading(kind: Kind, path: str, field: FieldDoc | None) -> Iterator[str]:
     yield f"KIND:     {kind.name}"
     yield f"VERSION:  {API_VERSION}"
     yield ""

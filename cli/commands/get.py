@@ -19,8 +19,7 @@ from lograft.cli.common.cluster_options import (
     watching_command,
 )
 from lograft.cli.common.completion_values import complete_words
-from lograft.cli.common.nouns import CLUSTER, Noun, check_names, check_quorum, parse_id, parse_nouns
-from lograft.cli.common.partition_names import named_partitions
+from lograft.cli.common.nouns import CLUSTER, Noun, check_names, check_quorum, parse_nouns
 from lograft.cli.output.resource_filters import Selection, check_selection, flag_text, is_under_replicated, select
 from lograft.cli.output.resource_output import Column, Resource, write_resources
 from lograft.cli.resources.cluster_resources import (
@@ -28,16 +27,12 @@ from lograft.cli.resources.cluster_resources import (
     PARTITION_COLUMNS,
     QUORUM_COLUMNS,
     TOPIC_COLUMNS,
-    broker_resource,
-    partition_resource,
-    partition_resources,
     quorum_resource,
     topic_resource,
 )
 from lograft.cli.resources.disk_resources import with_disks
+from lograft.cli.resources.queries import brokers, groups, min_isr, partitions
 from lograft.clients.admin.cluster_admin import ClusterAdmin
-from lograft.clients.admin.model.types import ClusterDescription, ConfigKind
-from lograft.clients.errors import UnknownBroker
 from lograft.runtime.clock import LoopClock
 
 if TYPE_CHECKING:
@@ -233,12 +228,6 @@ async def _min_isrs(admin: ClusterAdmin, found: Sequence[Resource]) -> dict[str,
     return {topic: await min_isr(admin, topic) for topic in topics}
 
 
-async def min_isr(admin: ClusterAdmin, topic: str) -> int:
-    (entry,) = await admin.describe_config(ConfigKind.TOPIC, topic, ["min.insync.replicas"])
-    assert entry.value is not None
-    return int(entry.value)
-
-
 async def _config_entries(admin: ClusterAdmin, names: Sequence[str]) -> list[Resource]:
     from lograft.cli.resources.config_resources import entry_resource, parse_setting
 
@@ -247,40 +236,3 @@ async def _config_entries(admin: ClusterAdmin, names: Sequence[str]) -> list[Res
         for owner, keys in map(parse_setting, names)
         for entry in await admin.describe_config(owner.kind, owner.name, keys)
     ]
-
-
-async def partitions(
-    admin: ClusterAdmin, settings: Settings, names: list[str], *, include_internal: bool
-) -> list[Resource]:
-    described = await named_partitions(admin, names, include_internal=include_internal)
-    # A table shows no offsets, and asking for them takes a round to every broker.
-    if settings.output in ("table", "name"):
-        return [partition_resource(partition) for partition in described]
-    topics = list(dict.fromkeys(partition.topic for partition in described)) if names else []
-    return partition_resources(described, await admin.describe_replicas(topics, include_internal=include_internal))
-
-
-async def groups(admin: "Admin", settings: Settings, names: list[str], *, with_lag: bool) -> list[Resource]:
-    from lograft.cli.resources.group_resources import listed_group
-
-    # What a table shows, all brokers tell at once; offsets have to be asked for group by group.
-    if not names and not with_lag and settings.output in ("table", "name"):
-        return [listed_group(group) for group in await admin.list_groups()]
-    wanted = names or [group.name for group in await admin.list_groups()]
-    return [await described_group(admin, name) for name in wanted]
-
-
-async def described_group(admin: "Admin", name: str) -> Resource:
-    from lograft.cli.resources.group_resources import group_resource
-
-    return group_resource(await admin.describe_group(name), await admin.group_offsets(name))
-
-
-def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:
-    """Those of these ids, or all."""
-    wanted = [parse_id(name) for name in names]
-    by_id = {broker.id: broker for broker in cluster.brokers}
-    for broker_id in wanted:
-        if broker_id not in by_id:
-            raise UnknownBroker(f"there is no broker {broker_id}")
-    return [broker_resource(by_id[broker_id], cluster) for broker_id in wanted or by_id]

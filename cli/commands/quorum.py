@@ -8,7 +8,7 @@ import click
 from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
 from lograft.cli.common.nouns import Noun, parse_id
 from lograft.cli.common.prompts import confirm
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import QuorumMember
 
@@ -104,7 +104,7 @@ async def _transfer(settings: Settings, node_id: int) -> None:
 
 
 async def _tell(admin: Admin, settings: Settings, line: str) -> None:
-    outcomes = Outcomes(settings)
-    outcomes.note(line)
-    outcomes.tell(Noun.QUORUM, "")
-    await outcomes.finish(admin)
+    report = ChangeReport(settings)
+    report.note(line)
+    report.tell(Noun.QUORUM, "")
+    await report.finish(admin)

@@ -5,7 +5,6 @@ from typing import TypeAlias
 
 import click
 
-from lograft.cli.commands.health import partition_problems, quorum_problems
 from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
 from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.completion_values import complete_choices, complete_words
@@ -13,7 +12,8 @@ from lograft.cli.common.nouns import Noun, check_names, parse_id, parse_nouns
 from lograft.cli.common.partition_names import named_partitions
 from lograft.cli.common.units import count_text
 from lograft.cli.operations.offset_changes import bounds_of
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
+from lograft.cli.resources.cluster_health import partition_problems, quorum_problems
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupState
 from lograft.clients.admin.model.types import BrokerState, PartitionDescription
@@ -274,7 +274,7 @@ def wait(settings: Settings, words: Sequence[str], condition: str) -> None:
 async def _wait(settings: Settings, noun: Noun, names: Sequence[str], condition: str, look: Look) -> None:
     clock = LoopClock()
     give_up_ms = clock.monotonic_ms() + settings.timeout_ms
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     async with open_admin(settings) as admin:
         for name in names:
             shown = f"{noun.value}/{name}" if name else noun.value
@@ -284,8 +284,8 @@ async def _wait(settings: Settings, noun: Noun, names: Sequence[str], condition:
                     f"{shown} is not {condition} within {settings.timeout_ms / 1000:g}s: {trouble}",
                     f"`lograft describe {noun.value}{f' {name}' if name else ''}` tells more; --timeout waits longer",
                 )
-            outcomes.tell(noun, name, "condition met")
-        await outcomes.finish(admin)
+            report.tell(noun, name, "condition met")
+        await report.finish(admin)
 
 
 async def _wait_for_one(admin: Admin, name: str, look: Look, timeout_ms: int) -> str:

@@ -124,7 +124,7 @@ watching_command = command_flags(*FORMATS, has_titles=True, can_watch=True)
 """And `-w`."""
 
 changing_command = command_flags(*FORMATS)
-"""A line for each resource that is changed, unless `-o` says otherwise: see `outcomes`."""
+"""A line for each resource that is changed, unless `-o` says otherwise: see `report`."""
 
 
 def _output_flag(formats: Sequence[str], default: str) -> Callable[[F], F]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lograft.cli.common.yaml_trouble import yaml_trouble
+from lograft.cli.common.input_files import yaml_trouble
 from lograft.clients.cluster.bootstrap import parse_bootstrap
 from lograft.clients.errors import InvalidArgument
 

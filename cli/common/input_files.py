@@ -1,4 +1,4 @@
-"""A file that a flag names, or standard input."""
+"""Read a file that a flag names, or standard input, and explain text that is not YAML."""
 
 from typing import TextIO
 
@@ -15,3 +15,17 @@ def read_text(file: TextIO, remedy: str) -> str:
         return file.read()
     except UnicodeDecodeError:
         raise CommandError(f"{shown_name(file)} is no text", remedy) from None
+
+
+def yaml_trouble(error: Exception) -> str:
+    """Of what PyYAML raises: its own errors, with where it is, and those of Python for dates that are none, or for what
+    is nested too deeply."""
+    import yaml
+
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return " ".join(str(error).split())
+    what = ", ".join(part for part in (error.context, error.problem) if part)
+    mark = error.problem_mark or error.context_mark
+    return f"line {mark.line + 1}: {what}" if mark is not None else what

@@ -9,7 +9,7 @@ from lograft.cli.declarative.apply_plan import Change, Sighting, TopicChange, di
 from lograft.cli.declarative.apply_run import Refused, carry_out, prepare
 from lograft.cli.declarative.desired_state import Desired
 from lograft.cli.declarative.manifest_files import file_options, read_files
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.clients.errors import LograftError
 
 
@@ -51,13 +51,13 @@ def apply(settings: Settings, paths: Sequence[str], recursive: bool, dry_run: bo
     desired = read_files(paths, recursive=recursive)
     if not desired:
         click.echo("There is nothing in it to apply.", err=True)
-        Outcomes(settings).finish_planned()
+        ChangeReport(settings).finish_planned()
         return
     run_async(_apply(settings, desired, dry_run=dry_run))
 
 
 async def _apply(settings: Settings, desired: Sequence[Desired], *, dry_run: bool) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     async with open_admin(settings) as admin:
         try:
             changes = await prepare(admin, settings, desired)
@@ -67,8 +67,8 @@ async def _apply(settings: Settings, desired: Sequence[Desired], *, dry_run: boo
             refused.tell()
         if dry_run:
             for change in changes:
-                outcomes.tell(change.desired.noun, change.desired.name, _how(change), change.after)
-            outcomes.finish_planned()
+                report.tell(change.desired.noun, change.desired.name, _how(change), change.after)
+            report.finish_planned()
             return
         failures: list[LograftError] = []
         async for change, error in carry_out(admin, changes):
@@ -76,11 +76,11 @@ async def _apply(settings: Settings, desired: Sequence[Desired], *, dry_run: boo
                 failures.append(error)
                 continue
             shown = change.live if isinstance(change, Sighting) else None
-            outcomes.tell(change.desired.noun, change.desired.name, change.verdict, shown)
+            report.tell(change.desired.noun, change.desired.name, change.verdict, shown)
             if isinstance(change, TopicChange) and change.moves:
                 moving = "replicas are on their way, and `lograft reassign status` tells how far they are"
                 click.echo(f"{change.desired.label}: {moving}", err=True)
-        await outcomes.finish(admin, failures)
+        await report.finish(admin, failures)
 
 
 def _how(change: Change) -> str:

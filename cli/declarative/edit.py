@@ -14,9 +14,9 @@ from lograft.cli.common.completion_values import complete_words
 from lograft.cli.common.nouns import Noun, parse_nouns
 from lograft.cli.declarative.apply_run import Refused, carry_out, prepare
 from lograft.cli.declarative.desired_state import Desired
-from lograft.cli.declarative.export_topics import export_of
+from lograft.cli.declarative.export import export_of
 from lograft.cli.declarative.manifest_parser import BadManifest, read_manifests
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.cli.resources.manifest_writer import yaml_documents
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import LograftError
@@ -148,15 +148,15 @@ class _Editing:
                     f"`lograft diff -f {self._path}` shows what it would change now; apply it, or edit again",
                 )
             changes = await prepare(admin, self._settings, desired)
-            outcomes = Outcomes(self._settings)
+            report = ChangeReport(self._settings)
             failures: list[LograftError] = []
             async for change, error in carry_out(admin, changes):
                 if error is not None:
                     failures.append(error)
                 else:
                     how = "unchanged" if change.verdict == "unchanged" else "edited"
-                    outcomes.tell(change.desired.noun, change.desired.name, how)
-            await outcomes.finish(admin, failures)
+                    report.tell(change.desired.noun, change.desired.name, how)
+            await report.finish(admin, failures)
 
     def _failure(self, cause: str, remedy: str) -> CommandError:
         return CommandError(f"{cause}; what you wrote is in {self._path}", remedy)

@@ -1,9 +1,18 @@
-"""`lograft export ...`: what there is, in files that can be applied or imported again."""
+"""`lograft export topics|groups [NAME...]`: write resources to files that can be applied or imported again."""
+
+import sys
+from collections.abc import Sequence
 
 import click
 
-from lograft.cli.common.lazy_group import LazyCommand, LazyGroup
-from lograft.cli.common.nouns import names_like
+from lograft.cli.common.cluster_options import Settings, command_flags, open_admin, run_async
+from lograft.cli.common.completion_values import complete_names
+from lograft.cli.common.lazy_group import LazyGroup
+from lograft.cli.common.nouns import Noun, names_like
+from lograft.cli.operations.offset_targets import offsets_resource
+from lograft.cli.output.resource_output import API_VERSION, Resource, write_document, write_resources
+from lograft.cli.resources.manifest_writer import declared_topic, yaml_documents
+from lograft.clients.admin.model.types import TopicDescription
 
 
 class _Nouns(LazyGroup):
@@ -25,19 +34,7 @@ def _without_type(word: str, noun: str) -> str:
     return name if separator and kind.lower() in names_like(noun) else word
 
 
-@click.group(
-    "export",
-    cls=_Nouns,
-    lazy_commands={
-        "topics": LazyCommand(
-            "lograft.cli.declarative.export_topics:export_topics", "Write topics as `lograft apply` takes them."
-        ),
-        "groups": LazyCommand(
-            "lograft.cli.declarative.export_groups:export_groups",
-            "Write how far groups are, for `lograft import group`.",
-        ),
-    },
-)
+@click.group("export", cls=_Nouns)
 def export() -> None:
     """Write what there is in a form that can be read back.
 
@@ -45,3 +42,75 @@ def export() -> None:
     lograft export topics > topics.yaml
     lograft export group billing > billing.yaml
     """
+
+
+# -- topics
+
+
+@export.command("topics")
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_names(Noun.TOPIC))
+@click.option("--internal", is_flag=True, help="Internal topics, too.")
+@command_flags("yaml", "json", "jsonpath=TEMPLATE", default_format="yaml")
+def export_topics(settings: Settings, names: Sequence[str], internal: bool) -> None:
+    """Write topics, all or these, as resource files that `lograft apply` takes: here, or in another cluster.
+
+    What they are declared to be, and nothing of what they are at the moment: no ids, no records. In YAML, a document
+    each; or with `-o json`. Internal topics are left out unless they are named, or --internal is said.
+
+    \b
+    lograft export topics > topics.yaml
+    lograft export topics orders bills -o json
+    lograft export topics | lograft --bootstrap other:9092 apply -f -
+
+    Exit codes: 0 done, 1 failed (one that is named is not there), 2 usage.
+    """
+    resources = run_async(_topic_manifests(settings, names, internal=internal))
+    if not resources:
+        click.echo("There are no topics.", err=True)
+    if settings.output == "yaml":
+        sys.stdout.write(yaml_documents(resources))
+    else:
+        write_resources(sys.stdout, resources, (), settings, is_one=len(names) == 1)
+
+
+async def _topic_manifests(settings: Settings, names: Sequence[str], *, internal: bool) -> list[Resource]:
+    async with open_admin(settings) as admin:
+        topics = (await admin.describe_cluster(names, include_internal=internal)).topics
+    return [export_of(topic) for topic in topics]
+
+
+def export_of(topic: TopicDescription) -> Resource:
+    return declared_topic(topic.name, len(topic.partitions), topic.replication_factor, topic.config)
+
+
+# -- groups
+
+
+@export.command("groups")
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_names(Noun.GROUP))
+@command_flags("yaml", "json", default_format="yaml")
+def export_groups(settings: Settings, names: Sequence[str]) -> None:
+    """Write the committed offsets of groups, or of all, as `lograft import group` takes them: YAML, or -o json.
+
+    \b
+    lograft export group billing > billing.yaml
+    lograft import group -f billing.yaml
+    """
+    resources = run_async(_group_offsets(settings, names))
+    if settings.output == "json":
+        is_one = len(resources) == len(names) == 1
+        content = resources[0] if is_one else {"apiVersion": API_VERSION, "kind": "List", "items": resources}
+        write_document(sys.stdout, content, "json")
+        return
+    for number, each in enumerate(resources):
+        if number:
+            click.echo("---")
+        write_document(sys.stdout, each, "yaml")
+
+
+async def _group_offsets(settings: Settings, names: Sequence[str]) -> list[Resource]:
+    async with open_admin(settings) as admin:
+        wanted = names or [group.name for group in await admin.list_groups()]
+        for name in names:
+            await admin.describe_group(name)  # which says so, if there is none
+        return [offsets_resource(name, await admin.group_offsets(name)) for name in wanted]

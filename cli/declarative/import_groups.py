@@ -8,10 +8,9 @@ import click
 from lograft.cli.common.cluster_options import Settings, open_admin, run_async, showing_command
 from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.completion_values import complete_words
-from lograft.cli.common.input_files import read_text, shown_name
+from lograft.cli.common.input_files import read_text, shown_name, yaml_trouble
 from lograft.cli.common.nouns import Noun, parse_nouns
 from lograft.cli.common.prompts import check_may_ask, confirm
-from lograft.cli.common.yaml_trouble import yaml_trouble
 from lograft.cli.operations.offset_changes import (
     GroupChange,
     carry_out,

@@ -62,7 +62,7 @@ def _shown(value: Any) -> str:
 
 async def _look(admin: Admin, cluster: ClusterDescription, noun: Noun, names: Sequence[str]) -> list[Resource]:
     """Those of these names that there are, and perhaps others."""
-    from lograft.cli.commands.get import brokers
+    from lograft.cli.resources.queries import brokers
 
     match noun:
         case Noun.PARTITION:
@@ -78,14 +78,14 @@ async def _look(admin: Admin, cluster: ClusterDescription, noun: Noun, names: Se
 
             return await reassignments(admin, [])
     assert noun is Noun.CONTEXT, noun
-    from lograft.cli.commands.context import context_resources
     from lograft.cli.common.context_file import load_contexts
+    from lograft.cli.resources.context_resources import context_resources
 
     return context_resources(load_contexts(), [])
 
 
 async def _groups(admin: Admin, names: Sequence[str]) -> list[Resource]:
-    from lograft.cli.commands.get import described_group
+    from lograft.cli.resources.queries import described_group
 
     found = []
     for name in names:

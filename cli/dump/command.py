@@ -12,7 +12,7 @@ import click
 from lograft.cli.common.cluster_options import Settings, command_flags
 from lograft.cli.common.command_error import CommandError
 from lograft.cli.dump.json_output import write_json
-from lograft.cli.dump.problem_count import Verdict
+from lograft.cli.dump.problem_count import ProblemCount
 from lograft.cli.dump.table import write_table
 from lograft.storage.inspect.dump import Document, DumpedSegment, check_against_segment, dump_file, is_index
 
@@ -56,7 +56,7 @@ def dump_log(ctx: click.Context, settings: Settings, path: str, deep: bool) -> N
         ctx.exit(1)
 
 
-def _write(dump: DumpedSegment | Document, path: str, form: str) -> Verdict:
+def _write(dump: DumpedSegment | Document, path: str, form: str) -> ProblemCount:
     out = sys.stdout
     if hasattr(out, "reconfigure"):
         out.reconfigure(errors="backslashreplace")  # a name or a record must never be what ends the dump

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from lograft.cli.dump.problem_count import Verdict
+from lograft.cli.dump.problem_count import ProblemCount
 from lograft.storage.batch.codec import Columns
 from lograft.storage.inspect.dump import (
     Crc,
@@ -19,7 +19,7 @@ from lograft.storage.inspect.dump import (
 )
 
 
-def write_json(dump: DumpedSegment | Document, path: str, out: TextIO) -> Verdict:
+def write_json(dump: DumpedSegment | Document, path: str, out: TextIO) -> ProblemCount:
     """Write `dump`, of the file at `path`, and say how it fared."""
     return _Writer(out).write(dump, path)
 
@@ -31,8 +31,8 @@ class _Writer:
         is_unicode = (out.encoding or "").lower().replace("-", "").startswith("utf")
         self._encode = json.JSONEncoder(ensure_ascii=not is_unicode, check_circular=False).encode
 
-    def write(self, dump: DumpedSegment | Document, path: str) -> Verdict:
-        verdict = Verdict()
+    def write(self, dump: DumpedSegment | Document, path: str) -> ProblemCount:
+        verdict = ProblemCount()
         if isinstance(dump, DumpedSegment):
             self._out.write(f'{{"file": {self._encode(path)}, "kind": "segment", "batches": [')
             rest = self._write_batches(dump, verdict)
@@ -60,7 +60,7 @@ class _Writer:
             self._out.write(item)
             separator = ",\n"
 
-    def _write_batches(self, dump: DumpedSegment, verdict: Verdict) -> dict[str, Any]:
+    def _write_batches(self, dump: DumpedSegment, verdict: ProblemCount) -> dict[str, Any]:
         totals = SegmentTotals()
         separator = "\n"
         for item in dump.items:

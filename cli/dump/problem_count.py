@@ -6,7 +6,7 @@ from lograft.storage.inspect.dump import Problem
 MOST_KEPT = 10_000
 
 
-class Verdict:
+class ProblemCount:
     """What was wrong, in the order it was met; the first problems are kept, all are counted."""
 
     def __init__(self) -> None:

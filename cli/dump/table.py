@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TextIO
 
-from lograft.cli.dump.problem_count import Verdict
+from lograft.cli.dump.problem_count import ProblemCount
 from lograft.cli.output.streaming_table import StreamingTable
 from lograft.storage.batch.codec import BatchHeader, Columns
 from lograft.storage.inspect.dump import (
@@ -28,7 +28,7 @@ _RECORD_INDENT = " " * 12  # clear of the positions, so that batches stand out
 _SEGMENT_NUMBERS = frozenset({0, 1, 2, 3, 4})
 
 
-def write_table(dump: DumpedSegment | Document, path: str, out: TextIO) -> Verdict:
+def write_table(dump: DumpedSegment | Document, path: str, out: TextIO) -> ProblemCount:
     """Write `dump`, of the file at `path`, and say how it fared."""
     if isinstance(dump, DumpedSegment):
         return _write_segment(dump, path, out)
@@ -38,10 +38,10 @@ def write_table(dump: DumpedSegment | Document, path: str, out: TextIO) -> Verdi
 # -- segments
 
 
-def _write_segment(segment: DumpedSegment, path: str, out: TextIO) -> Verdict:
+def _write_segment(segment: DumpedSegment, path: str, out: TextIO) -> ProblemCount:
     out.write(f"{quoted_name(path)}: segment, {count(segment.size_bytes, 'byte')}\n\n")
     table = StreamingTable(out, _SEGMENT_TITLES, _SEGMENT_NUMBERS)
-    totals, verdict = SegmentTotals(), Verdict()
+    totals, verdict = SegmentTotals(), ProblemCount()
     for item in segment.items:
         totals.add(item)
         if isinstance(item, DumpedBatch):
@@ -125,9 +125,9 @@ def _summary(totals: SegmentTotals, size_bytes: int) -> str:
 # -- small files
 
 
-def _write_document(document: Document, path: str, out: TextIO) -> Verdict:
+def _write_document(document: Document, path: str, out: TextIO) -> ProblemCount:
     out.write(f"{quoted_name(path)}: {document.kind.replace('-', ' ')}\n")
-    verdict = Verdict()
+    verdict = ProblemCount()
     if document.fields:
         out.write("\n")
         width = max(len(_words(name)) for name, _ in document.fields)

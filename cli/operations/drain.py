@@ -5,13 +5,13 @@ from functools import partial
 
 import click
 
-from lograft.cli.commands.get import brokers
 from lograft.cli.common.cluster_options import Settings, changing_command, open_admin, run_async
 from lograft.cli.common.completion_values import complete_words
 from lograft.cli.common.nouns import Noun, check_names, parse_id, parse_nouns
-from lograft.cli.operations.reassignment_run import Progress, begin, look, partitions_of, plan
+from lograft.cli.operations.reassignment_run import ReassignmentProgress, begin, look, partitions_of, plan
 from lograft.cli.output.resource_output import Resource
-from lograft.cli.resources.change_report import Outcomes, raise_first
+from lograft.cli.resources.change_report import ChangeReport, raise_first
+from lograft.cli.resources.queries import brokers
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import BrokerState, ClusterDescription, ConfigKind
 from lograft.clients.admin.planning.reassignment_plan import plan_drain
@@ -48,9 +48,9 @@ def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -
 
 
 async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_run: bool) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     async with open_admin(settings) as admin:
-        progress = Progress(settings, LoopClock())
+        progress = ReassignmentProgress(settings, LoopClock())
         plan(await look(admin), partial(plan_drain, drained=drained))  # refused, if at all, before anything is changed
         for broker_id in () if dry_run else drained:
             await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": "false"})
@@ -61,14 +61,14 @@ async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_
             left = _replicas_on(seen.cluster, drained)
             if not left:
                 break
-            raise_first(await begin(admin, moves, outcomes.note, dry_run=dry_run))
+            raise_first(await begin(admin, moves, report.note, dry_run=dry_run))
             if dry_run or not wait:
                 break
             await progress.pause(admin, seen.cluster, f"{left} replica{'' if left == 1 else 's'} left there")
         how = "" if left else "has nothing" if dry_run else "drained"
         for broker_id in drained:
-            outcomes.tell(Noun.BROKER, str(broker_id), how, _drained(seen.cluster, broker_id) if dry_run else None)
-        await outcomes.finish(admin)
+            report.tell(Noun.BROKER, str(broker_id), how, _drained(seen.cluster, broker_id) if dry_run else None)
+        await report.finish(admin)
         if not left:
             await _tell_what_is_next(admin, seen.cluster, drained)
         elif not dry_run:

@@ -17,7 +17,7 @@ from lograft.cli.operations.offset_targets import (
     out_of_bounds,
 )
 from lograft.cli.output.resource_output import Column, Resource, write_resources
-from lograft.cli.resources.change_report import Outcomes, raise_first
+from lograft.cli.resources.change_report import ChangeReport, raise_first
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import GroupNotEmpty, GroupNotFound
 from lograft.clients.types import OffsetAndMetadata, TopicPartition
@@ -84,9 +84,9 @@ def foretell(planned: Sequence[GroupChange], settings: Settings, done: str) -> N
         write_resources(sys.stdout, _changes(planned), CHANGE_COLUMNS, settings, is_one=False)
         return
     show_changes(planned, settings)
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     for each in planned:
-        outcomes.tell(Noun.GROUP, each.group, _how(each, done))
+        report.tell(Noun.GROUP, each.group, _how(each, done))
 
 
 def show_changes(planned: Sequence[GroupChange], settings: Settings, *, is_asked: bool = False) -> None:
@@ -98,13 +98,13 @@ def show_changes(planned: Sequence[GroupChange], settings: Settings, *, is_asked
 
 
 async def carry_out(settings: Settings, planned: Sequence[GroupChange], done: str) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     async with open_admin(settings) as admin:
         for each in planned:
             refused = await admin.alter_group_offsets(each.group, each.offsets)
             raise_first([error for error in refused.values() if error is not None])
-            outcomes.tell(Noun.GROUP, each.group, _how(each, done))
-        await outcomes.finish(admin)
+            report.tell(Noun.GROUP, each.group, _how(each, done))
+        await report.finish(admin)
 
 
 def _changes(planned: Sequence[GroupChange]) -> list[Resource]:

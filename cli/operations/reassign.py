@@ -23,7 +23,7 @@ from lograft.cli.common.partition_names import named_partitions
 from lograft.cli.operations.reassignment_run import ask, how_begun, listed, look, plan, reassignments, shown, wait_for
 from lograft.cli.output.resource_output import Resource, write_resources
 from lograft.cli.output.watch import run_until_interrupted, watch
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.cli.resources.reassignment_resources import (
     MOVE_COLUMNS,
     PROGRESS_COLUMNS,
@@ -154,10 +154,10 @@ async def _run(
     wait: bool,
     dry_run: bool,
 ) -> None:
-    outcomes = Outcomes(settings, is_list=True)
+    report = ChangeReport(settings, is_list=True)
     async with open_admin(settings) as admin:
         if text is not None:
-            moves = await _planned(admin, text, outcomes)
+            moves = await _planned(admin, text, report)
         else:
             moves = await _plan(admin, topics, brokers, replicas)
         if not moves:
@@ -168,17 +168,17 @@ async def _run(
                 failures.append(error)
             else:
                 planned = move_resource(move) if dry_run else None
-                outcomes.tell(Noun.PARTITION, _name(move.partition), how_begun(move, dry_run=dry_run), planned)
+                report.tell(Noun.PARTITION, _name(move.partition), how_begun(move, dry_run=dry_run), planned)
         if wait and not dry_run and not failures:
-            await wait_for(admin, settings, moves, outcomes.note)
-        await outcomes.finish(admin, failures)
+            await wait_for(admin, settings, moves, report.note)
+        await report.finish(admin, failures)
 
 
 def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-async def _planned(admin: Admin, text: str, outcomes: Outcomes) -> list[Move]:
+async def _planned(admin: Admin, text: str, report: ChangeReport) -> list[Move]:
     """What a file says, without what is there already. `CommandError` if it does not fit."""
     try:
         planned = read_plan(text)
@@ -205,7 +205,7 @@ async def _planned(admin: Admin, text: str, outcomes: Outcomes) -> list[Move]:
         else:
             moves.append(Move(name, standing[name], after))
     for name in unchanged:
-        outcomes.note(f"{shown(name)} unchanged")
+        report.note(f"{shown(name)} unchanged")
     return moves
 
 
@@ -262,7 +262,7 @@ def cancel_command(settings: Settings, names: Sequence[str], is_all: bool, dry_r
 
 
 async def _cancel(settings: Settings, names: list[str], *, dry_run: bool) -> None:
-    outcomes = Outcomes(settings, is_list=True)
+    report = ChangeReport(settings, is_list=True)
     async with open_admin(settings) as admin:
         under_way = [each.partition for each in await admin.list_reassignments()]
         chosen = (
@@ -272,7 +272,7 @@ async def _cancel(settings: Settings, names: list[str], *, dry_run: bool) -> Non
         if not cancelled:
             if not names:
                 click.echo("Nothing is being reassigned.", err=True)
-                await outcomes.finish(admin)
+                await report.finish(admin)
                 return
             raise CommandError(
                 f"nothing of {', '.join(names)} is being reassigned", "`lograft reassign status` shows what is"
@@ -284,5 +284,5 @@ async def _cancel(settings: Settings, names: list[str], *, dry_run: bool) -> Non
                 failures.append(error)
                 continue
             how = f"reassignment {'would be cancelled' if dry_run else 'cancelled'}"
-            outcomes.tell(Noun.PARTITION, _name(TopicPartition(*name)), how)
-        await outcomes.finish(admin, failures)
+            report.tell(Noun.PARTITION, _name(TopicPartition(*name)), how)
+        await report.finish(admin, failures)

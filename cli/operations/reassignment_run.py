@@ -100,7 +100,7 @@ async def wait_for(admin: Admin, settings: Settings, moves: Sequence[Move], tell
     """Return when all are through, telling of each, in a line. `CommandError` if one was undone or deleted by somebody,
     or it takes longer than there is patience for."""
     waiting = {move.partition: move for move in moves}
-    progress = Progress(settings, LoopClock())
+    progress = ReassignmentProgress(settings, LoopClock())
     strays: list[str] = []
     while waiting:
         cluster = await admin.describe_cluster(include_internal=True)
@@ -132,7 +132,7 @@ def partitions_of(cluster: ClusterDescription) -> list[PartitionDescription]:
     return [partition for topic in cluster.topics for partition in topic.partitions]
 
 
-class Progress:
+class ReassignmentProgress:
     """Says now and then on standard error how far it is, and gives up when there is no more patience."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:

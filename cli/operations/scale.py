@@ -9,7 +9,7 @@ from lograft.cli.common.cluster_options import Settings, changing_command, open_
 from lograft.cli.common.completion_values import complete_words
 from lograft.cli.common.nouns import Noun, parse_nouns
 from lograft.cli.operations.reassignment_run import begin, look, plan, wait_for
-from lograft.cli.resources.change_report import Outcomes, raise_first
+from lograft.cli.resources.change_report import ChangeReport, raise_first
 from lograft.cli.resources.cluster_resources import topic_resource
 from lograft.clients.admin.model.types import TopicDescription
 from lograft.clients.admin.planning.reassignment_plan import plan_replicas
@@ -50,7 +50,7 @@ def scale(
 
 
 async def _add_partitions(settings: Settings, names: Sequence[str], total: int, *, dry_run: bool) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     failures: list[LograftError] = []
     async with open_admin(settings) as admin:
         topics = {topic.name: topic for topic in (await admin.describe_cluster(names)).topics}
@@ -62,31 +62,31 @@ async def _add_partitions(settings: Settings, names: Sequence[str], total: int, 
             except LograftError as error:
                 failures.append(error)
             else:
-                _tell(outcomes, topics[name], is_same=is_same, dry_run=dry_run, partitions=total)
-        await outcomes.finish(admin, failures)
+                _tell(report, topics[name], is_same=is_same, dry_run=dry_run, partitions=total)
+        await report.finish(admin, failures)
 
 
-def _tell(outcomes: Outcomes, topic: TopicDescription, *, is_same: bool, dry_run: bool, **changed: int) -> None:
+def _tell(report: ChangeReport, topic: TopicDescription, *, is_same: bool, dry_run: bool, **changed: int) -> None:
     """`changed`: what its spec will say."""
     planned = topic_resource(topic) if dry_run else None
     if planned is not None:
         planned["spec"] |= changed
     done = "unchanged" if is_same else "would be scaled" if dry_run else "scaled"
-    outcomes.tell(Noun.TOPIC, topic.name, done, planned)
+    report.tell(Noun.TOPIC, topic.name, done, planned)
 
 
 async def _change_replicas(
     settings: Settings, names: Sequence[str], replicas: int, *, wait: bool, dry_run: bool
 ) -> None:
-    outcomes = Outcomes(settings)
+    report = ChangeReport(settings)
     async with open_admin(settings) as admin:
         seen = await look(admin)
         moves = plan(seen, partial(plan_replicas, topics=names, replicas=replicas), names)
-        raise_first(await begin(admin, moves, outcomes.note, dry_run=dry_run))
+        raise_first(await begin(admin, moves, report.note, dry_run=dry_run))
         if wait and not dry_run:
-            await wait_for(admin, settings, moves, outcomes.note)
+            await wait_for(admin, settings, moves, report.note)
         topics = {topic.name: topic for topic in seen.cluster.topics}
         changed = [move.partition.topic for move in moves]
         for name in names:
-            _tell(outcomes, topics[name], is_same=name not in changed, dry_run=dry_run, replicas=replicas)
-        await outcomes.finish(admin)
+            _tell(report, topics[name], is_same=name not in changed, dry_run=dry_run, replicas=replicas)
+        await report.finish(admin)

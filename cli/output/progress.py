@@ -22,7 +22,7 @@ def progress_line(count: int, per_second: float, share: float | None, elapsed_se
     return f"[{bar}] {share:4.0%}  {figures}{left}"
 
 
-class Progress:
+class ProgressLine:
     """Shown at most twice a second, and not at all by what is done sooner."""
 
     def __init__(self, out: TextIO, *, is_shown: bool) -> None:

@@ -10,7 +10,7 @@ from lograft.cli.common.cluster_options import Settings, command_flags
 from lograft.cli.common.command_error import EXIT_INTERRUPTED, EXIT_TERMINATED
 from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.nouns import Noun
-from lograft.cli.output.progress import Progress
+from lograft.cli.output.progress import ProgressLine
 from lograft.cli.records.consume_plan import Asked, OffsetRange, make_plan, read_moment, read_ranges
 from lograft.cli.records.consume_run import read, read_as_member
 from lograft.cli.records.record_output import make_writer
@@ -108,7 +108,7 @@ def consume(
     # A member that is told to end leaves its group; else the others would wait for it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     with (
-        Progress(sys.stderr, is_shown=sys.stderr.isatty() and not sys.stdout.isatty()) as progress,
+        ProgressLine(sys.stderr, is_shown=sys.stderr.isatty() and not sys.stdout.isatty()) as progress,
         Consumer(
             settings.bootstrap,
             auto_offset_reset="none" if group is None else "latest" if isinstance(start, Latest) else "earliest",

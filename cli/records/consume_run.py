@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from lograft.cli.output.progress import Progress
+from lograft.cli.output.progress import ProgressLine
 from lograft.cli.records.consume_plan import Plan
 from lograft.cli.records.record_output import RecordWriter
 from lograft.clients.consumer.sync_consumer import Consumer
@@ -13,7 +13,7 @@ _POLL_SECONDS = 1.0
 _AT_ONCE = 5000  # records that are written together: what is done once for all of them costs nothing then
 
 
-def read(consumer: Consumer, plan: Plan, writer: RecordWriter, progress: Progress, max_records: int | None) -> None:
+def read(consumer: Consumer, plan: Plan, writer: RecordWriter, progress: ProgressLine, max_records: int | None) -> None:
     """Write all that is in the plan, in the order it comes."""
     unfinished = {name for name, start in plan.starts.items() if start < plan.ends.get(name, start + 1)}
     reached = dict(plan.starts)  # behind what was read
@@ -65,7 +65,7 @@ def read_as_member(
     consumer: Consumer,
     topics: Sequence[str],
     writer: RecordWriter,
-    progress: Progress,
+    progress: ProgressLine,
     max_records: int | None,
     *,
     exits: bool,

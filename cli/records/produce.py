@@ -11,7 +11,7 @@ from lograft.cli.common.command_error import EXIT_INTERRUPTED, CommandError
 from lograft.cli.common.completion_values import complete_names
 from lograft.cli.common.nouns import Noun
 from lograft.cli.output.escapes import unescape
-from lograft.cli.output.progress import Progress
+from lograft.cli.output.progress import ProgressLine
 from lograft.cli.records.input_lines import STANDARD_INPUT, Sources
 from lograft.cli.records.json_input import JsonLineForm, JsonRecordForm
 from lograft.cli.records.produce_run import Interrupts, Sending
@@ -105,7 +105,7 @@ def produce(
         pieces = paced(pieces, per_second, now_seconds, sleep_seconds)
     problem: Exception | None = None
     with (
-        Progress(sys.stderr, is_shown=sys.stderr.isatty() and not is_typed) as progress,
+        ProgressLine(sys.stderr, is_shown=sys.stderr.isatty() and not is_typed) as progress,
         Producer(
             settings.bootstrap,
             acks=acks,

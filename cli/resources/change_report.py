@@ -27,7 +27,7 @@ class _Told(NamedTuple):
     planned: Resource | None
 
 
-class Outcomes:
+class ChangeReport:
     """`is_list`: how many there are does not follow from what was asked for, and programs get a list of one, too."""
 
     def __init__(self, settings: Settings, *, is_list: bool = False) -> None:
@@ -91,7 +91,7 @@ async def _look(admin: "Admin", told: Sequence[_Told]) -> list[Resource]:
 
 async def _look_at(admin: "Admin", noun: Noun, names: list[str]) -> list[Resource]:
     """In the same order."""
-    from lograft.cli.commands.get import brokers, described_group
+    from lograft.cli.resources.queries import brokers, described_group
 
     match noun:
         case Noun.TOPIC:

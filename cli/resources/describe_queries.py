@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import click
 
-from lograft.cli.commands.get import brokers
 from lograft.cli.common.best_effort import ask_soon
 from lograft.cli.output.resource_output import Resource
 from lograft.cli.resources.cluster_resources import hosted_status, partition_resources, topic_resource
@@ -15,6 +14,7 @@ from lograft.cli.resources.disk_resources import disk_status
 from lograft.cli.resources.group_health import GroupLook, PartitionLook, judge, needs_another_look
 from lograft.cli.resources.group_resources import group_resource, judged_resource
 from lograft.cli.resources.load_resources import load_status
+from lograft.cli.resources.queries import brokers
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupListing, GroupOffset
 from lograft.clients.admin.model.types import ClusterDescription, ConfigEntry, ConfigKind, PartitionDescription

@@ -8,9 +8,9 @@ from lograft.cli.common.cluster_options import Settings
 from lograft.cli.common.units import count_text, size_text, span_text
 from lograft.cli.output.resource_output import Column, Resource, cell_text, red, table_lines
 from lograft.cli.resources.disk_resources import room_text
-from lograft.cli.resources.group_health import Verdict
+from lograft.cli.resources.group_health import GroupVerdict
 
-_BAD_VERDICTS = (Verdict.STALLED.value, Verdict.FALLING_BEHIND.value)
+_BAD_VERDICTS = (GroupVerdict.STALLED.value, GroupVerdict.FALLING_BEHIND.value)
 _TOO_LATE = "could not be found out in time"
 _ABBREVIATIONS = ("id", "isr", "elr")
 

@@ -13,7 +13,7 @@ CONFIG_KEYS = {Noun.TOPIC: "spec.config", Noun.CONFIG: "spec.value"}
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldDoc:
     """`type`: as kubectl has it, `[]string` for a list of texts."""
 
     type: str
@@ -26,7 +26,7 @@ class Kind:
 
     name: str
     text: str
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FieldDoc]
 
 
 _PARTS = {
@@ -172,12 +172,12 @@ status.current | boolean | Whether commands mean this one if they do not say whi
 
 
 def _kind(name: str, text: str, table: str) -> Kind:
-    fields: dict[str, Field] = {}
+    fields: dict[str, FieldDoc] = {}
     for line in table.strip().replace("\n    ", " ").splitlines():
         path, of_type, meaning = line.split(" | ")
         part = path.partition(".")[0]
-        fields.setdefault(part, Field("Object", _PARTS[part]))
-        fields[path] = Field(of_type, meaning)
+        fields.setdefault(part, FieldDoc("Object", _PARTS[part]))
+        fields[path] = FieldDoc(of_type, meaning)
     return Kind(name, text, fields)
 
 

@@ -17,7 +17,7 @@ _NAMED = 3
 _MOVES = ", and it is being read"
 
 
-class Verdict(Enum):
+class GroupVerdict(Enum):
     """From good to bad."""
 
     KEEPING_UP = "keeping up"
@@ -26,7 +26,7 @@ class Verdict(Enum):
     STALLED = "stalled"
 
 
-_RANKS = list(Verdict)
+_RANKS = list(GroupVerdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class GroupLook:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    verdict: Verdict
+    verdict: GroupVerdict
     reason: str
 
 
@@ -71,26 +71,26 @@ def judge_partition(
 ) -> Judgement:
     """`state`, `had_members`: of the group, at the last look. The looks may be one and the same."""
     if last.committed is None and last.end is not None and last.end == last.start:
-        return Judgement(Verdict.KEEPING_UP, "there is nothing to read")
+        return Judgement(GroupVerdict.KEEPING_UP, "there is nothing to read")
     if last.committed is None:
-        return Judgement(Verdict.UNKNOWN, "nothing was committed so far")
+        return Judgement(GroupVerdict.UNKNOWN, "nothing was committed so far")
     if last.lag is None or last.end is None:
-        return Judgement(Verdict.UNKNOWN, "where it ends could not be found out")
+        return Judgement(GroupVerdict.UNKNOWN, "where it ends could not be found out")
     if last.lag == 0:
-        return Judgement(Verdict.KEEPING_UP, "everything was read")
+        return Judgement(GroupVerdict.KEEPING_UP, "everything was read")
     left = f"{count_text(last.lag, 'record')} to read"
     if not last.has_reader and state is GroupState.RECONCILING:
-        return Judgement(Verdict.UNKNOWN, f"{left}, and it is on its way to another member")
+        return Judgement(GroupVerdict.UNKNOWN, f"{left}, and it is on its way to another member")
     if _has_moved(first, last):
         pace = _pace(first, last)
         if pace is not None and pace.falls_behind(last.lag):
-            return Judgement(Verdict.FALLING_BEHIND, f"{left}; {pace}")
-        return Judgement(Verdict.KEEPING_UP, f"{left}{_MOVES}")
+            return Judgement(GroupVerdict.FALLING_BEHIND, f"{left}; {pace}")
+        return Judgement(GroupVerdict.KEEPING_UP, f"{left}{_MOVES}")
     if not last.has_reader and had_members:
-        return Judgement(Verdict.STALLED, f"{left}, and nobody reads it")
+        return Judgement(GroupVerdict.STALLED, f"{left}, and nobody reads it")
     if last.age_ms >= (STALLED_AFTER_MS if last.has_reader else UNSEEN_AFTER_MS):
-        return Judgement(Verdict.STALLED, f"{left}, and nothing was committed for {span_text(last.age_ms)}")
-    return Judgement(Verdict.UNKNOWN, f"{left}; committed {span_text(last.age_ms)} ago, and not since")
+        return Judgement(GroupVerdict.STALLED, f"{left}, and nothing was committed for {span_text(last.age_ms)}")
+    return Judgement(GroupVerdict.UNKNOWN, f"{left}; committed {span_text(last.age_ms)} ago, and not since")
 
 
 def _has_moved(first: PartitionLook, last: PartitionLook) -> bool:
@@ -151,9 +151,9 @@ def sum_up(judgements: Mapping[TopicPartition, Judgement], state: GroupState) ->
     is_empty = state is GroupState.EMPTY
     if not judgements:
         why = "it has no members, and has committed nothing" if is_empty else "it has committed nothing"
-        return Judgement(Verdict.UNKNOWN, why)
+        return Judgement(GroupVerdict.UNKNOWN, why)
     worst = max((each.verdict for each in judgements.values()), key=_RANKS.index)
-    if worst is Verdict.KEEPING_UP:
+    if worst is GroupVerdict.KEEPING_UP:
         if not is_empty:
             return Judgement(worst, "all partitions are")
         is_moving = any(each.reason.endswith(_MOVES) for each in judgements.values())

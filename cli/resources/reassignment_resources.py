@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from lograft.cli.common.yaml_trouble import yaml_trouble
+from lograft.cli.common.input_files import yaml_trouble
 from lograft.cli.output.resource_output import API_VERSION, Column, Resource, resource
 from lograft.clients.admin.model.types import Reassignment, ReplicaDescription
 from lograft.clients.admin.planning.reassignment_plan import Move

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lograft.cli.commands.health import partition_problems, quorum_problems
 from lograft.cli.output.resource_output import Resource, resource
+from lograft.cli.resources.cluster_health import partition_problems, quorum_problems
 from lograft.cli.resources.disk_resources import disk_problems
 from lograft.cli.resources.load_resources import COUNTED
 from lograft.clients.admin.model.group_types import GroupListing

@@ -13,7 +13,7 @@ from support.metadata_images import brokers, image_with
 
 from lograft.cli.common.cluster_options import Settings
 from lograft.cli.declarative.apply_run import Refused, carry_out, prepare
-from lograft.cli.declarative.export_topics import export_of
+from lograft.cli.declarative.export import export_of
 from lograft.cli.declarative.manifest_parser import read_manifests
 from lograft.cli.resources.cluster_resources import topic_resource
 from lograft.cli.resources.config_resources import entry_resource, parse_owner

@@ -11,13 +11,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from lograft.cli.commands.health import (
-    fenced_problems,
-    partition_problems,
-    quorum_problems,
-    silent_problems,
-    summarize,
-)
 from lograft.cli.commands.verify import verdict
 from lograft.cli.common import cluster_options as cli_options
 from lograft.cli.common.cluster_options import Settings
@@ -26,6 +19,13 @@ from lograft.cli.dump.json_output import bytes_as_json
 from lograft.cli.main import cli
 from lograft.cli.output.resource_output import write_resources
 from lograft.cli.records.record_output import make_writer
+from lograft.cli.resources.cluster_health import (
+    fenced_problems,
+    partition_problems,
+    quorum_problems,
+    silent_problems,
+    summarize,
+)
 from lograft.cli.resources.cluster_resources import (
     BROKER_COLUMNS,
     PARTITION_COLUMNS,

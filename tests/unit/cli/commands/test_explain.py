@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 from support.described_clusters import described
 
 from lograft.cli.commands.api_resources import VERBS
-from lograft.cli.commands.context import context_resources
 from lograft.cli.commands.explain import explained, explained_keys
 from lograft.cli.common.contexts import Contexts
 from lograft.cli.common.nouns import Noun
@@ -19,6 +18,7 @@ from lograft.cli.main import COMMANDS, cli
 from lograft.cli.output.resource_output import Resource
 from lograft.cli.resources.cluster_resources import broker_resource, partition_resource, quorum_resource, topic_resource
 from lograft.cli.resources.config_resources import Owner, entry_resource
+from lograft.cli.resources.context_resources import context_resources
 from lograft.cli.resources.disk_resources import with_disks
 from lograft.cli.resources.field_docs import CONFIG_KEYS, KINDS
 from lograft.cli.resources.group_resources import group_resource

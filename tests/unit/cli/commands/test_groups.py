@@ -7,7 +7,7 @@ from support.raft_nodes import virtual
 
 from lograft.cli.commands.wait import find_condition
 from lograft.cli.common.nouns import Noun
-from lograft.cli.output.progress import Progress
+from lograft.cli.output.progress import ProgressLine
 from lograft.cli.records.consume_run import read_as_member
 from lograft.cli.records.record_output import RecordWriter
 from lograft.clients.admin.aio_admin import Admin
@@ -49,7 +49,7 @@ def test_a_member_without_partitions_ends_when_the_others_have_read_all_there_wa
     idle = Idle([None, 9, 10])
     out = io.TextIOWrapper(io.BytesIO())
     writer = RecordWriter(out, lambda _: b"", lambda _: "")
-    progress = Progress(io.StringIO(), is_shown=False)
+    progress = ProgressLine(io.StringIO(), is_shown=False)
     read_as_member(cast(Consumer, idle), ["orders"], writer, progress, None, exits=True)
     assert idle.polls == 3
 

@@ -7,13 +7,13 @@ import pytest
 from support.deciding_admin import DecidingAdmin
 from support.metadata_images import brokers, image_with, partition, topic_id
 
-from lograft.cli.commands.get import brokers as brokers_shown
 from lograft.cli.common.cluster_options import Settings
 from lograft.cli.declarative.apply_plan import Change, differences
 from lograft.cli.declarative.apply_run import Refused, carry_out, prepare
 from lograft.cli.declarative.diff import unified
 from lograft.cli.declarative.manifest_parser import read_manifests
 from lograft.cli.output.resource_output import Resource, yaml_text
+from lograft.cli.resources.queries import brokers as brokers_shown
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.cluster_image import ClusterImage
 

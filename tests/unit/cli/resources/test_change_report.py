@@ -13,7 +13,7 @@ from lograft.cli.common.cluster_options import Settings
 from lograft.cli.common.command_error import CommandError
 from lograft.cli.common.nouns import Noun
 from lograft.cli.output.resource_output import resource
-from lograft.cli.resources.change_report import Outcomes
+from lograft.cli.resources.change_report import ChangeReport
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import InvalidArgument, NotEnoughBrokers, UnknownTopic
 
@@ -28,7 +28,7 @@ def admin() -> Admin:
 
 @virtual
 async def test_people_get_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = Outcomes(TABLE)
+    outcomes = ChangeReport(TABLE)
     outcomes.note("it begins")
     outcomes.tell(Noun.TOPIC, "orders", "created")
     outcomes.tell(Noun.QUORUM, "", "led by 1")
@@ -39,7 +39,7 @@ async def test_people_get_a_line_for_each(capsys: pytest.CaptureFixture[str]) ->
 
 @virtual
 async def test_a_name_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = Outcomes(NAMES)
+    outcomes = ChangeReport(NAMES)
     outcomes.note("it begins")
     outcomes.tell(Noun.TOPIC, "orders", "begun")
     outcomes.tell(Noun.TOPIC, "orders", "done")
@@ -51,7 +51,7 @@ async def test_a_name_is_written_once(capsys: pytest.CaptureFixture[str]) -> Non
 async def test_one_is_itself_and_several_are_a_list_in_the_order_of_what_was_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    one, several, always = Outcomes(JSON), Outcomes(JSON), Outcomes(JSON, is_list=True)
+    one, several, always = ChangeReport(JSON), ChangeReport(JSON), ChangeReport(JSON, is_list=True)
     for outcomes, names in ((one, ["orders"]), (several, ["orders", "bills"]), (always, ["orders"])):
         for name in names:
             outcomes.tell(Noun.TOPIC, name, "created")
@@ -65,19 +65,19 @@ async def test_one_is_itself_and_several_are_a_list_in_the_order_of_what_was_don
 
 @virtual
 async def test_what_failed_is_told_after_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = Outcomes(JSON)
+    outcomes = ChangeReport(JSON)
     outcomes.tell(Noun.TOPIC, "orders", "created")
     with pytest.raises(InvalidArgument, match="the first"):
         await outcomes.finish(admin(), [InvalidArgument("the first"), NotEnoughBrokers("the second")])
     told = capsys.readouterr()
     assert (json.loads(told.out)["metadata"]["name"], told.err) == ("orders", "Error: the second\n")
     with pytest.raises(InvalidArgument, match="the same"):
-        await Outcomes(JSON).finish(admin(), [InvalidArgument(each) for each in ("the same", "other", "the same")])
+        await ChangeReport(JSON).finish(admin(), [InvalidArgument(each) for each in ("the same", "other", "the same")])
     assert capsys.readouterr().err == "Error: other\n", "once is enough"
     with pytest.raises(InvalidArgument):
-        await Outcomes(JSON).finish(admin(), [InvalidArgument("all of it")])
+        await ChangeReport(JSON).finish(admin(), [InvalidArgument("all of it")])
     assert capsys.readouterr().out == ""
-    await Outcomes(JSON).finish(admin())
+    await ChangeReport(JSON).finish(admin())
     assert json.loads(capsys.readouterr().out)["items"] == []
 
 
@@ -87,14 +87,14 @@ async def test_that_it_was_done_is_said_though_it_cannot_be_shown() -> None:
         async def describe_cluster(self, *_: object, **__: object) -> None:  # type: ignore[override]
             raise UnknownTopic("there is no topic 'orders'")
 
-    outcomes = Outcomes(JSON)
+    outcomes = ChangeReport(JSON)
     outcomes.tell(Noun.TOPIC, "orders", "created")
     with pytest.raises(CommandError, match="it is done, but cannot be shown: there is no topic 'orders'"):
         await outcomes.finish(cast(Admin, Silent(image_with(*brokers(1)))))
 
 
 def test_what_is_only_planned_is_not_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = Outcomes(replace(TABLE, output="jsonpath={.kind} {.metadata.name}"))
+    outcomes = ChangeReport(replace(TABLE, output="jsonpath={.kind} {.metadata.name}"))
     outcomes.tell(Noun.TOPIC, "nowhere", "would be created", resource("Topic", {"name": "nowhere"}))
     outcomes.finish_planned()
     assert capsys.readouterr().out == "Topic nowhere"

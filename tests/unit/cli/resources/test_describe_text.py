@@ -21,8 +21,8 @@ from lograft.cli.resources.group_health import (
     STALLED_AFTER_MS,
     UNSEEN_AFTER_MS,
     GroupLook,
+    GroupVerdict,
     PartitionLook,
-    Verdict,
     judge,
     judge_partition,
     needs_another_look,
@@ -71,15 +71,15 @@ STABLE = GroupState.STABLE
 @pytest.mark.parametrize(
     ("first", "last", "state", "expected", "why"),
     [
-        (LAGGING, later(100, 100), STABLE, Verdict.KEEPING_UP, "everything was read"),
-        (LAGGING, later(80, 110), STABLE, Verdict.KEEPING_UP, "30 records to read"),
+        (LAGGING, later(100, 100), STABLE, GroupVerdict.KEEPING_UP, "everything was read"),
+        (LAGGING, later(80, 110), STABLE, GroupVerdict.KEEPING_UP, "30 records to read"),
         # A commit every few seconds: what came in since is not lag yet.
-        (LAGGING, later(105, 160), STABLE, Verdict.KEEPING_UP, "55 records"),
+        (LAGGING, later(105, 160), STABLE, GroupVerdict.KEEPING_UP, "55 records"),
         (
             LAGGING,
             later(60, 140),
             STABLE,
-            Verdict.FALLING_BEHIND,
+            GroupVerdict.FALLING_BEHIND,
             "80 records to read; about 20/s come in, and 5/s",
         ),
         # Less is left than at the first look, just before a commit; but from commit to commit 100 came in, and 60 went.
@@ -87,7 +87,7 @@ STABLE = GroupState.STABLE
             replace(LAGGING, end=1000),
             later(110, 1020, committed_after_ms=5000, seen_after_ms=1000),
             STABLE,
-            Verdict.FALLING_BEHIND,
+            GroupVerdict.FALLING_BEHIND,
             "910 records to read; about 20/s come in, and 12/s are read",
         ),
         # More is left than at the first look, just after a commit; but as many were read as came in.
@@ -95,25 +95,25 @@ STABLE = GroupState.STABLE
             replace(LAGGING, end=1000),
             later(150, 1110, committed_after_ms=5000, seen_after_ms=5500),
             STABLE,
-            Verdict.KEEPING_UP,
+            GroupVerdict.KEEPING_UP,
             "960 records to read, and it is being read",
         ),
         # A clock was set.
-        (LAGGING, later(60, 140, committed_after_ms=-1), STABLE, Verdict.KEEPING_UP, "80 records to read"),
-        (LAGGING, LAGGING, STABLE, Verdict.UNKNOWN, "committed 1s ago, and not since"),
-        (LAGGING, aged(LAGGING, STALLED_AFTER_MS), STABLE, Verdict.STALLED, "nothing was committed for 30s"),
-        (LAGGING, aged(LAGGING, STALLED_AFTER_MS - 1), STABLE, Verdict.UNKNOWN, "29s ago"),
-        (LAGGING, replace(LAGGING, has_reader=False), STABLE, Verdict.STALLED, "nobody reads it"),
-        (LAGGING, replace(LAGGING, has_reader=False), GroupState.EMPTY, Verdict.STALLED, "nobody reads it"),
-        (LAGGING, replace(LAGGING, has_reader=False), GroupState.RECONCILING, Verdict.UNKNOWN, "another member"),
-        (LAGGING, replace(LAGGING, end=None), STABLE, Verdict.UNKNOWN, "could not be found out"),
-        (LAGGING, replace(LAGGING, committed=None), STABLE, Verdict.UNKNOWN, "nothing was committed"),
-        (LAGGING, replace(LAGGING, committed=None, start=100), STABLE, Verdict.KEEPING_UP, "nothing to read"),
-        (LAGGING, replace(LAGGING, committed=120), STABLE, Verdict.KEEPING_UP, "everything was read"),
+        (LAGGING, later(60, 140, committed_after_ms=-1), STABLE, GroupVerdict.KEEPING_UP, "80 records to read"),
+        (LAGGING, LAGGING, STABLE, GroupVerdict.UNKNOWN, "committed 1s ago, and not since"),
+        (LAGGING, aged(LAGGING, STALLED_AFTER_MS), STABLE, GroupVerdict.STALLED, "nothing was committed for 30s"),
+        (LAGGING, aged(LAGGING, STALLED_AFTER_MS - 1), STABLE, GroupVerdict.UNKNOWN, "29s ago"),
+        (LAGGING, replace(LAGGING, has_reader=False), STABLE, GroupVerdict.STALLED, "nobody reads it"),
+        (LAGGING, replace(LAGGING, has_reader=False), GroupState.EMPTY, GroupVerdict.STALLED, "nobody reads it"),
+        (LAGGING, replace(LAGGING, has_reader=False), GroupState.RECONCILING, GroupVerdict.UNKNOWN, "another member"),
+        (LAGGING, replace(LAGGING, end=None), STABLE, GroupVerdict.UNKNOWN, "could not be found out"),
+        (LAGGING, replace(LAGGING, committed=None), STABLE, GroupVerdict.UNKNOWN, "nothing was committed"),
+        (LAGGING, replace(LAGGING, committed=None, start=100), STABLE, GroupVerdict.KEEPING_UP, "nothing to read"),
+        (LAGGING, replace(LAGGING, committed=120), STABLE, GroupVerdict.KEEPING_UP, "everything was read"),
     ],
 )
 def test_what_is_said_of_a_partition(
-    first: PartitionLook, last: PartitionLook, state: GroupState, expected: Verdict, why: str
+    first: PartitionLook, last: PartitionLook, state: GroupState, expected: GroupVerdict, why: str
 ) -> None:
     found = judge_partition(first, last, state)
     assert found.verdict is expected
@@ -126,17 +126,21 @@ OUTSIDE = replace(LAGGING, has_reader=False)
 @pytest.mark.parametrize(
     ("last", "expected", "why"),
     [
-        (replace(later(80, 110), has_reader=False), Verdict.KEEPING_UP, "30 records to read, and it is being read"),
-        (replace(later(60, 140), has_reader=False), Verdict.FALLING_BEHIND, "20/s come in, and 5/s are read"),
-        (OUTSIDE, Verdict.UNKNOWN, "50 records to read; committed 1s ago, and not since"),
-        (aged(OUTSIDE, 4 * 60_000), Verdict.UNKNOWN, "committed 4m ago, and not since"),
-        (aged(OUTSIDE, UNSEEN_AFTER_MS), Verdict.STALLED, "nothing was committed for 5m"),
-        (replace(OUTSIDE, committed=40), Verdict.UNKNOWN, "60 records to read; committed 1s ago"),
-        (replace(OUTSIDE, committed=100), Verdict.KEEPING_UP, "everything was read"),
+        (
+            replace(later(80, 110), has_reader=False),
+            GroupVerdict.KEEPING_UP,
+            "30 records to read, and it is being read",
+        ),
+        (replace(later(60, 140), has_reader=False), GroupVerdict.FALLING_BEHIND, "20/s come in, and 5/s are read"),
+        (OUTSIDE, GroupVerdict.UNKNOWN, "50 records to read; committed 1s ago, and not since"),
+        (aged(OUTSIDE, 4 * 60_000), GroupVerdict.UNKNOWN, "committed 4m ago, and not since"),
+        (aged(OUTSIDE, UNSEEN_AFTER_MS), GroupVerdict.STALLED, "nothing was committed for 5m"),
+        (replace(OUTSIDE, committed=40), GroupVerdict.UNKNOWN, "60 records to read; committed 1s ago"),
+        (replace(OUTSIDE, committed=100), GroupVerdict.KEEPING_UP, "everything was read"),
     ],
 )
 def test_a_group_that_never_had_members_is_judged_by_its_commits(
-    last: PartitionLook, expected: Verdict, why: str
+    last: PartitionLook, expected: GroupVerdict, why: str
 ) -> None:
     """As a Spark query commits, after each of its batches."""
     found = judge_partition(OUTSIDE, last, GroupState.EMPTY, had_members=False)
@@ -145,9 +149,9 @@ def test_a_group_that_never_had_members_is_judged_by_its_commits(
 
 
 def test_members_that_left_are_missed_unless_somebody_commits() -> None:
-    assert judge_partition(OUTSIDE, OUTSIDE, GroupState.EMPTY).verdict is Verdict.STALLED
+    assert judge_partition(OUTSIDE, OUTSIDE, GroupState.EMPTY).verdict is GroupVerdict.STALLED
     moving = replace(later(80, 110), has_reader=False)
-    assert judge_partition(OUTSIDE, moving, GroupState.EMPTY).verdict is Verdict.KEEPING_UP
+    assert judge_partition(OUTSIDE, moving, GroupState.EMPTY).verdict is GroupVerdict.KEEPING_UP
 
 
 def test_a_running_spark_query_is_told_apart_from_a_group_that_has_read_all() -> None:
@@ -156,7 +160,7 @@ def test_a_running_spark_query_is_told_apart_from_a_group_that_has_read_all() ->
         for each in (OUTSIDE, replace(later(80, 110), has_reader=False))
     )
     told = sum_up(judge(first, moving), GroupState.EMPTY)
-    assert told.verdict is Verdict.KEEPING_UP
+    assert told.verdict is GroupVerdict.KEEPING_UP
     assert told.reason == "what is read is committed from outside, as Spark does, and it has no members"
     done = GroupLook(GroupState.EMPTY, {HERE: replace(OUTSIDE, committed=100)}, had_members=False)
     assert sum_up(judge(done, done), GroupState.EMPTY).reason == "everything was read, and it has no members"
@@ -203,12 +207,12 @@ def test_the_worst_partition_speaks_for_the_group() -> None:
     moving, slow = later(100, 100), later(60, 140)
     last = GroupLook(STABLE, dict(zip(names, [moving, slow, stalled, stalled, stalled, stalled], strict=True)))
     whole = sum_up(judge(first, last), STABLE)
-    assert whole.verdict is Verdict.STALLED
+    assert whole.verdict is GroupVerdict.STALLED
     assert whole.reason.startswith("orders-2: 50 records to read")
     assert whole.reason.endswith("; and 1 more")
     fine = GroupLook(STABLE, {names[0]: moving})
-    assert sum_up(judge(first, fine), STABLE).verdict is Verdict.KEEPING_UP
-    assert sum_up({}, GroupState.EMPTY).verdict is Verdict.UNKNOWN
+    assert sum_up(judge(first, fine), STABLE).verdict is GroupVerdict.KEEPING_UP
+    assert sum_up({}, GroupState.EMPTY).verdict is GroupVerdict.UNKNOWN
     alone = sum_up(
         judge(fine, GroupLook(GroupState.EMPTY, {names[0]: replace(LAGGING, has_reader=False)})), GroupState.EMPTY
     )
