@@ -31,7 +31,7 @@ from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.interfaces import Store, StoredState
 from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.network import Handler
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.world import Runtime
 
 

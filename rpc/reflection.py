@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServiceResponse,
 )
 
+from lograft.rpc.health import SERVICE, HealthService
 from lograft.runtime.network import Handler, Status, Stream, StreamError
 
 # Both are the same messages under two names; older clients know only the second.
@@ -116,3 +117,13 @@ def with_imports(file: FileDescriptor) -> Iterator[FileDescriptor]:
 
 def _refuse(answer: ServerReflectionResponse, status: Status, message: str) -> None:
     answer.error_response.CopyFrom(ErrorResponse(error_code=status.value, error_message=message))
+
+
+def with_standard_services(handlers: Mapping[str, Handler]) -> tuple[dict[str, Handler], HealthService]:
+    """The handlers with those of the standard services added, and the health that they tell of."""
+    services = public_services(handlers)
+    health = HealthService(services)
+    # The newer reflection service has no file of its own that could be told of.
+    reflection = ReflectionService([*services, *public_services([*health.handlers(), METHODS[-1]])])
+    assert SERVICE not in services
+    return {**handlers, **health.handlers(), **reflection.handlers()}, health

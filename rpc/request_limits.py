@@ -1,10 +1,13 @@
-"""What any request may ask for: how much, and how long to wait for it. Pure."""
+"""Check the fields of untrusted requests: timeouts, item counts, UUIDs. Pure."""
+
+from uuid import UUID
 
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
 
 MAX_ITEMS = 10_000
+_UUID_BYTES = 16
 
 
 def check_timeout(timeout_ms: int) -> int:
@@ -23,3 +26,11 @@ def check_item_count(count: int, what: str) -> None:
             errors_pb2.INVALID_REQUEST,
             f"{count} {what} are too many for one request: ask for at most {MAX_ITEMS} at a time",
         )
+
+
+def read_uuid(data: bytes, field: str) -> UUID:
+    if len(data) != _UUID_BYTES:
+        raise ControllerError(
+            errors_pb2.INVALID_REQUEST, f"{field} is a UUID of {_UUID_BYTES} bytes, not {len(data)} of them"
+        )
+    return UUID(bytes=data)

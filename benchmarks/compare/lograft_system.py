@@ -17,7 +17,7 @@ from compare.system import REPLICAS, Amount, Limit, Mode
 from lograft import Admin, Consumer, Producer, TopicPartition
 from lograft.clients.local.layout import PORTS, Layout, to_toml
 from lograft.clients.local.secret import make_secret
-from lograft.runtime.process.ports import is_port_free
+from lograft.runtime.process.host import is_port_free
 
 _ONE_BY_ONE, _ARROW = "send", "send_many (Arrow)"
 _POLL, _POLL_ARROW = "poll", "poll_arrow"

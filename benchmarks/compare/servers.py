@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from compare.failures import CannotRun
-from lograft.runtime.process.ports import is_port_free
+from lograft.runtime.process.host import is_port_free
 
 HOST = "127.0.0.1"
 

@@ -16,8 +16,7 @@ from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.rpc.request_limits import check_item_count
 from lograft.rpc.unary import invalid
 from lograft.runtime.histogram import Histogram

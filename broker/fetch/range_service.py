@@ -12,7 +12,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire_format import field_head
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.unary import read_request, receive_request
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer

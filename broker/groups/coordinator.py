@@ -18,8 +18,7 @@ from lograft.metadata.image.partition import TopicId
 from lograft.metadata.image.records import PartitionChanged, Record, TopicCreated, TopicDeleted
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto import errors_pb2
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.deadline import COORDINATOR_MS, answer_ms

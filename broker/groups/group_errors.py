@@ -1,6 +1,6 @@
 """Why a group does not do what it is asked. Pure."""
 
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 
 class GroupError(ReplicaError):

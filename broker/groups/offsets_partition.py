@@ -51,11 +51,11 @@ from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, answer_ms
-from lograft.runtime.tasks.racing import until_first
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
 from lograft.storage.batch.header import check_crc
 from lograft.storage.errors import InvalidBatch

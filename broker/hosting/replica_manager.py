@@ -36,11 +36,10 @@ from lograft.metadata.image.state_machine import MachineListener
 from lograft.metadata.membership.broker_session import ReplicaEnd
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.cancellation import keep_cancellation
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import keep_cancellation, until_first
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import CorruptLog
 from lograft.storage.log.data_directory import DataDirectory

@@ -31,7 +31,7 @@ from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.metadata.membership.broker_session import FullDirectory, Wanted
 from lograft.metadata.membership.cluster_membership import ClusterMembership
 from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.standard_services import with_standard_services
+from lograft.rpc.reflection import with_standard_services
 from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, BufferBudget, budgeted
 from lograft.runtime.network import AddressInUse, ConnectionLimits, PanicHandler, Server
 from lograft.runtime.observability.logging import get_logger

@@ -13,7 +13,7 @@ from lograft.metadata.image.partition import BrokerId
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.raft.interfaces import Store, StoredState
 from lograft.rpc.health import HealthService
-from lograft.rpc.standard_services import with_standard_services
+from lograft.rpc.reflection import with_standard_services
 from lograft.runtime.network import ConnectionLimits, PanicHandler, Server
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.runtime.world import Runtime

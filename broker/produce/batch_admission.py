@@ -3,7 +3,7 @@
 import asyncio
 
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.blocking import Blocking, run_to_end
 from lograft.runtime.clock import Clock
 from lograft.runtime.files import Buffer

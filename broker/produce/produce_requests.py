@@ -12,8 +12,7 @@ from lograft.broker.replica.partition_lookup import epoch_given
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.rpc.request_limits import check_item_count, check_timeout
 from lograft.runtime.files import Buffer
 from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS

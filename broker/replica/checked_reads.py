@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.files import is_shortage
 from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.inspect.batch_check import check_batches

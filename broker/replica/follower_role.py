@@ -11,7 +11,7 @@ from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, 
 from lograft.broker.replication.interfaces import ResetTo
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import CorruptLog
 from lograft.storage.log.partition_log import PartitionLog
 from lograft.storage.log.replica_frame import Frame

@@ -20,7 +20,7 @@ from lograft.broker.replication.log_matching import Matched, Reset, TruncateTo, 
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import CorruptLog, DiskFull, LogClosed, ProducerError
 from lograft.storage.log.admission import Admitted
 from lograft.storage.log.partition_log import PartitionLog

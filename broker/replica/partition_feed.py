@@ -7,7 +7,7 @@ from lograft.broker.replication.follower_core import Acknowledge
 from lograft.broker.replication.interfaces import FeedListener, OutgoingFrame
 from lograft.broker.replication.leader_core import Subscription
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
 from lograft.storage.files.batch_scan import batch_bounds
 

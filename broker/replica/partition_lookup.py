@@ -10,7 +10,7 @@ from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.network import StreamError
 
 _UUID_BYTES = 16

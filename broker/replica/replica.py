@@ -24,7 +24,7 @@ from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition
 from lograft.metadata.membership.broker_session import ReplicaEnd
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
 from lograft.storage.errors import CorruptLog, LogClosed

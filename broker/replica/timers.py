@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 
 from lograft.runtime.clock import Clock
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 
 
 class Alarms:

@@ -12,7 +12,7 @@ from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime

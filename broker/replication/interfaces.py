@@ -16,7 +16,7 @@ from lograft.broker.replication.follower_core import Acknowledge, Subscribe
 from lograft.broker.replication.leader_core import Subscriber
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.log.replica_frame import Frame
 from lograft.storage.state.epoch_cache import EpochEntry
 

@@ -25,8 +25,7 @@ from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.rpc.status import to_stream_error
 from lograft.rpc.unary import invalid
 from lograft.runtime.network import Handler, Status, Stream, StreamError

@@ -21,7 +21,7 @@ from lograft.broker.replication.outbox import ReplicationOutbox
 from lograft.broker.replication.throttle import Throttle
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.network import Stream
 

@@ -5,8 +5,7 @@ from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS, error_detail
 from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.network import Status, StreamError
 from lograft.storage import errors as storage

@@ -12,7 +12,7 @@ from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.request_limits import check_item_count
 from lograft.rpc.unary import unary
 from lograft.runtime.clock import Clock

@@ -9,7 +9,7 @@ from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.request_limits import check_item_count
 from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
 from lograft.storage.batch.header import MAX_TIMESTAMP, BatchHeader, check_crc
 from lograft.storage.batch.record import Record

@@ -9,7 +9,7 @@ from typing import TextIO
 from lograft.cli.dump.json_output import bytes_as_json
 from lograft.cli.output.escapes import harmless, harmless_json
 from lograft.cli.records.format_string import VALUE_LINES, headers_as_json, make_formatter
-from lograft.runtime.process.pipes import is_reader_gone
+from lograft.runtime.process.standard_streams import is_reader_gone
 from lograft.storage.batch.codec import Record
 
 

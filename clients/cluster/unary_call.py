@@ -8,8 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 from lograft.clients.errors import Internal, error_of_stream
 from lograft.runtime.network import Connection, StreamError
-from lograft.runtime.tasks import racing
-from lograft.runtime.tasks.cancellation import keep_cancellation
+from lograft.runtime.tasks import cancellation
 
 R = TypeVar("R", bound=Message)
 
@@ -50,6 +49,6 @@ async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
     cancellation: hence the keeping.
     """
     try:
-        await keep_cancellation(racing.until_first(*coroutines))
+        await cancellation.keep_cancellation(cancellation.until_first(*coroutines))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None

@@ -8,7 +8,7 @@ from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import HOST, PORTS, Layout, UnknownLayout, layout_from_json
 from lograft.clients.local.local_node import DevNode
 from lograft.runtime.process.child_processes import reap_children, wait_until
-from lograft.runtime.process.ports import is_port_free
+from lograft.runtime.process.host import is_port_free
 
 LAYOUT_FILE = "cluster.json"
 

@@ -11,7 +11,7 @@ from lograft.clients.local.layout import HOST, MAX_NODES, PORTS
 from lograft.clients.local.local_cluster import DevCluster, find_cluster
 from lograft.clients.option_checks import check_integer
 from lograft.runtime.process.child_processes import run_module
-from lograft.runtime.process.ports import is_port_free
+from lograft.runtime.process.host import is_port_free
 from lograft.runtime.rng import system_rng
 
 # Below the ephemeral ports, so that no outgoing connection takes one while a node is restarted.

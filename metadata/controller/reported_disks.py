@@ -10,7 +10,7 @@ from lograft.metadata.decisions.topics.disk_room import DiskRoom
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, Replica
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest
-from lograft.rpc.wire import read_uuid
+from lograft.rpc.request_limits import read_uuid
 
 
 @dataclass(frozen=True, slots=True)

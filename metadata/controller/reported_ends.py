@@ -13,7 +13,7 @@ from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.metadata.image.records import PartitionChanged, Record, TopicDeleted
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto.controller_pb2 import BrokerHeartbeatRequest
-from lograft.rpc.wire import read_uuid
+from lograft.rpc.request_limits import read_uuid
 
 _Key: TypeAlias = tuple[TopicId, int]
 

@@ -19,7 +19,7 @@ from lograft.raft.driver.observers import NodeObserver
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)

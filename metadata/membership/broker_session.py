@@ -33,7 +33,7 @@ from lograft.proto.methods import LATEST_EPOCH, REGISTER
 from lograft.rpc.coded_error import ControllerError
 from lograft.rpc.status import error_of
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.world import Runtime
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lograft.rpc.unary import NotSent, exchange
 from lograft.runtime.network import ConnectFailed, Connection, Status, StreamError
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 

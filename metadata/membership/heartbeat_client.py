@@ -13,7 +13,7 @@ from lograft.proto.methods import BROKER_HEARTBEAT
 from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime

@@ -17,7 +17,7 @@ from lograft.proto.methods import FOLLOW
 from lograft.proto.wire_format import CodecError
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.tasks.retry import Backoff, Complaints
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime

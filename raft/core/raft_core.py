@@ -17,7 +17,6 @@ from lograft.raft.core import election
 from lograft.raft.core import follower as following
 from lograft.raft.core import leader as leading
 from lograft.raft.core.configuration import Configuration, ConfigurationChange, Member
-from lograft.raft.core.configuration_history import ConfigurationHistory
 from lograft.raft.core.entries import Entry, HardState, SnapshotMetadata
 from lograft.raft.core.messages import (
     AppendRefusal,
@@ -36,7 +35,7 @@ from lograft.raft.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from lograft.raft.core.raft_log import RaftLog
+from lograft.raft.core.raft_log import ConfigurationHistory, RaftLog
 from lograft.raft.core.ready import ReadAnswer, Ready, SnapshotToSend
 from lograft.raft.core.roles import Follower, Leader, Role
 from lograft.runtime.rng import Rng

@@ -8,6 +8,7 @@ index = await node.read_index()         # what is read here from now on is as ne
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from lograft.raft.core.configuration import Configuration, ConfigurationChange, Member
@@ -16,7 +17,6 @@ from lograft.raft.core.messages import Envelope, Message
 from lograft.raft.core.raft_core import RaftCore, RaftLimits, RaftTiming
 from lograft.raft.core.raft_log import RaftLog
 from lograft.raft.core.ready import Ready
-from lograft.raft.driver.alarm import Alarm
 from lograft.raft.driver.inputs import (
     ChangeConfiguration,
     ConnectionBroken,
@@ -30,18 +30,48 @@ from lograft.raft.driver.inputs import (
     SnapshotSaved,
     TransferLeadership,
 )
-from lograft.raft.driver.leadership import LeadershipWatch
-from lograft.raft.driver.observers import NodeObserver, Observers
+from lograft.raft.driver.observers import LeadershipWatch, NodeObserver, Observers
 from lograft.raft.driver.reads import AppliedWaiters, Reads
 from lograft.raft.driver.requests import Requests
 from lograft.raft.driver.snapshots import SnapshotPolicy, SnapshotSender, SnapshotTaker
 from lograft.raft.driver.status import status_of
 from lograft.raft.errors import EntryTooLarge, NodeStopped
 from lograft.raft.interfaces import RaftStatus, Snapshot, StateMachine, Store, StoredState, Transport
+from lograft.runtime.clock import Clock
 from lograft.runtime.histogram import Histogram
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.patience import PatientTimer
+from lograft.runtime.tasks.silence import PatientTimer
 from lograft.runtime.world import Runtime
+
+
+class Alarm:
+    """Calls `ring` at a moment of the node's clock. Its one task belongs to the group it is given."""
+
+    def __init__(self, group: asyncio.TaskGroup, clock: Clock, ring: Callable[[], None]) -> None:
+        self._group = group
+        self._clock = clock
+        self._ring = ring
+        self._wake_ms = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def set(self, wake_ms: int) -> None:
+        """Ring at `wake_ms`, or before that at a moment set earlier: then it is set anew."""
+        if self._task is not None and self._wake_ms <= wake_ms:
+            return
+        self.stop()
+        self._wake_ms = wake_ms
+        self._task = self._group.create_task(self._sleep(), name="raft-alarm")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _sleep(self) -> None:
+        await self._clock.sleep_ms(max(self._wake_ms - self._clock.monotonic_ms(), 0))
+        self._task = None
+        self._ring()
+
 
 log = get_logger(__name__)
 

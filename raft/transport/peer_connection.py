@@ -14,7 +14,7 @@ from lograft.raft.transport.outbox import Outbox
 from lograft.raft.transport.snapshot_stream import send_snapshot
 from lograft.runtime.network import ConnectFailed, Connection, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.racing import until_first
+from lograft.runtime.tasks.cancellation import until_first
 from lograft.runtime.world import Runtime
 
 MESSAGES_METHOD = "/lograft.internal.v1.Raft/Messages"

@@ -1,8 +1,9 @@
-"""The machine that a process runs on."""
+"""The host that a process runs on: its boot, its memory, its ports."""
 
 import contextlib
 import os
 import resource
+import socket
 from uuid import uuid4
 
 _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
@@ -39,3 +40,15 @@ def _number_in(path: str) -> int | None:
             return int(file.read())
     except (OSError, ValueError):
         return None
+
+
+def is_port_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
+        # As servers do: connections of an earlier one that are still being forgotten are no hindrance.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import select
 import sys
+from typing import TextIO
 
-__all__ = ["finish_output", "open_missing_streams"]
+__all__ = ["finish_output", "is_reader_gone", "open_missing_streams"]
 
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
@@ -49,3 +51,14 @@ def finish_output() -> OSError | None:
             sys.stdout.flush()
         return error
     return None
+
+
+def is_reader_gone(out: TextIO) -> bool:
+    """Whether `out` is a pipe whose other end nobody has open any more. Of anything else it is not known, and False."""
+    try:
+        poller = select.poll()
+        poller.register(out.fileno(), 0)
+        # Asked for nothing, it tells of errors alone.
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0))
+    except (OSError, ValueError):  # it is no file at all, or a closed one
+        return False

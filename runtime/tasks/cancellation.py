@@ -1,8 +1,8 @@
-"""Cancellation that somebody swallows is raised all the same."""
+"""Awaiting that never loses a cancellation: of one awaitable, and of tasks that race each other."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -26,3 +26,17 @@ async def keep_cancellation(awaitable: Awaitable[T]) -> T:
     if task.cancelling() > before:
         raise asyncio.CancelledError
     return result
+
+
+async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
+    """Run all at once until one of them returns; the others are cancelled, and have ended when this returns.
+
+    None may raise but for a broken invariant, which comes out as a group.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        # Not left to the group's end: before Python 3.13, one that fails there leaves us marked as cancelled for good.
+        await asyncio.wait(tasks)

@@ -10,7 +10,7 @@ from lograft.broker.fetch.fetch_service import FetchLimits, FetchService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import FETCH
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 PLENTY = 2**40
 NOT_LEADER = ReplicaError(errors_pb2.NOT_LEADER, "another leads")

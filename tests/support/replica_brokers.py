@@ -49,8 +49,7 @@ from lograft.metadata.image.records import (
 )
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.rpc.status import detail_of
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime

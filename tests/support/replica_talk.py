@@ -19,7 +19,7 @@ from lograft.broker.replication.follower_core import Acknowledge, Cutting, Follo
 from lograft.broker.replication.leader_core import LeaderCore, Subscriber
 from lograft.broker.replication.log_matching import Matched, TruncateTo, match
 from lograft.metadata.image.partition import BrokerId
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 _MOST_IN_A_FRAME = 3
 

@@ -46,7 +46,7 @@ from lograft.metadata.image.records import TopicCreated as Created
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.status import detail_of
 from lograft.runtime.rng import Rng
 from lograft.storage.log.data_directory import DataDirectory, open_directory

@@ -17,7 +17,7 @@ from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.network import Stream
 from lograft.storage.errors import FrameMismatch
 from lograft.storage.log.replica_frame import Frame

@@ -18,7 +18,7 @@ from lograft.broker.replica.traffic import PartitionTraffic, Traffic
 from lograft.broker.replication.log_matching import reader_parts_at
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.batch.codec import decode_records, encode_batch, parse_header, stamp
 from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.log.admission import Admitted

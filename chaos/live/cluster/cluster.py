@@ -10,7 +10,7 @@ from lograft.chaos.live.cluster.links import Door, Links
 from lograft.chaos.live.cluster.node import LiveNode
 from lograft.clients.local.layout import HOST, Layout
 from lograft.runtime.clock import LoopClock
-from lograft.runtime.process.ports import is_port_free
+from lograft.runtime.process.host import is_port_free
 from lograft.runtime.production.threads import ThreadBlocking
 from lograft.runtime.rng import Rng
 

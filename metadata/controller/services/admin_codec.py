@@ -14,7 +14,7 @@ from lograft.metadata.image.records import ConfigResource, ResourceKind
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.wire import read_uuid
+from lograft.rpc.request_limits import read_uuid
 
 _KINDS: dict[int, ResourceKind] = {
     pb.ConfigResource.TOPIC: ResourceKind.TOPIC,

@@ -54,9 +54,9 @@ from lograft.proto.methods import (
     REPORT_FAILURES,
 )
 from lograft.rpc.coded_error import ControllerError
+from lograft.rpc.request_limits import read_uuid
 from lograft.rpc.status import detail_of, to_stream_error
 from lograft.rpc.unary import unary
-from lograft.rpc.wire import read_uuid
 from lograft.runtime.clock import Clock
 from lograft.runtime.network import Handler
 from lograft.runtime.observability.logging import get_logger

@@ -8,7 +8,7 @@ from support.served_replicas import batch
 
 from lograft.broker.fetch.fetch_service import FetchLimits
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 # -- errors

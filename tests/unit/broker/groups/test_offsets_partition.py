@@ -21,7 +21,7 @@ from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.partition import TopicId
 from lograft.metadata.image.records import ConfigChanged, PartitionChanged, TopicCreated
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.batch.header import HEADER_BYTES
 from lograft.storage.errors import BatchTooLarge

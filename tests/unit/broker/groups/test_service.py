@@ -21,8 +21,7 @@ from lograft.metadata.image.records import PartitionChanged, TopicCreated
 from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.rpc.unary import exchange
 from lograft.runtime.network import StreamError
 

@@ -16,8 +16,7 @@ from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_le
 from lograft.metadata.decisions.partitions.log_ends import LogEnd
 from lograft.metadata.image.partition import LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.storage.errors import BadCrc, CorruptLog
 from lograft.storage.inspect.batch_check import check_batches
 

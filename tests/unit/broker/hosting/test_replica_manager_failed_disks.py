@@ -27,7 +27,7 @@ from lograft.chaos.world.files import VirtualFile, VirtualFiles
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.log_config import LogConfig

@@ -13,8 +13,7 @@ from lograft.broker.replica.replica import Replica
 from lograft.chaos.world.loop import run_virtual
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.rng import Rng
 from lograft.storage.batch.codec import decode_columns, iterate_batches

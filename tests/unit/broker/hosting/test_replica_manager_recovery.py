@@ -15,7 +15,7 @@ from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.topics.delete_topic import delete_topic
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.log_config import FlushMode
 

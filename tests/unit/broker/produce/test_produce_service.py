@@ -9,7 +9,7 @@ from support.served_replicas import NOW_MS, batch
 
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.batch.codec import encode_batch, parse_header
 from lograft.storage.batch.compression import Compression
 from lograft.storage.log.log_config import LogConfig

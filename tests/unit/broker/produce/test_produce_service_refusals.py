@@ -10,7 +10,7 @@ from lograft.broker.produce import batch_admission as admitting
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.storage.batch.codec import encode_batch
 from lograft.storage.errors import OutOfOrderSequence

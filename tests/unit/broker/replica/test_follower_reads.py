@@ -11,7 +11,7 @@ from lograft.broker.replica.replica import Replica
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 ONE, TWO, THREE = ids(1, 2, 3)
 

@@ -12,7 +12,7 @@ from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replica.replica import Replica
 from lograft.metadata.image.partition import BrokerId, TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import OutOfOrderSequence, UnknownProducer
 
 ONE, TWO, THREE = ids(1, 2, 3)

@@ -13,7 +13,7 @@ from support.virtual_log import virtual
 from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.replica import Replica
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 TIMEOUT_MS = 10_000
 

@@ -14,7 +14,7 @@ from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_le
 from lograft.metadata.decisions.partitions.log_ends import LogEnd
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import OffsetOutOfRange
 
 # -- a new leader's watermark

@@ -17,7 +17,7 @@ from lograft.broker.replication.leader_core import Subscriber
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 ONE, TWO, THREE = ids(1, 2, 3)
 NUMBERS = count(1000)

@@ -16,7 +16,7 @@ from lograft.broker.replica.leader_role import HAND_OVER_MS
 from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.data_directory import DataDirectory
 from lograft.storage.state.disk_space import DiskSpace

@@ -16,7 +16,7 @@ from lograft.broker.replica.replica import Idle
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.partition import BrokerId
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.state.epoch_cache import EpochEntry
 
 # -- leaders come and go

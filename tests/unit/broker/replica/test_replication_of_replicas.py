@@ -11,7 +11,7 @@ from support.replicating_brokers import Brokers, replicating
 from lograft.broker.replica.interfaces import Acks, PendingAppend
 from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.replica import Replica
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
 from lograft.storage.log.admission import admit
 

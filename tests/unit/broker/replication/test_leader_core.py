@@ -10,7 +10,7 @@ from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subs
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 LAG_MS = 10_000
 START = 10  # where the leader's epoch began, and its log ended then

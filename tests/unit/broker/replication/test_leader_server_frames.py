@@ -12,7 +12,7 @@ from support.replication_fakes import ByHand
 from lograft.broker.replication.leader_server import SourceLimits
 from lograft.broker.replication.leader_stream import FeedingLimits
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import CorruptLog
 
 # -- frames

@@ -9,7 +9,7 @@ from support.replication_fakes import DIRECTORY, FOLLOWER
 
 from lograft.broker.replication.leader_server import SourceLimits
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.state.epoch_cache import EpochEntry
 
 

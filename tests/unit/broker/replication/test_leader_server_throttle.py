@@ -13,7 +13,7 @@ from support.replication_fakes import ByHand
 from lograft.broker.replication.leader_server import SourceLimits
 from lograft.broker.replication.throttle import Throttle
 from lograft.proto import errors_pb2
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 
 
 class Receiving:

@@ -9,8 +9,7 @@ from lograft.broker.requests.service_errors import SERVICE_ERRORS, NotReadable, 
 from lograft.proto import errors_pb2
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorDetail
-from lograft.rpc.coded_error import ControllerError
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ControllerError, ReplicaError
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.network import Status
 from lograft.storage import errors as storage

@@ -15,7 +15,7 @@ from lograft.broker.server.load_service import LoadService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD, FETCH, PRODUCE
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.unary import exchange
 from lograft.runtime.network import Connection
 from lograft.runtime.rng import Rng

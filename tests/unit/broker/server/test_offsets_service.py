@@ -13,7 +13,7 @@ from lograft.broker.server.offsets_service import OffsetsService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.unary import exchange
 
 Kind = pb.ListOffsetsRequest

@@ -14,7 +14,7 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import APPEND, READ
 from lograft.proto.wire_format import varint
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.unary import exchange
 from lograft.storage.batch.codec import decode_records, encode_batch
 from lograft.storage.batch.compression import Compression

@@ -9,7 +9,7 @@ from lograft.broker.server.replicas_service import ReplicasService
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_REPLICAS
-from lograft.rpc.replica_errors import ReplicaError
+from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.unary import exchange
 
 

@@ -23,7 +23,7 @@ from lograft.raft.errors import (
     RaftError,
 )
 from lograft.raft.store.errors import StoreFailed
-from lograft.runtime.tasks.patience import PatientTimer
+from lograft.runtime.tasks.silence import PatientTimer
 
 
 class Diary(NodeObserver):

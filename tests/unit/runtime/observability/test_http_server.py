@@ -15,8 +15,8 @@ from support.server_processes import until
 from lograft.runtime.network import AddressInUse
 from lograft.runtime.observability.http_server import HttpServer, Page, Pages
 from lograft.runtime.process import host as machine
+from lograft.runtime.process.host import is_port_free
 from lograft.runtime.process.http_probe import Answer, get_page
-from lograft.runtime.process.ports import is_port_free
 
 LONG = "x" * 16 * 1024 * 1024  # more than the kernel takes off a server's hands
 

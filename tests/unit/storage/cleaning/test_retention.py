@@ -8,8 +8,7 @@ import pytest
 from support.cleaning import NOW_MS, append, contents, read_records, real_disk
 
 from lograft.storage.cleaning.compaction import compact
-from lograft.storage.cleaning.retention import apply_retention
-from lograft.storage.cleaning.retention_plan import RetainedSegment, latest_ms, retention_start
+from lograft.storage.cleaning.retention import RetainedSegment, apply_retention, latest_ms, retention_start
 from lograft.storage.files.segment_index import SegmentSummary
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.log.partition_log import PartitionLog, open_log
