@@ -1,6 +1,9 @@
 """What is promised to consumer groups, broken on purpose: each rule that is left out is noticed."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -8,18 +11,23 @@ from uuid import UUID
 import pytest
 from support.broken_rules import expect_noticed
 from support.cluster_chaos import GROUPS
+from support.cluster_stories import STAGE, Scene
 
 from lograft.broker.groups import offsets as group_offsets
 from lograft.broker.groups.draft import GroupDraft
 from lograft.broker.groups.offsets_partition import GroupPartition
 from lograft.chaos.cluster.checks.groups import GroupHistory
 from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
-from lograft.chaos.cluster.simulation import simulate_cluster
-from lograft.chaos.cluster.world.weather import ClusterWeather
+from lograft.chaos.cluster.clients.member_recorder import GROUP
+from lograft.chaos.cluster.clients.members import MemberRecorder
+from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.consumer.group.member import GroupMember
 
 Break = Callable[[pytest.MonkeyPatch], None]
+
+ALL_TOPICS = re.compile(r"topic\d+")
 
 
 def give_what_another_holds(patch: pytest.MonkeyPatch) -> None:
@@ -62,28 +70,56 @@ def commit_what_is_not_read_yet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("lograft.broker.groups.offsets_partition.decide_commit", decide_commit)
 
 
-# Faults that last: a member finds another coordinator within a session, unless it is cut off for longer.
-CUT_OFF = replace(
-    GROUPS,
-    duration_ms=20_000,
-    fault_every_ms=2500,
-    faults=("cut", "cut", "isolate_leader", "pause_leader", "heal", "start"),
-)
+@pytest.mark.parametrize("break_rule", [give_what_another_holds, load_nothing, commit_what_is_not_read_yet])
+def test_a_rule_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break) -> None:
+    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, GROUPS), seeds=30)
 
 
-@pytest.mark.parametrize(
-    ("break_rule", "weather", "quickest"),
-    [
-        (give_what_another_holds, GROUPS, 0),
-        (load_nothing, GROUPS, 0),
-        (believe_in_a_session_for_ever, CUT_OFF, 12),
-        (commit_what_is_not_read_yet, GROUPS, 0),
-    ],
-)
-def test_a_rule_that_is_left_out_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather, quickest: int
-) -> None:
-    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=30, quickest=quickest)
+# -- a member that is cut off stops to read before another begins
+
+
+async def a_member_is_cut_off(cluster: SimulatedCluster) -> None:
+    """It polls on all the while; its partition is given to the other one."""
+    scene = Scene(cluster)
+    await scene.until_whole()
+    async with polling(cluster, "far") as far:
+        await scene.until(lambda: bool(far.partitions))
+        async with polling(cluster, "near") as near:
+            for host in cluster.hosts:
+                scene.cut(host.host, "far")
+                scene.cut("far", host.host)
+            await scene.until(lambda: bool(near.partitions))
+            scene.heal()
+
+
+@asynccontextmanager
+async def polling(cluster: SimulatedCluster, host: str) -> AsyncIterator[MemberRecorder]:
+    """A member of the group, on a host of that name, which polls all the while."""
+    runtime = cluster.client_runtime(host)
+    async with Consumer(
+        cluster.addresses, runtime=runtime, group=GROUP, session_timeout_ms=3_000, auto_commit=False
+    ) as consumer:
+        member = MemberRecorder(host, consumer, cluster)
+        cluster.group.members.append(member)
+        await consumer.subscribe(ALL_TOPICS, member)
+        async with asyncio.TaskGroup() as group:
+            polls = group.create_task(_poll(member))
+            yield member
+            polls.cancel()
+        cluster.group.members.remove(member)
+        member.is_gone()
+
+
+async def _poll(member: MemberRecorder) -> None:
+    while True:
+        await member.poll(0.1)
+
+
+def test_a_member_that_is_cut_off_stops_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_cluster(1, STAGE, story=a_member_is_cut_off)
+    believe_in_a_session_for_ever(monkeypatch)
+    with pytest.raises(InvariantBroken, match="a partition has one reader"):
+        simulate_cluster(1, STAGE, story=a_member_is_cut_off)
 
 
 # -- the checks themselves

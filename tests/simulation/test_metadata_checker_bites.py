@@ -232,10 +232,10 @@ def keep_plans_after_the_office(patch: pytest.MonkeyPatch) -> None:
 def give_each_attempt_an_id_of_its_own(patch: pytest.MonkeyPatch) -> None:
     original = admin_service.decide_create
 
-    def decide_create(image: ClusterImage, item: Any, new_id: Any, rng: Any) -> Any:
+    def decide_create(image: ClusterImage, item: Any, *others: Any) -> Any:
         anonymous = type(item).FromString(item.SerializeToString())
         anonymous.topic_id = b""
-        return original(image, anonymous, new_id, rng)
+        return original(image, anonymous, *others)
 
     patch.setattr(admin_service, "decide_create", decide_create)
 
