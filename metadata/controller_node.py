@@ -24,7 +24,7 @@ from lograft.metadata.decisions.partitions.log_ends import LogEnds
 from lograft.metadata.image.state_machine import MetadataMachine
 from lograft.metadata.membership.cluster_service import ClusterService
 from lograft.metadata.quorum_view import Quorum, VoterList
-from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.bootstrap.bootstrapper import Bootstrapper
 from lograft.raft.core.raft_core import RaftTiming
 from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.driver.snapshots import SnapshotPolicy
@@ -67,7 +67,7 @@ class ControllerNode:
         self._settings = settings or ControllerSettings()
         self._controllers = dict(controllers)
         identity, clock = store.identity, runtime.clock
-        self._bootstrapping = Bootstrapping(runtime, store, state, controllers)
+        self._bootstrapping = Bootstrapper(runtime, store, state, controllers)
         self._transport = RaftTransport(runtime, identity, store=store)
         self.quorum = Quorum(identity.member, clock)
         self.machine = MetadataMachine()

@@ -9,7 +9,7 @@ from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.core.entries import NEW, NOTHING, Entry, HardState, SnapshotMetadata
 from lograft.raft.core.messages import Envelope, Message
 from lograft.raft.core.ready import SnapshotToSend
-from lograft.raft.store_starts import Start, Starts
+from lograft.raft.store_starts import StoreStart, StoreStarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ class Store(Protocol):
     def identity(self) -> StoreIdentity: ...
 
     @property
-    def starts(self) -> Starts:
+    def starts(self) -> StoreStarts:
         """How often it was opened, this time included: durable since then."""
         ...
 
     @property
-    def seen_starts(self) -> Mapping[Member, Start]:
+    def seen_starts(self) -> Mapping[Member, StoreStart]:
         """The latest openings of other members' stores that were noted here, as of the start."""
         ...
 
-    async def note_start(self, member: Member, start: Start) -> None:
+    async def note_start(self, member: Member, start: StoreStart) -> None:
         """That opening of another member's store was heard of."""
         ...
 

@@ -14,7 +14,7 @@ REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Start:
+class StoreStart:
     """One opening of a store: the first has number 1. `token` tells it from that of a copy with the same number."""
 
     number: int
@@ -22,22 +22,22 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class StoreStarts:
     """All openings of a store: how many, and the tokens of the latest ones, in order."""
 
     count: int = 0
     tokens: tuple[int, ...] = ()
 
     @property
-    def latest(self) -> Start:
+    def latest(self) -> StoreStart:
         assert self.tokens, "it was never opened"
-        return Start(self.count, self.tokens[-1])
+        return StoreStart(self.count, self.tokens[-1])
 
-    def followed_by(self, token: int) -> "Starts":
+    def followed_by(self, token: int) -> "StoreStarts":
         """With one more opening."""
-        return Starts(self.count + 1, (*self.tokens[-(REMEMBERED - 1) :], token))
+        return StoreStarts(self.count + 1, (*self.tokens[-(REMEMBERED - 1) :], token))
 
-    def has_had(self, start: Start) -> bool:
+    def has_had(self, start: StoreStart) -> bool:
         """Whether that was an opening of this store. False as well if it was too long ago to be known."""
         place = start.number - (self.count - len(self.tokens)) - 1
         return 0 <= place < len(self.tokens) and self.tokens[place] == start.token

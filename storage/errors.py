@@ -120,7 +120,7 @@ class DiskFull(StorageError):
     """What is left on the disk is less than its reserve: nothing was stored, and more can be once there is room."""
 
 
-class Shortage(StorageError):
+class ResourceShortage(StorageError):
     """There is no descriptor or memory to spare: nothing is wrong with the log or its disk, and it may pass."""
 
 

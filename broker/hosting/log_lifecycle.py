@@ -21,7 +21,7 @@ from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.partition import Partition
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
-from lograft.storage.errors import CorruptLog, Shortage
+from lograft.storage.errors import CorruptLog, ResourceShortage
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.log.remains import Remains
@@ -210,13 +210,13 @@ class HostedLogs:
                 return
             config = self._image.log_config_of(key)
             directory.names[name] = None
-            shortage: Shortage | None = None
+            shortage: ResourceShortage | None = None
             try:
                 opened = await directory.data.open_partition(name, config, directory.noted_watermark(name))
                 await directory.note_opened(name, opened.end_offset)
                 if opened.failure is not None:
                     raise opened.failure  # before there was anybody to be told
-            except Shortage as error:
+            except ResourceShortage as error:
                 shortage = error
             except CorruptLog as error:
                 self._states[key] = Corrupt(directory, name, None)

@@ -312,7 +312,7 @@ def use_of(directory: DataDirectory) -> DirectoryUse:
     return DirectoryUse(directory.identity, used_epoch, directory.use.is_restored, directory.use.damage)
 
 
-def _why_stale(use: directory_use.DirectoryUse) -> str:
+def _why_stale(use: directory_use.RecordedUse) -> str:
     """Return the reason, for people, as far as the directory itself can tell."""
     counts_for_nothing = "its replicas count for nothing until they have caught up"
     if use.damage is not None:

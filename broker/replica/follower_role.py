@@ -14,7 +14,7 @@ from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import CorruptLog
 from lograft.storage.log.partition_log import PartitionLog
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.replica_frame import ReplicaFrame
 
 
 class Following:
@@ -169,7 +169,7 @@ class Following:
 
     # -- following
 
-    def append(self, number: int, frame: Frame, high_watermark: int, log_start: int) -> None:
+    def append(self, number: int, frame: ReplicaFrame, high_watermark: int, log_start: int) -> None:
         if not self.core.is_matched(number):
             return
         # It is sent again once there is room: settling waits for that.

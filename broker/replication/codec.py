@@ -16,7 +16,7 @@ from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.epoch_cache import EpochEntry
 from lograft.storage.state.producer_state import ProducerState
 
@@ -174,9 +174,9 @@ def read_truncate(message: pb.ReplicaTruncate) -> TruncateTo:
     return TruncateTo(message.epoch, message.end_offset)
 
 
-def read_frame(received: ReceivedFrame) -> Frame:
+def read_frame(received: ReceivedFrame) -> ReplicaFrame:
     fields = received.fields
-    return Frame(fields.start, fields.end, received.batches, _read_epochs(fields.epochs))
+    return ReplicaFrame(fields.start, fields.end, received.batches, _read_epochs(fields.epochs))
 
 
 def epoch_messages(epochs: Sequence[EpochEntry]) -> list[pb.ReplicaEpoch]:

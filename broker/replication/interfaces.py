@@ -17,7 +17,7 @@ from lograft.broker.replication.leader_core import Subscriber
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.rpc.coded_error import ReplicaError
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.epoch_cache import EpochEntry
 
 
@@ -33,7 +33,7 @@ class ResetTo:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFrame:
-    """A `Frame` as it is sent: its batches in the parts they were found in, put together only in the message."""
+    """A `ReplicaFrame` on the wire: its batches in the parts they were found in, put together only in the message."""
 
     start: int
     end: int
@@ -209,7 +209,7 @@ class Followed(Protocol):
         """Drop all, and go on as told. To be settled before it subscribes again, cancelled or not."""
         ...
 
-    def append(self, number: int, frame: Frame, high_watermark: int, log_start: int) -> None:
+    def append(self, number: int, frame: ReplicaFrame, high_watermark: int, log_start: int) -> None:
         """What follows our end. `FrameMismatch`, `InvalidBatch` or `DiskFull`: nothing changed; end the subscription,
         and begin again. `DiskFailed`: nothing more can be taken."""
         ...

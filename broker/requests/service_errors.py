@@ -53,7 +53,7 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (storage.OffsetOutOfRange, errors_pb2.OFFSET_OUT_OF_RANGE),
     (storage.LogTruncated, errors_pb2.NOT_LEADER),
     (storage.LogClosed, errors_pb2.NOT_LEADER),
-    (storage.Shortage, errors_pb2.UNAVAILABLE),
+    (storage.ResourceShortage, errors_pb2.UNAVAILABLE),
     (storage.DiskFull, errors_pb2.DISK_FULL),
     # The replica's own trouble, whichever it is: another one takes over.
     (storage.StorageError, errors_pb2.STORAGE_FAILED),

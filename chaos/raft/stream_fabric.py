@@ -5,7 +5,7 @@ import asyncio
 from lograft.chaos.raft.message_fabric import FabricWorld, Joined
 from lograft.chaos.world.link import Delays
 from lograft.chaos.world.network import VirtualNetwork
-from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.bootstrap.bootstrapper import Bootstrapper
 from lograft.raft.interfaces import Store, StoredState
 from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.network import Network
@@ -31,7 +31,7 @@ class StreamFabric:
         addresses = {other_id: f"{_host(other_id)}:{_PORT}" for other_id in self._world.node_ids}
         controllers = {other_id: addresses[other_id] for other_id in self._world.node_ids[: self._world.weather.voters]}
         transport = RaftTransport(runtime, state.identity, store=store)
-        bootstrapping = Bootstrapping(runtime, store, state, controllers)
+        bootstrapping = Bootstrapper(runtime, store, state, controllers)
         handlers = {**bootstrapping.handlers(), **transport.handlers()}
         await runtime.network.serve(addresses[node_id], handlers, lambda error: self._world.note_panic(node_id, error))
         started = await bootstrapping.run()

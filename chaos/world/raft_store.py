@@ -16,10 +16,10 @@ from lograft.raft.core.entries import NEW, NOTHING, Entry, HardState, SnapshotMe
 from lograft.raft.interfaces import Snapshot, StoredState, StoreIdentity
 from lograft.raft.store.contract import shape_of
 from lograft.raft.store.errors import StoreFailed, StoreRefused
-from lograft.raft.store_starts import Start, Starts
+from lograft.raft.store_starts import StoreStart, StoreStarts
 from lograft.runtime.rng import Rng
 
-NO_STARTS = Starts()
+NO_STARTS = StoreStarts()
 _NO_SNAPSHOT = Snapshot(NOTHING, b"")
 
 
@@ -31,8 +31,8 @@ class Content:
     hard_state: HardState = NEW
     snapshot: Snapshot = _NO_SNAPSHOT
     entries: tuple[Entry, ...] = ()
-    starts: Starts = NO_STARTS
-    seen_starts: tuple[tuple[Member, Start], ...] = ()
+    starts: StoreStarts = NO_STARTS
+    seen_starts: tuple[tuple[Member, StoreStart], ...] = ()
 
     @property
     def state(self) -> StoredState:
@@ -114,11 +114,11 @@ class MemoryStore:
         return self._disk.content.identity
 
     @property
-    def starts(self) -> Starts:
+    def starts(self) -> StoreStarts:
         return self._starts
 
     @property
-    def seen_starts(self) -> Mapping[Member, Start]:
+    def seen_starts(self) -> Mapping[Member, StoreStart]:
         return self._seen_starts
 
     # -- the contract
@@ -127,7 +127,7 @@ class MemoryStore:
         state: StoredState = await self._submit(_unchanged, lambda content: content.state)
         return state
 
-    async def note_start(self, member: Member, start: Start) -> None:
+    async def note_start(self, member: Member, start: StoreStart) -> None:
         def noted(content: Content) -> Content:
             return replace(content, seen_starts=tuple({**dict(content.seen_starts), member: start}.items()))
 

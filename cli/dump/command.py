@@ -14,7 +14,7 @@ from lograft.cli.common.command_error import CommandError
 from lograft.cli.dump.json_output import write_json
 from lograft.cli.dump.problem_count import ProblemCount
 from lograft.cli.dump.table import write_table
-from lograft.storage.inspect.dump import Document, DumpedSegment, check_against_segment, dump_file, is_index
+from lograft.storage.inspect.dump import DumpedSegment, SealedDocument, check_against_segment, dump_file, is_index
 
 
 @click.command("dump-log")
@@ -46,7 +46,7 @@ def dump_log(ctx: click.Context, settings: Settings, path: str, deep: bool) -> N
     with open_file(path) as file:
         try:
             dump = dump_file(file, os.path.basename(path), deep=deep)
-            if deep and isinstance(dump, Document) and is_index(dump):
+            if deep and isinstance(dump, SealedDocument) and is_index(dump):
                 dump = _checked_with_segment(dump, path)
             verdict = _write(dump, path, settings.output)
         except ReadFailed as error:
@@ -56,7 +56,7 @@ def dump_log(ctx: click.Context, settings: Settings, path: str, deep: bool) -> N
         ctx.exit(1)
 
 
-def _write(dump: DumpedSegment | Document, path: str, form: str) -> ProblemCount:
+def _write(dump: DumpedSegment | SealedDocument, path: str, form: str) -> ProblemCount:
     out = sys.stdout
     if hasattr(out, "reconfigure"):
         out.reconfigure(errors="backslashreplace")  # a name or a record must never be what ends the dump
@@ -65,7 +65,7 @@ def _write(dump: DumpedSegment | Document, path: str, form: str) -> ProblemCount
     return verdict
 
 
-def _checked_with_segment(index: Document, path: str) -> Document:
+def _checked_with_segment(index: SealedDocument, path: str) -> SealedDocument:
     log_path = os.path.splitext(path)[0] + ".log"
     if not os.path.isfile(log_path):
         return replace(index, note=f"the entries were not checked: there is no {os.path.basename(log_path)} beside it")

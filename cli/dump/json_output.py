@@ -9,17 +9,17 @@ from lograft.cli.dump.problem_count import ProblemCount
 from lograft.storage.batch.codec import Columns
 from lograft.storage.inspect.dump import (
     Crc,
-    Document,
     DumpedBatch,
     DumpedSegment,
     Problem,
+    SealedDocument,
     SegmentTotals,
     codec_name,
     layout_name,
 )
 
 
-def write_json(dump: DumpedSegment | Document, path: str, out: TextIO) -> ProblemCount:
+def write_json(dump: DumpedSegment | SealedDocument, path: str, out: TextIO) -> ProblemCount:
     """Write `dump`, of the file at `path`, and say how it fared."""
     return _Writer(out).write(dump, path)
 
@@ -31,7 +31,7 @@ class _Writer:
         is_unicode = (out.encoding or "").lower().replace("-", "").startswith("utf")
         self._encode = json.JSONEncoder(ensure_ascii=not is_unicode, check_circular=False).encode
 
-    def write(self, dump: DumpedSegment | Document, path: str) -> ProblemCount:
+    def write(self, dump: DumpedSegment | SealedDocument, path: str) -> ProblemCount:
         verdict = ProblemCount()
         if isinstance(dump, DumpedSegment):
             self._out.write(f'{{"file": {self._encode(path)}, "kind": "segment", "batches": [')

@@ -10,10 +10,10 @@ from lograft.cli.output.streaming_table import StreamingTable
 from lograft.storage.batch.codec import BatchHeader, Columns
 from lograft.storage.inspect.dump import (
     Cell,
-    Document,
     DumpedBatch,
     DumpedSegment,
     Problem,
+    SealedDocument,
     SegmentTotals,
     Timestamp,
     codec_name,
@@ -28,7 +28,7 @@ _RECORD_INDENT = " " * 12  # clear of the positions, so that batches stand out
 _SEGMENT_NUMBERS = frozenset({0, 1, 2, 3, 4})
 
 
-def write_table(dump: DumpedSegment | Document, path: str, out: TextIO) -> ProblemCount:
+def write_table(dump: DumpedSegment | SealedDocument, path: str, out: TextIO) -> ProblemCount:
     """Write `dump`, of the file at `path`, and say how it fared."""
     if isinstance(dump, DumpedSegment):
         return _write_segment(dump, path, out)
@@ -125,7 +125,7 @@ def _summary(totals: SegmentTotals, size_bytes: int) -> str:
 # -- small files
 
 
-def _write_document(document: Document, path: str, out: TextIO) -> ProblemCount:
+def _write_document(document: SealedDocument, path: str, out: TextIO) -> ProblemCount:
     out.write(f"{quoted_name(path)}: {document.kind.replace('-', ' ')}\n")
     verdict = ProblemCount()
     if document.fields:

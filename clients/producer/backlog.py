@@ -20,7 +20,7 @@ from lograft.clients.producer.producer_work import not_flushed
 from lograft.clients.producer.sync_delivery import SentParcel
 from lograft.clients.records.validation import check_size
 from lograft.clients.types import check_topic
-from lograft.runtime.tasks.loop_handover import Handover
+from lograft.runtime.tasks.loop_handover import LoopHandover
 from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
 
 # What is on its way is counted here, before it is handed over: there it always finds room.
@@ -42,7 +42,7 @@ class ProducerBacklog:
         self._options = options
         self._loop = loop
         # Looked at and changed with the lock held.
-        self._handover = Handover(loop, self._take)
+        self._handover = LoopHandover(loop, self._take)
         self.lock = self._handover.lock
         self._staging = Staging(partial(SentParcel, loop))
         self.open_parcels = self._staging.open_parcels

@@ -29,7 +29,7 @@ from lograft.raft.bootstrap.decision import (
     AcceptFirstVoters,
     Answer,
     JoinAsLearner,
-    Start,
+    StartFromStore,
     Unreachable,
     Wait,
     WriteFirstVoters,
@@ -58,7 +58,7 @@ class BootstrapTiming:
     max_delay_ms: int = 500
 
 
-class Bootstrapping:
+class Bootstrapper:
     """Answers from the moment it is made, and is served, for as long as the node lives."""
 
     def __init__(
@@ -133,7 +133,7 @@ class Bootstrapping:
     async def _act_on(self, answers: Mapping[int, Answer]) -> None:
         async with self._writing:
             match decide(self._state, self._controllers, answers):
-                case Start():
+                case StartFromStore():
                     pass  # an offer was accepted meanwhile
                 case Wait(reason=reason):
                     self._wait(reason)

@@ -60,7 +60,7 @@ Answer: TypeAlias = Unreachable | Empty | Joining | Initialised
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartFromStore:
     """The store is not empty: go on with what is in it."""
 
 
@@ -87,13 +87,13 @@ class JoinAsLearner:
     """Say nothing until someone adds this node."""
 
 
-Decision: TypeAlias = Start | Wait | WriteFirstVoters | AcceptFirstVoters | JoinAsLearner
+Decision: TypeAlias = StartFromStore | Wait | WriteFirstVoters | AcceptFirstVoters | JoinAsLearner
 
 
 def decide(state: StoredState, controllers: Mapping[int, str], answers: Mapping[int, Answer]) -> Decision:
     """`controllers` are the addresses of all configured, by node id, this one's too; `answers` of one round, by id."""
     if not state.is_empty:
-        return Start()
+        return StartFromStore()
     identity = state.identity
     initialised = {
         node_id: answer

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from lograft.raft.core.configuration import Member
-from lograft.raft.store_starts import Start, Starts
+from lograft.raft.store_starts import StoreStart, StoreStarts
 from lograft.runtime.observability.logging import get_logger
 
 log = get_logger(__name__)
@@ -19,7 +19,7 @@ log = get_logger(__name__)
 class OutdatedStore(Exception):
     """A member's store is from the past: it never had the opening `seen`, which is noted here."""
 
-    def __init__(self, member: Member, seen: Start, starts: Starts) -> None:
+    def __init__(self, member: Member, seen: StoreStart, starts: StoreStarts) -> None:
         super().__init__(
             f"the store of node {member.node_id} is from the past: it was seen at its start {seen.number} before, and "
             f"knows nothing of that at its start {starts.count}; {remedy(member.node_id)}"
@@ -36,12 +36,12 @@ class StartStore(Protocol):
     """What is needed of a `Store`."""
 
     @property
-    def starts(self) -> Starts: ...
+    def starts(self) -> StoreStarts: ...
 
     @property
-    def seen_starts(self) -> Mapping[Member, Start]: ...
+    def seen_starts(self) -> Mapping[Member, StoreStart]: ...
 
-    async def note_start(self, member: Member, start: Start) -> None: ...
+    async def note_start(self, member: Member, start: StoreStart) -> None: ...
 
 
 def remedy(node_id: int) -> str:
@@ -67,7 +67,7 @@ class StartRegister:
         self._is_outdated = asyncio.Event()
 
     @property
-    def own_starts(self) -> Starts | None:
+    def own_starts(self) -> StoreStarts | None:
         return self._store.starts if self._store is not None else None
 
     @property
@@ -80,7 +80,7 @@ class StartRegister:
         """Why this node takes no part; None if nobody said that its own store is from the past."""
         return self._outdated_reason
 
-    async def admit(self, member: Member, starts: Starts | None) -> None:
+    async def admit(self, member: Member, starts: StoreStarts | None) -> None:
         """Return once it is noted that the member's store was opened so; `OutdatedStore` if it is from the past.
         `starts` None: it is of a version that does not count."""
         if self._store is None or starts is None:
@@ -96,7 +96,7 @@ class StartRegister:
                 await self._store.note_start(member, starts.latest)
                 self._seen[member] = starts.latest
 
-    def _refusal(self, member: Member, seen: Start, starts: Starts) -> OutdatedStore:
+    def _refusal(self, member: Member, seen: StoreStart, starts: StoreStarts) -> OutdatedStore:
         refusal = OutdatedStore(member, seen, starts)
         if member not in self._refused:
             log.error("raft_store_refused", member=str(member), reason=str(refusal))

@@ -18,7 +18,7 @@ from lograft.raft.core.messages import (
     ReadIndexResponse,
     TimeoutNow,
 )
-from lograft.raft.core.peer_progress import Probe, Progress, ReceiveSnapshot
+from lograft.raft.core.peer_progress import PeerProgress, Probe, ReceiveSnapshot
 from lograft.raft.core.roles import Candidate, Leader, PendingRead, Transfer
 from lograft.runtime.clock import until_beat_ms
 
@@ -98,7 +98,7 @@ def _track_members(core: RaftCore, role: Leader) -> None:
     """Keep progress of exactly the members there are."""
     known = role.progress
     role.progress = {
-        member: known.get(member) or Progress(core.log.last_index + 1, contact_ms=core.now_ms)
+        member: known.get(member) or PeerProgress(core.log.last_index + 1, contact_ms=core.now_ms)
         for member in core.configuration.members
     }
 
@@ -153,7 +153,7 @@ def flush(core: RaftCore, role: Leader) -> None:
         _send_entries(core, role.progress[peer], peer)
 
 
-def _send_entries(core: RaftCore, progress: Progress, peer: Member) -> None:
+def _send_entries(core: RaftCore, progress: PeerProgress, peer: Member) -> None:
     limits, log = core.limits, core.log
     while not progress.is_paused(limits.max_in_flight, limits.max_in_flight_bytes):
         if log.term_at(progress.next_index - 1) is None:
@@ -172,7 +172,7 @@ def _send_entries(core: RaftCore, progress: Progress, peer: Member) -> None:
             return
 
 
-def _request(core: RaftCore, progress: Progress, peer: Member, entries: tuple[Entry, ...]) -> None:
+def _request(core: RaftCore, progress: PeerProgress, peer: Member, entries: tuple[Entry, ...]) -> None:
     previous_index = progress.next_index - 1
     previous_term = core.log.term_at(previous_index)
     assert previous_term is not None
@@ -205,7 +205,7 @@ def _finish_transfer_to(core: RaftCore, role: Leader, member: Member) -> None:
         _finish_transfer(core, role)
 
 
-def _find_agreement(core: RaftCore, progress: Progress, refusal: AppendRefusal) -> None:
+def _find_agreement(core: RaftCore, progress: PeerProgress, refusal: AppendRefusal) -> None:
     is_stale = refusal.previous_index <= progress.match_index
     if isinstance(progress.state, Probe):
         is_stale = is_stale or refusal.previous_index != progress.next_index - 1

@@ -27,7 +27,7 @@ class ReceiveSnapshot:
 
 
 @dataclass(slots=True)
-class Progress:
+class PeerProgress:
     """Invariant: match_index < next_index."""
 
     next_index: int

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from lograft.raft.core.configuration import Member
-from lograft.raft.core.peer_progress import Progress
+from lograft.raft.core.peer_progress import PeerProgress
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Leader:
     """Knows how far every other member is. Only it appends."""
 
     first_index: int  # of its own term: until this is committed, nothing older is known to be
-    progress: dict[Member, Progress] = field(default_factory=dict)
+    progress: dict[Member, PeerProgress] = field(default_factory=dict)
     heartbeat_due_ms: int = 0
     round: int = 0
     is_round_wanted: bool = False

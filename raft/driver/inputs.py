@@ -67,7 +67,7 @@ class TransferLeadership:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadIndex:
     answer: "asyncio.Future[int]"
 
 
@@ -79,7 +79,7 @@ Input: TypeAlias = (
     | Propose
     | ChangeConfiguration
     | TransferLeadership
-    | Read
+    | ReadIndex
 )
 
 
@@ -119,7 +119,7 @@ class InputQueue:
         self._proposal_bytes += proposal.size_bytes
         self.put(proposal)
 
-    def put_read(self, read: Read) -> None:
+    def put_read(self, read: ReadIndex) -> None:
         """`Overloaded` if too many wait, here or, asked already, for their answer."""
         if self._reads >= self._limits.max_reads:
             raise Overloaded(f"{self._reads} reads wait already")

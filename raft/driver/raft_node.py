@@ -24,7 +24,7 @@ from lograft.raft.driver.inputs import (
     InputQueue,
     NodeLimits,
     Propose,
-    Read,
+    ReadIndex,
     Received,
     SnapshotReported,
     SnapshotSaved,
@@ -174,7 +174,7 @@ class RaftNode:
         retry.
         """
         answer: asyncio.Future[int] = self._future()
-        self._inputs.put_read(Read(answer))
+        self._inputs.put_read(ReadIndex(answer))
         return await answer
 
     async def change_configuration(self, change: ConfigurationChange) -> Configuration:
@@ -270,7 +270,10 @@ class RaftNode:
         self._reads.stop(NodeStopped())
         self._applied_waiters.stop(NodeStopped())
         for item in [*self._taken, *self._inputs.drain()]:
-            if isinstance(item, Propose | ChangeConfiguration | TransferLeadership | Read) and not item.answer.done():
+            if (
+                isinstance(item, Propose | ChangeConfiguration | TransferLeadership | ReadIndex)
+                and not item.answer.done()
+            ):
                 item.answer.set_exception(NodeStopped())
 
     async def _close_after_failure(self) -> None:
@@ -385,9 +388,9 @@ class RaftNode:
     def _take_in_all(self) -> None:
         now_ms = self._clock.monotonic_ms()
         self._taken = self._inputs.drain()
-        reads: list[Read] = []
+        reads: list[ReadIndex] = []
         for item in self._taken:
-            if isinstance(item, Read):
+            if isinstance(item, ReadIndex):
                 reads.append(item)
             else:
                 self._take_in(item, now_ms)
@@ -414,7 +417,7 @@ class RaftNode:
                 self._requests.change_configuration(item)
             case TransferLeadership():
                 self._requests.transfer_leadership(item)
-            case Read():
+            case ReadIndex():
                 raise AssertionError("asked together")
             case _:
                 assert_never(item)

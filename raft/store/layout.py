@@ -42,7 +42,7 @@ from lograft.raft.store.state_codec import (
     parse,
     read_metadata,
 )
-from lograft.raft.store_starts import Start, Starts
+from lograft.raft.store_starts import StoreStart, StoreStarts
 
 if TYPE_CHECKING:
     import lmdb
@@ -66,7 +66,7 @@ _NO_SNAPSHOT = (NOTHING, 0, 0)
 T = TypeVar("T")
 
 
-class Damaged(Exception):
+class DamagedStore(Exception):
     """The store does not hold what was written to it."""
 
 
@@ -88,7 +88,7 @@ def _seal(key: bytes, content: bytes) -> bytes:
 def _unseal(key: bytes, value: bytes) -> bytes:
     content = value[:-_CRC_BYTES]
     if _seal(key, content) != value:
-        raise Damaged(f"the checksum of {_name(key)} is wrong")
+        raise DamagedStore(f"the checksum of {_name(key)} is wrong")
     return content
 
 
@@ -103,7 +103,7 @@ def _decode(key: bytes, value: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(_unseal(key, value))
     except CodecError as error:
-        raise Damaged(f"{_name(key)} cannot be read: {error}") from None
+        raise DamagedStore(f"{_name(key)} cannot be read: {error}") from None
 
 
 def _read(transaction: lmdb.Transaction[bytes], key: bytes, decode: Callable[[bytes], T]) -> T | None:
@@ -122,7 +122,7 @@ def read_format(transaction: lmdb.Transaction[bytes]) -> int | None:
     """The layout's version; None if the environment was never used."""
     content = _read(transaction, _FORMAT, bytes)
     if content is None and transaction.stat()["entries"] > 0:
-        raise Damaged("it holds something, but not its format")
+        raise DamagedStore("it holds something, but not its format")
     return None if content is None else int.from_bytes(content, "big")
 
 
@@ -135,23 +135,23 @@ def write_identity(transaction: lmdb.Transaction[bytes], identity: StoreIdentity
 def read_identity(transaction: lmdb.Transaction[bytes]) -> StoreIdentity:
     identity = _read(transaction, _IDENTITY, decode_identity)
     if identity is None:
-        raise Damaged("it has no identity")
+        raise DamagedStore("it has no identity")
     return identity
 
 
 # -- how often it was opened, and others were
 
 
-def read_starts(transaction: lmdb.Transaction[bytes]) -> Starts:
+def read_starts(transaction: lmdb.Transaction[bytes]) -> StoreStarts:
     """None at all in a store that was only opened by versions that did not count."""
-    return _read(transaction, _STARTS, decode_starts) or Starts()
+    return _read(transaction, _STARTS, decode_starts) or StoreStarts()
 
 
-def write_starts(transaction: lmdb.Transaction[bytes], starts: Starts) -> None:
+def write_starts(transaction: lmdb.Transaction[bytes], starts: StoreStarts) -> None:
     _put(transaction, _STARTS, encode_starts(starts))
 
 
-def read_seen_starts(transaction: lmdb.Transaction[bytes]) -> dict[Member, Start]:
+def read_seen_starts(transaction: lmdb.Transaction[bytes]) -> dict[Member, StoreStart]:
     cursor = transaction.cursor()
     seen = {}
     is_there = cursor.set_range(_SEEN)
@@ -163,7 +163,7 @@ def read_seen_starts(transaction: lmdb.Transaction[bytes]) -> dict[Member, Start
     return seen
 
 
-def write_seen_start(transaction: lmdb.Transaction[bytes], member: Member, start: Start) -> None:
+def write_seen_start(transaction: lmdb.Transaction[bytes], member: Member, start: StoreStart) -> None:
     key = _SEEN + _MEMBER.pack(member.node_id, member.directory_id.bytes)
     _put(transaction, key, encode_seen_start(start))
 
@@ -187,7 +187,7 @@ def _read_entries(transaction: lmdb.Transaction[bytes], first_index: int) -> Ite
     for index in range(first_index, end if cursor.key().startswith(_ENTRY) else first_index):
         entry = _read(transaction, _entry_key(index), decode_entry)
         if entry is None or entry.index != index:
-            raise Damaged(f"entry {index} is missing, and there are later ones")
+            raise DamagedStore(f"entry {index} is missing, and there are later ones")
         yield entry
 
 
@@ -200,11 +200,11 @@ def read_snapshot(transaction: lmdb.Transaction[bytes]) -> Snapshot | None:
     for key in map(_piece_key, range(pieces)):
         content = _read(transaction, key, bytes)
         if content is None:
-            raise Damaged(f"{_name(key)} of {pieces} of the snapshot is missing")
+            raise DamagedStore(f"{_name(key)} of {pieces} of the snapshot is missing")
         contents.append(content)
     data = b"".join(contents)
     if len(data) != size_bytes:
-        raise Damaged(f"the snapshot has {len(data)} bytes, not {size_bytes}")
+        raise DamagedStore(f"the snapshot has {len(data)} bytes, not {size_bytes}")
     return Snapshot(metadata, data)
 
 

@@ -12,7 +12,7 @@ from lograft.raft.interfaces import StoredState, StoreIdentity
 from lograft.raft.store.errors import StoreRefused
 from lograft.raft.store.layout import (
     FORMAT_VERSION,
-    Damaged,
+    DamagedStore,
     read_format,
     read_identity,
     read_seen_starts,
@@ -22,7 +22,7 @@ from lograft.raft.store.layout import (
     write_identity,
     write_starts,
 )
-from lograft.raft.store_starts import Start, Starts
+from lograft.raft.store_starts import StoreStart, StoreStarts
 from lograft.runtime.files import FileLocked, Files, Lock, parent_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _ROOM_BYTES = 1024 * 1024  # more than the note of an opening takes
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedStore:
     """Whose store it should be. `directory_id`: of the one that must be there; None if any will do, or none."""
 
     cluster_id: str
@@ -46,17 +46,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class OpenedStore:
     """A store that is ours, and what is in it. Its identity is durable, and so is that it was opened once more."""
 
     lock: Lock
     environment: lmdb.Environment
     state: StoredState
-    starts: Starts
-    seen_starts: Mapping[Member, Start]
+    starts: StoreStarts
+    seen_starts: Mapping[Member, StoreStart]
 
 
-def take_hold(files: Files, path: str, wanted: Wanted) -> Held:
+def take_hold(files: Files, path: str, wanted: ExpectedStore) -> OpenedStore:
     """Open the store at `path`, made if it is not there; `StoreRefused` says why not."""
     try:
         for folder in (parent_of(path), path):
@@ -75,10 +75,10 @@ def take_hold(files: Files, path: str, wanted: Wanted) -> Held:
         raise
 
 
-def _open_environment(files: Files, path: str, wanted: Wanted, lock: Lock) -> Held:
+def _open_environment(files: Files, path: str, wanted: ExpectedStore, lock: Lock) -> OpenedStore:
     import lmdb
 
-    damage = (Damaged, lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError)
+    damage = (DamagedStore, lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError)
     environment = None
     try:
         environment = lmdb.open(path, map_size=_FIRST_MAP_BYTES, max_dbs=0, max_spare_txns=1)
@@ -92,7 +92,7 @@ def _open_environment(files: Files, path: str, wanted: Wanted, lock: Lock) -> He
         # LMDB syncs the file, but not its name; and who made it may have died before it could.
         for folder in (path, parent_of(path), parent_of(parent_of(path))):
             files.sync_directory(folder)
-        return Held(lock, environment, state, starts, seen_starts)
+        return OpenedStore(lock, environment, state, starts, seen_starts)
     except BaseException as error:
         if environment is not None:
             environment.close()
@@ -127,7 +127,7 @@ def _restore_length(files: Files, path: str, environment: lmdb.Environment) -> N
             file.close()
 
 
-def _read_or_make(path: str, environment: lmdb.Environment, wanted: Wanted) -> StoredState:
+def _read_or_make(path: str, environment: lmdb.Environment, wanted: ExpectedStore) -> StoredState:
     with environment.begin() as transaction:
         version = read_format(transaction)
     if version is None:
@@ -149,7 +149,7 @@ def _read_or_make(path: str, environment: lmdb.Environment, wanted: Wanted) -> S
     return state
 
 
-def _refuse_stranger(path: str, found: StoreIdentity, wanted: Wanted) -> None:
+def _refuse_stranger(path: str, found: StoreIdentity, wanted: ExpectedStore) -> None:
     if found.cluster_id != wanted.cluster_id:
         raise StoreRefused(
             f"{path} belongs to cluster {found.cluster_id!r}, not {wanted.cluster_id!r}",
@@ -167,7 +167,7 @@ def _refuse_stranger(path: str, found: StoreIdentity, wanted: Wanted) -> None:
         )
 
 
-def _damaged(path: str, wanted: Wanted, error: BaseException) -> StoreRefused:
+def _damaged(path: str, wanted: ExpectedStore, error: BaseException) -> StoreRefused:
     return StoreRefused(
         f"{path} is damaged ({error})",
         f"restore the disk, or move {path} away: the node then starts empty, without a vote, and "

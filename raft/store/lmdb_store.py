@@ -17,7 +17,7 @@ from lograft.raft.interfaces import Snapshot, StoredState, StoreIdentity
 from lograft.raft.store.contract import shape_of
 from lograft.raft.store.errors import StoreFailed
 from lograft.raft.store.layout import (
-    Damaged,
+    DamagedStore,
     read_snapshot,
     read_state,
     write_own_snapshot,
@@ -25,8 +25,8 @@ from lograft.raft.store.layout import (
     write_seen_start,
     write_snapshot,
 )
-from lograft.raft.store.lmdb_opening import Held, Wanted, take_hold
-from lograft.raft.store_starts import TOKEN_BITS, Start, Starts
+from lograft.raft.store.lmdb_opening import ExpectedStore, OpenedStore, take_hold
+from lograft.raft.store_starts import TOKEN_BITS, StoreStart, StoreStarts
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 
@@ -87,7 +87,7 @@ class _Environment:
             try:
                 outcome.results = self._transact(operations)
                 outcome.is_commit = any(operation.write_bytes is not None for operation in operations)
-            except (lmdb.Error, OSError, Damaged) as error:
+            except (lmdb.Error, OSError, DamagedStore) as error:
                 if self._is_want_of_room(error):
                     outcome.is_refused, self._backlog = True, operations
                     return outcome
@@ -141,7 +141,7 @@ class LmdbStore:
     Once a transaction has failed, every call raises `StoreFailed`.
     """
 
-    def __init__(self, runtime: Runtime, path: str, held: Held) -> None:
+    def __init__(self, runtime: Runtime, path: str, held: OpenedStore) -> None:
         self.path = path
         self.fsyncs = 0
         self._runtime = runtime
@@ -163,14 +163,14 @@ class LmdbStore:
         return self._identity
 
     @property
-    def starts(self) -> Starts:
+    def starts(self) -> StoreStarts:
         return self._starts
 
     @property
-    def seen_starts(self) -> Mapping[Member, Start]:
+    def seen_starts(self) -> Mapping[Member, StoreStart]:
         return self._seen_starts
 
-    async def note_start(self, member: Member, start: Start) -> None:
+    async def note_start(self, member: Member, start: StoreStart) -> None:
         self._check()
         await self._submit(partial(write_seen_start, member=member, start=start), 0)
 
@@ -278,7 +278,7 @@ async def open_lmdb_store(
 
     With `directory_id`, only that very store will do. When this returns, the store's identity is durable.
     """
-    wanted = Wanted(cluster_id, node_id, directory_id, runtime.rng.uuid(), runtime.rng.getrandbits(TOKEN_BITS))
+    wanted = ExpectedStore(cluster_id, node_id, directory_id, runtime.rng.uuid(), runtime.rng.getrandbits(TOKEN_BITS))
     path = f"{directory}/{FOLDER}"
     held = await runtime.blocking.run_blocking(take_hold, runtime.files, path, wanted)
     return LmdbStore(runtime, path, held)

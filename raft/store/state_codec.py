@@ -23,7 +23,7 @@ from lograft.raft.core.entries import (
     SnapshotMetadata,
 )
 from lograft.raft.interfaces import StoreIdentity
-from lograft.raft.store_starts import Start, Starts, check_tokens
+from lograft.raft.store_starts import StoreStart, StoreStarts, check_tokens
 
 P = TypeVar("P", bound=Message)
 
@@ -149,12 +149,12 @@ def decode_hard_state(data: bytes) -> HardState:
     return HardState(message.term, vote, message.commit_index)
 
 
-def fill_starts(target: pb.StoreStarts, starts: Starts) -> None:
+def fill_starts(target: pb.StoreStarts, starts: StoreStarts) -> None:
     target.count = starts.count
     target.tokens = struct.pack(f">{len(starts.tokens)}I", *starts.tokens)
 
 
-def read_starts(source: pb.StoreStarts) -> Starts:
+def read_starts(source: pb.StoreStarts) -> StoreStarts:
     if len(source.tokens) % _TOKEN_BYTES:
         raise CodecError(f"{len(source.tokens)} bytes of tokens of {_TOKEN_BYTES}")
     tokens = struct.unpack(f">{len(source.tokens) // _TOKEN_BYTES}I", source.tokens)
@@ -162,26 +162,26 @@ def read_starts(source: pb.StoreStarts) -> Starts:
         check_tokens(source.count, tokens)
     except ValueError as error:
         raise CodecError(str(error)) from None
-    return Starts(source.count, tokens)
+    return StoreStarts(source.count, tokens)
 
 
-def encode_starts(starts: Starts) -> bytes:
+def encode_starts(starts: StoreStarts) -> bytes:
     message = pb.StoreStarts()
     fill_starts(message, starts)
     return message.SerializeToString()
 
 
-def decode_starts(data: bytes) -> Starts:
+def decode_starts(data: bytes) -> StoreStarts:
     return read_starts(parse(pb.StoreStarts, data))
 
 
-def encode_seen_start(start: Start) -> bytes:
+def encode_seen_start(start: StoreStart) -> bytes:
     return pb.SeenStart(number=start.number, token=start.token).SerializeToString()
 
 
-def decode_seen_start(data: bytes) -> Start:
+def decode_seen_start(data: bytes) -> StoreStart:
     message = parse(pb.SeenStart, data)
-    return Start(message.number, message.token)
+    return StoreStart(message.number, message.token)
 
 
 def encode_identity(identity: StoreIdentity) -> bytes:

@@ -8,7 +8,7 @@ from lograft.raft.bootstrap.start_register import OutdatedStore, StartRegister
 from lograft.raft.core.configuration import Member
 from lograft.raft.interfaces import StoreIdentity
 from lograft.raft.store.state_codec import fill_member, fill_starts, parse, read_member, read_starts
-from lograft.raft.store_starts import Starts
+from lograft.raft.store_starts import StoreStarts
 from lograft.runtime.network import Status, Stream, StreamError
 
 
@@ -21,7 +21,7 @@ class Hello:
     cluster_id: str
     member: Member
     expected_node_id: int | None = None
-    starts: Starts | None = None
+    starts: StoreStarts | None = None
     refused_for_start: int | None = None
 
 

@@ -37,7 +37,7 @@ class TransportLimits:
     refused_retry_ms: int = 5000
 
 
-class Peer:
+class PeerConnection:
     """Node `node_id` at `address`. What is sent while there is no connection is dropped: it would be stale by then.
 
     `member` is who answers there at the moment; messages for another member (the node with an earlier disk) go nowhere.

@@ -22,7 +22,7 @@ from lograft.raft.core.ready import SnapshotToSend
 from lograft.raft.interfaces import Inbox, Snapshot, StoreIdentity
 from lograft.raft.transport.envelope_codec import decode_envelopes
 from lograft.raft.transport.hello import admit
-from lograft.raft.transport.peer_connection import MESSAGES_METHOD, Peer, TransportLimits
+from lograft.raft.transport.peer_connection import MESSAGES_METHOD, PeerConnection, TransportLimits
 from lograft.raft.transport.snapshot_stream import SNAPSHOT_METHOD, confirm, receive_snapshot
 from lograft.runtime.network import Handler, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
@@ -51,7 +51,7 @@ class RaftTransport:
         self._limits = limits or TransportLimits()
         self._inbox: Inbox | None = None
         self._addresses: dict[int, str] = {}
-        self._peers: dict[int, tuple[Peer, asyncio.Task[None]]] = {}
+        self._peers: dict[int, tuple[PeerConnection, asyncio.Task[None]]] = {}
         # The latest stream of each method and member: a new one means that the one before is dead, known here or not.
         self._accepted: dict[tuple[str, Member], Stream] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -133,7 +133,7 @@ class RaftTransport:
                 del self._peers[node_id]
         for node_id, address in self._addresses.items():
             if node_id not in self._peers:
-                peer = Peer(
+                peer = PeerConnection(
                     self._runtime, self._identity, node_id, address, self._inbox, self._limits, self.register
                 )  # fmt: skip
                 self._peers[node_id] = (peer, self._group.create_task(peer.run()))

@@ -15,19 +15,18 @@ from lograft.runtime.disk.os_files import OsFile, OsFiles
 from lograft.runtime.faults.settings import FaultSwitch
 from lograft.runtime.faults.undo_journal import (
     DirectorySynced,
-    Journal,
+    FailedSync,
     Named,
     NameStep,
+    OverwrittenBytes,
     Resized,
     Retracted,
     Synced,
-    SyncFailed,
-    Written,
+    UndoJournal,
     inode_at,
     undo_part,
 )
-from lograft.runtime.files import Buffer, File, Lock, parent_of
-from lograft.runtime.files import SyncFailed as SyncFailedError
+from lograft.runtime.files import Buffer, File, Lock, SyncFailed, parent_of
 
 _SEEDS = 2**32
 
@@ -77,7 +76,7 @@ class FaultyFiles(OsFiles):
         self._switch = switch
         self._dice = SystemRandom()
         self._changing = RLock()  # a change is announced and made before the next one is announced
-        self._journal = Journal(switch.directory)
+        self._journal = UndoJournal(switch.directory)
 
     # -- what files ask for
 
@@ -93,7 +92,7 @@ class FaultyFiles(OsFiles):
             size = file.size()
             old = file.read(position, min(len(data), max(size - position, 0)))
             number = self._journal.next_number()
-            self._journal.add(Written(number, inode, position, len(data), old, size))
+            self._journal.add(OverwrittenBytes(number, inode, position, len(data), old, size))
             file.write(position, [data])
         if is_cut:
             raise _os_error(errno.ENOSPC, file.path)
@@ -112,8 +111,8 @@ class FaultyFiles(OsFiles):
         if self._switch.settings.fails_syncs:
             with self._changing:
                 seed = self._dice.randrange(_SEEDS)
-                self._journal.add(SyncFailed(self._journal.next_number(), inode, up_to, seed))
-            raise SyncFailedError(errno.EIO, os.strerror(errno.EIO), file.path)
+                self._journal.add(FailedSync(self._journal.next_number(), inode, up_to, seed))
+            raise SyncFailed(errno.EIO, os.strerror(errno.EIO), file.path)
         file.sync()
         if self._switch.settings.lies_about_syncs:
             return
@@ -229,7 +228,7 @@ class FaultyFiles(OsFiles):
             inode = _inode_of_directory(f"{path}/.")
         self._delay(self._switch.settings.sync_delay_ms)
         if self._switch.settings.fails_syncs:
-            raise SyncFailedError(errno.EIO, os.strerror(errno.EIO), path)
+            raise SyncFailed(errno.EIO, os.strerror(errno.EIO), path)
         super().sync_directory(path)
         if self._switch.settings.lies_about_syncs:
             return

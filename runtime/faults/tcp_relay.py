@@ -20,7 +20,7 @@ _RESENT_AT_MOST = 6  # then it gives up
 
 
 @dataclass(slots=True)
-class Way:
+class RelayDirection:
     """How the way in one direction is, at the moment. What does not pass waits, as behind a switch that is off, and
     goes on when it is on again. What is lost, with probability `loss`, is sent again by TCP, so it comes late, and all
     that follows with it; lost too often, it takes the connection along."""
@@ -35,8 +35,8 @@ class Way:
 class LinkState:
     """How the way from one process to another is; `there` and `back` are seen from who connected."""
 
-    there: Way = field(default_factory=Way)
-    back: Way = field(default_factory=Way)
+    there: RelayDirection = field(default_factory=RelayDirection)
+    back: RelayDirection = field(default_factory=RelayDirection)
 
 
 class RelayedConnection:
@@ -68,7 +68,7 @@ class RelayedConnection:
         for task in self._tasks:
             task.cancel()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: RelayDirection) -> None:
         """Each piece is as late as it is told, however many are on their way."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_HELD_BYTES // _CHUNK_BYTES)
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class RelayedConnection:
                         await asyncio.sleep(len(data) / way.bytes_per_second)
             reading.cancel()
 
-    async def _gets_through(self, way: Way) -> bool:
+    async def _gets_through(self, way: RelayDirection) -> bool:
         """After as many attempts as it takes."""
         for attempt in range(_RESENT_AT_MOST):
             if self._rng.random() >= way.loss:

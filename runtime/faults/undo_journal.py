@@ -22,7 +22,7 @@ _COMPACT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class OverwrittenBytes:
     """`old`: the bytes that were there, as far as the file reached: `old_size`."""
 
     number: int
@@ -54,7 +54,7 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncFailed:
+class FailedSync:
     """Nobody knows which of them are: `seed` decides. No later sync makes them so."""
 
     number: int
@@ -109,11 +109,11 @@ class Retracted:
     what: int
 
 
-FileEvent: TypeAlias = Written | Resized | Synced | SyncFailed
+FileEvent: TypeAlias = OverwrittenBytes | Resized | Synced | FailedSync
 Event: TypeAlias = FileEvent | Named | DirectorySynced | Retracted
 
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Written, Resized, Synced, SyncFailed, Named, DirectorySynced, Retracted)
+    kind.__name__: kind for kind in (OverwrittenBytes, Resized, Synced, FailedSync, Named, DirectorySynced, Retracted)
 }
 
 
@@ -136,7 +136,7 @@ def decode(line: bytes) -> Event:
     return event
 
 
-class Ledger:
+class UndoLedger:
     """What of a journal still matters: all that a power failure may take."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Ledger:
     def apply(self, event: Event) -> None:
         self.last_number = event.number
         match event:
-            case Written(file=file) | Resized(file=file) | SyncFailed(file=file):
+            case OverwrittenBytes(file=file) | Resized(file=file) | FailedSync(file=file):
                 self._keep(file, event)
             case Synced(file=file):
                 self._sync(file, event)
@@ -180,7 +180,7 @@ class Ledger:
     def _sync(self, file: int, event: Synced) -> None:
         """After a failed sync, what is on the disk follows from all that happened since before that."""
         events = self._files.get(file, {})
-        if any(isinstance(one, SyncFailed) for one in events.values()):
+        if any(isinstance(one, FailedSync) for one in events.values()):
             self._keep(file, event)
             return
         for number in [number for number in events if number <= event.up_to]:
@@ -212,11 +212,11 @@ class Ledger:
             case Named():
                 for directory in event.directories:
                     self._names[directory].remove(event)
-            case Written() | Resized():
+            case OverwrittenBytes() | Resized():
                 del self._files[event.file][number]
 
 
-class Journal:
+class UndoJournal:
     """The ledger of a directory, kept in a file there. Its owner calls it from one thread at a time."""
 
     def __init__(self, directory: str) -> None:
@@ -278,10 +278,10 @@ class Journal:
         os.close(self._descriptor)
 
 
-def read_journal(directory: str) -> Ledger:
+def read_journal(directory: str) -> UndoLedger:
     """Of a process that is no more. The last change of names may have been announced and not been made: then it is
     undone, as far as it was made."""
-    ledger = Ledger()
+    ledger = UndoLedger()
     try:
         with open(f"{directory}/{JOURNAL_FILE}", "rb") as file:
             # A line without an end was being written: what it says was not done.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
 from lograft.runtime.limits.kernel_sockets import (
-    Carried,
     Peer,
+    SocketBytes,
     carried_by,
     connections_of,
     end_connection,
@@ -142,7 +142,7 @@ class UnreadBytes:
             for heard in self._heard.values():
                 heard.before = (heard.size_bytes, heard.messages)
 
-    def update(self, came: Mapping[tuple[str, int], Carried], now_seconds: float) -> dict[tuple[str, int], int]:
+    def update(self, came: Mapping[tuple[str, int], SocketBytes], now_seconds: float) -> dict[tuple[str, int], int]:
         """Of all connections that are open: how much is unread of those that have anything to speak of. After
         `begin_look`."""
         self.keep(came, now_seconds)
@@ -155,7 +155,7 @@ class UnreadBytes:
         return unread
 
 
-def _unread_of(heard: _Heard, carried: Carried, now_seconds: float) -> int:
+def _unread_of(heard: _Heard, carried: SocketBytes, now_seconds: float) -> int:
     assert heard.since_seconds is not None
     pings = int(max(0.0, now_seconds - heard.since_seconds) * _PING_BYTES_PER_SECOND)
     beside = carried.received_bytes // 100 + pings + carried.sent_bytes // _SENT_PER_BYTE_OF_NEWS
@@ -277,9 +277,9 @@ class ConnectionGuard:
         self.ended_unread += len(ended)
         return len(ended)
 
-    def _what_came(self) -> tuple[dict[Peer, Carried], dict[Peer, int]]:
+    def _what_came(self) -> tuple[dict[Peer, SocketBytes], dict[Peer, int]]:
         """By each connection, and what its descriptor is."""
-        came: dict[Peer, Carried] = {}
+        came: dict[Peer, SocketBytes] = {}
         connections, self._highest = connections_of(self._port, self._highest)
         for descriptor, peer in connections:
             carried = carried_by(descriptor, peer)

@@ -24,7 +24,7 @@ _LARGEST_GAP = 512  # between descriptors that are open
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class SocketBytes:
     """By a connection, both ways, as TCP counts it."""
 
     received_bytes: int
@@ -48,7 +48,7 @@ def connections_of(port: int, highest: int) -> tuple[list[tuple[int, Peer]], int
     return found, last
 
 
-def carried_by(descriptor: int, peer: Peer) -> Carried | None:
+def carried_by(descriptor: int, peer: Peer) -> SocketBytes | None:
     """What the connection carried. None if the descriptor is another's by now, or the kernel does not say."""
     if sys.platform != "linux":
         return None
@@ -59,7 +59,7 @@ def carried_by(descriptor: int, peer: Peer) -> Carried | None:
     if size.value < _BYTES_AT + _BYTES_ACKNOWLEDGED_AND_RECEIVED.size or _name_of(descriptor) != peer:
         return None
     acknowledged, received = _BYTES_ACKNOWLEDGED_AND_RECEIVED.unpack_from(information.raw, _BYTES_AT)
-    return Carried(received, acknowledged)
+    return SocketBytes(received, acknowledged)
 
 
 def end_connection(descriptor: int, peer: Peer) -> bool:

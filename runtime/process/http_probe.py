@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     status: int
     text: str
 
 
-def get_page(address: str, path: str, timeout_seconds: float) -> Answer | None:
+def get_page(address: str, path: str, timeout_seconds: float) -> ProbeAnswer | None:
     """What is at `path` of the server at `address`; None if there is no answer in time. Blocks."""
     connection = http.client.HTTPConnection(address, timeout=timeout_seconds)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
-        return Answer(answer.status, answer.read().decode(errors="replace"))
+        return ProbeAnswer(answer.status, answer.read().decode(errors="replace"))
     except (OSError, http.client.HTTPException):
         return None
     finally:

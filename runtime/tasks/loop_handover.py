@@ -6,7 +6,7 @@ from collections.abc import Callable
 from lograft.runtime.tasks.loop_thread import LoopThread
 
 
-class Handover:
+class LoopHandover:
     """What is left there is the user's own affair: it is put there, and `take` takes it, while `lock` is held. `take`
     is called on the loop, soon after something was announced."""
 

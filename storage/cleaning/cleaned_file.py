@@ -17,7 +17,7 @@ WRITE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SegmentSource:
     """A segment to read from, as it was when it was opened; once, from one end to the other."""
 
     file: File
@@ -58,7 +58,7 @@ class CleanedFile:
     def create(self) -> None:
         self._file = self._files.create(self.path)
 
-    def copy(self, source: Source, is_last: bool, start: int, limit_bytes: int, cleaner: BatchCleaner) -> int:
+    def copy(self, source: SegmentSource, is_last: bool, start: int, limit_bytes: int, cleaner: BatchCleaner) -> int:
         """Clean batches of `source` from `start` on, until about `limit_bytes` are read; where the next one starts.
 
         If it is the last to be copied, its last batch stays in some form. `CorruptLog` if one is damaged.

@@ -20,7 +20,7 @@ from lograft.runtime.files import Buffer
 from lograft.storage.batch.codec import decode_columns
 from lograft.storage.batch.header import BatchHeader
 from lograft.storage.cleaning.batch_cleaner import BatchCleaner
-from lograft.storage.cleaning.cleaned_file import CleanedFile, Source
+from lograft.storage.cleaning.cleaned_file import CleanedFile, SegmentSource
 from lograft.storage.cleaning.compaction_plan import clean_bytes, count_cleanable, group_segments, is_worthwhile
 from lograft.storage.cleaning.key_map import DEFAULT_MAX_KEYS, KeyMap
 from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired, StorageError
@@ -208,7 +208,7 @@ class _Compaction:
         return True
 
     async def _copy(
-        self, group: list[Segment], sources: list[Source], cleaned: CleanedFile, cleaner: BatchCleaner
+        self, group: list[Segment], sources: list[SegmentSource], cleaned: CleanedFile, cleaner: BatchCleaner
     ) -> bool:
         """Write what is left of `group` to `cleaned`, durably."""
         await self._beside_loop(cleaned.create)
@@ -255,15 +255,15 @@ class _Compaction:
     # -- the outside
 
     @asynccontextmanager
-    async def _leased(self, segments: Sequence[Segment]) -> AsyncIterator[list[Source] | None]:
+    async def _leased(self, segments: Sequence[Segment]) -> AsyncIterator[list[SegmentSource] | None]:
         """The files of `segments`, open; None if one is gone already."""
         segment_files = self._log.disk.segment_files
-        sources: list[Source] = []
+        sources: list[SegmentSource] = []
         try:
             for segment in segments:
                 try:
                     file = await segment_files.lease(segment)
-                    sources.append(Source(file, segment.path, segment.size_bytes, self._places(segment)))
+                    sources.append(SegmentSource(file, segment.path, segment.size_bytes, self._places(segment)))
                 except SegmentRetired:
                     yield None
                     return
@@ -281,7 +281,7 @@ class _Compaction:
         return await run_to_end(self._log.disk.blocking, function, *arguments)
 
 
-def _map_slice(keys: KeyMap, source: Source, start: int, limit_bytes: int) -> tuple[int, bool]:
+def _map_slice(keys: KeyMap, source: SegmentSource, start: int, limit_bytes: int) -> tuple[int, bool]:
     """Feed `keys` with batches from `start` on, until about `limit_bytes` are read; where to go on, and is it full?"""
     position = start
     try:

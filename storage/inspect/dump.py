@@ -12,7 +12,7 @@ from lograft.storage.files.file_names import LOG_SUFFIX
 from lograft.storage.inspect.dump_index import check_against_segment, is_index
 from lograft.storage.inspect.dump_sealed import (
     Cell,
-    Document,
+    SealedDocument,
     Timestamp,
     kind_by_name,
     read_damaged_sealed,
@@ -34,11 +34,11 @@ from lograft.storage.inspect.dump_segment import (
 __all__ = [
     "Cell",
     "Crc",
-    "Document",
     "DumpedBatch",
     "DumpedSegment",
     "Problem",
     "Readable",
+    "SealedDocument",
     "SegmentTotals",
     "Timestamp",
     "check_against_segment",
@@ -59,7 +59,7 @@ class DumpedSegment:
     items: Iterator[DumpedBatch | Problem]
 
 
-def dump_file(file: Readable, name: str, *, deep: bool = False) -> DumpedSegment | Document:
+def dump_file(file: Readable, name: str, *, deep: bool = False) -> DumpedSegment | SealedDocument:
     """What `file` holds. `deep` decodes every record of a segment.
 
     Damage is never raised: it is in the problems of what is returned.
@@ -89,15 +89,15 @@ def _seems_a_segment(file: Readable, name: str) -> bool:
     return True
 
 
-def _empty(name: str) -> Document:
+def _empty(name: str) -> SealedDocument:
     kind = kind_by_name(name)
     if kind is None:
-        return Document("empty", note="a segment to which nothing was appended yet is empty, and may be so")
+        return SealedDocument("empty", note="a segment to which nothing was appended yet is empty, and may be so")
     problem = Problem(0, "BrokenSeal", f"the file is empty; its name says {short_kind(kind)}, and such a file never is")
-    return Document(short_kind(kind), problems=(problem,))
+    return SealedDocument(short_kind(kind), problems=(problem,))
 
 
-def _unknown(file: Readable) -> Document:
+def _unknown(file: Readable) -> SealedDocument:
     start = file.read(0, _SHOWN_BYTES).hex(" ")
     message = f"holds no record batch, and has no seal of a small file; it begins with {start}"
-    return Document("unknown", problems=(Problem(0, "UnknownFile", message),))
+    return SealedDocument("unknown", problems=(Problem(0, "UnknownFile", message),))

@@ -11,7 +11,7 @@ from lograft.storage.inspect.dump_sealed import (
     OFFSET_INDEX_COLUMNS,
     SUMMARY_BYTES,
     TIME_INDEX_COLUMNS,
-    Document,
+    SealedDocument,
 )
 from lograft.storage.inspect.dump_segment import Problem, Readable, Window
 
@@ -19,12 +19,12 @@ WRONG_ENTRY = "WrongEntry"
 WRONG_SUMMARY = "WrongSummary"
 
 
-def is_index(document: Document) -> bool:
+def is_index(document: SealedDocument) -> bool:
     """Whether there are entries to hold against a segment."""
     return document.columns in (OFFSET_INDEX_COLUMNS, TIME_INDEX_COLUMNS)
 
 
-def check_against_segment(document: Document, log: Readable, log_name: str) -> Document:
+def check_against_segment(document: SealedDocument, log: Readable, log_name: str) -> SealedDocument:
     """The index `document` with the problems that the segment `log` shows; a longer segment is no problem."""
     problems = tuple(_Check(document, log, log_name).problems())
     return replace(
@@ -45,7 +45,7 @@ class _Seen:
 
 
 class _Check:
-    def __init__(self, document: Document, log: Readable, log_name: str) -> None:
+    def __init__(self, document: SealedDocument, log: Readable, log_name: str) -> None:
         self._document = document
         self._log = log
         self._log_name = log_name

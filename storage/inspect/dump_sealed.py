@@ -53,7 +53,7 @@ Cell: TypeAlias = int | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SealedDocument:
     """A small file: single fields, and rows under named columns. Names are lower camel case."""
 
     kind: str
@@ -67,7 +67,7 @@ class Document:
 _LEAST = {"cleanedInEpoch": -1}  # below that, numbers of a checkpoint make no sense; 0 for the others
 
 
-def read_sealed(file: Readable) -> Document | None:
+def read_sealed(file: Readable) -> SealedDocument | None:
     """The sealed file, if its seal is whole and right; None if it is another kind of file, or damaged."""
     parts = _split(file)
     if parts is None:
@@ -77,7 +77,7 @@ def read_sealed(file: Readable) -> Document | None:
     return _decode(kind, content[:at], ()) if seal(kind, content[:at]) == content else None
 
 
-def read_damaged_sealed(file: Readable, name: str) -> Document | None:
+def read_damaged_sealed(file: Readable, name: str) -> SealedDocument | None:
     """What a file with a broken seal seems to be, as far as it can be read; None if nothing speaks for a sealed file.
 
     The seal's own words decide; where they are gone, the file's name.
@@ -131,7 +131,7 @@ def _kind_of_remains(remains: bytes, named: str | None) -> str | None:
 # -- contents
 
 
-def _decode(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
+def _decode(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
     """The document in `body`, which has lost its seal; what cannot be decoded is shown as lines of text."""
     decode = _DECODERS.get(kind, _decode_text)
     try:
@@ -141,7 +141,7 @@ def _decode(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
         return _decode_text(kind, body, (*problems, malformed))
 
 
-def _decode_index(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
+def _decode_index(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
     entry_bytes = INDEX_ENTRY_BYTES[kind]
     excess = max(0, len(body) - SUMMARY_BYTES) % entry_bytes
     if excess:
@@ -160,7 +160,7 @@ def _decode_index(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Docu
         columns = TIME_INDEX_COLUMNS
         found = _order_problems(entries, lambda i: SUMMARY_BYTES + entry_bytes * i, "timestamp", "offset")
     problems = (*problems, *_summary_problems(summary), *found)
-    return Document(short_kind(kind), _summary_fields(summary), columns, rows, problems)
+    return SealedDocument(short_kind(kind), _summary_fields(summary), columns, rows, problems)
 
 
 def _summary_fields(summary: SegmentSummary) -> tuple[tuple[str, Cell], ...]:
@@ -202,14 +202,14 @@ def _order_problems(
         previous = entry
 
 
-def _decode_checkpoint(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
+def _decode_checkpoint(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
     checkpoint = Checkpoint.decode(seal(kind, body))
     pairs = tuple((_camel(field.name), getattr(checkpoint, field.name)) for field in fields(checkpoint))
     negative = [Problem(0, "Malformed", f"{name} is {value}") for name, value in pairs if value < _LEAST.get(name, 0)]
-    return Document(short_kind(kind), pairs, problems=(*problems, *negative))
+    return SealedDocument(short_kind(kind), pairs, problems=(*problems, *negative))
 
 
-def _decode_epochs(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
+def _decode_epochs(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
     entries = decode_epochs(seal(kind, body))
     starts = _line_starts(body)
     falls = []
@@ -218,14 +218,14 @@ def _decode_epochs(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Doc
         if not (before.epoch < entry.epoch and before.start_offset <= entry.start_offset):
             message = f"epoch {entry.epoch} from {entry.start_offset} follows {before.epoch} from {before.start_offset}"
             falls.append(Problem(starts[i], "EpochsFall", message))
-    return Document(short_kind(kind), (), ("epoch", "startOffset"), entries, (*problems, *falls))
+    return SealedDocument(short_kind(kind), (), ("epoch", "startOffset"), entries, (*problems, *falls))
 
 
 def _line_starts(body: bytes) -> list[int]:
     return [0, *(match.end() for match in re.finditer(rb"\n", body))]
 
 
-def _decode_producers(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
+def _decode_producers(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
     state = ProducerState.decode(body, now_ms=0)
     rows: list[tuple[Cell, ...]] = []
     found = []
@@ -240,18 +240,18 @@ def _decode_producers(kind: str, body: bytes, problems: tuple[Problem, ...]) -> 
         batches: Sequence[tuple[Cell, ...]] = entry.batches or [(None,) * 4]
         rows += [(producer_id, entry.epoch, *batch) for batch in batches]
     columns = ("producerId", "producerEpoch", "baseSequence", "lastSequence", "baseOffset", "lastOffset")
-    return Document(short_kind(kind), (("producers", len(state)),), columns, rows, (*problems, *found))
+    return SealedDocument(short_kind(kind), (("producers", len(state)),), columns, rows, (*problems, *found))
 
 
-def _decode_text(kind: str, body: bytes, problems: tuple[Problem, ...]) -> Document:
+def _decode_text(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
     """Content of which no more is known than that it is text; what is not is shown by its size."""
     try:
         lines = body.decode().splitlines()
     except UnicodeDecodeError:
-        return Document(
+        return SealedDocument(
             short_kind(kind), (("contentBytes", len(body)),), problems=problems, note="the content is binary"
         )
-    return Document(short_kind(kind), (), ("line",), [(line,) for line in lines], problems)
+    return SealedDocument(short_kind(kind), (), ("line",), [(line,) for line in lines], problems)
 
 
 def _camel(name: str) -> str:
@@ -259,7 +259,7 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-_DECODERS: dict[str, Callable[[str, bytes, tuple[Problem, ...]], Document]] = {
+_DECODERS: dict[str, Callable[[str, bytes, tuple[Problem, ...]], SealedDocument]] = {
     OFFSET_INDEX_KIND: _decode_index,
     TIME_INDEX_KIND: _decode_index,
     CHECKPOINT_KIND: _decode_checkpoint,

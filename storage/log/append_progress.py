@@ -16,7 +16,7 @@ class _Mark(NamedTuple):
     offset: int
 
 
-class Durability:
+class AppendProgress:
     """Turns positions in files into offsets of the log. Invariant: synced_end <= written_end <= the log's end."""
 
     def __init__(self, end_offset: int) -> None:

@@ -17,7 +17,7 @@ from lograft.storage.log.log_config import LogConfig
 from lograft.storage.log.partition_disk import Disk
 from lograft.storage.log.partition_log import PartitionLog, open_log
 from lograft.storage.state.disk_space import default_reserve
-from lograft.storage.state.used_epoch import DirectoryUse, read_use, write_restored, write_used_epoch
+from lograft.storage.state.used_epoch import RecordedUse, read_use, write_restored, write_used_epoch
 from lograft.storage.state.watermarks_file import read_watermarks, write_watermarks
 
 LOCK_FILE = "lock"
@@ -209,7 +209,7 @@ class _Held:
     lock: Lock
     identity: UUID
     clean_epoch: int | None
-    use: DirectoryUse
+    use: RecordedUse
 
 
 def _take_hold(files: Files, path: str, owner: DirectoryOwner | None, fresh_identity: UUID) -> _Held:

@@ -9,7 +9,7 @@ from lograft.storage.errors import CorruptLog, InvalidBatch, SegmentRetired
 from lograft.storage.files.batch_scan import batch_bounds
 from lograft.storage.files.segment import Segment, SegmentFiles
 from lograft.storage.files.segment_index import SegmentIndex
-from lograft.storage.log.memory_tail import Tail
+from lograft.storage.log.memory_tail import MemoryTail
 from lograft.storage.log.segment_list import SegmentList
 
 
@@ -29,7 +29,7 @@ class ReadableLog(Protocol):
     """What the reader needs of a log."""
 
     segments: SegmentList
-    tail: Tail
+    tail: MemoryTail
     generation: int  # changes whenever what was read may no longer be there
 
     async def index_of(self, segment: Segment) -> SegmentIndex: ...

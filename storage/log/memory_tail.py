@@ -12,7 +12,7 @@ class Chunk(NamedTuple):
     batches: bytes | memoryview
 
 
-class Tail:
+class MemoryTail:
     """The last chunks of a log, without gaps, up to `limit_bytes`; more only while they are not yet written.
 
     Invariant: chunks are in order, each starts where the one before ended, and the last ends at the log's end.

@@ -7,7 +7,7 @@ from lograft.runtime.blocking import run_to_end
 from lograft.runtime.files import is_shortage
 from lograft.storage.errors import SegmentRetired
 from lograft.storage.files.segment import Segment
-from lograft.storage.log.append_progress import Durability
+from lograft.storage.log.append_progress import AppendProgress
 from lograft.storage.log.log_config import FlushMode, LogConfig
 from lograft.storage.log.partition_disk import Disk, PartitionDisk
 from lograft.storage.log.segment_list import SegmentList
@@ -24,14 +24,14 @@ class FlushableLog(Protocol):
     segments: SegmentList
 
 
-class Flushing:
+class OsFlush:
     """Flushes of one log, one at a time: Linux tells a failed fsync to one caller only, and the others would believe
     the next one.
 
     They run beside the writer, not in its queue: others need not wait for a file that was long left unsynced.
     """
 
-    def __init__(self, log: FlushableLog, disk: Disk, operations: PartitionDisk, durability: Durability) -> None:
+    def __init__(self, log: FlushableLog, disk: Disk, operations: PartitionDisk, durability: AppendProgress) -> None:
         self._log = log
         self._disk = disk
         self._operations = operations

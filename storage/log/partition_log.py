@@ -17,21 +17,21 @@ from lograft.runtime.disk.disk_writer import AppendFile, DiskFailed
 from lograft.runtime.files import Files, is_shortage, is_without_room
 from lograft.storage.batch.codec import rewrite_batch
 from lograft.storage.batch.header import BatchHeader, parse_header, stamp
-from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange, Shortage
+from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange, ResourceShortage
 from lograft.storage.files.segment import Segment
 from lograft.storage.files.segment_index import SegmentIndex
 from lograft.storage.log import time_search
 from lograft.storage.log.admission import Admitted
-from lograft.storage.log.append_progress import Durability
+from lograft.storage.log.append_progress import AppendProgress
 from lograft.storage.log.log_config import FlushMode, LogConfig
 from lograft.storage.log.log_reader import Batches, LogReader
-from lograft.storage.log.memory_tail import Chunk, Tail
-from lograft.storage.log.os_flush import Flushing
+from lograft.storage.log.memory_tail import Chunk, MemoryTail
+from lograft.storage.log.os_flush import OsFlush
 from lograft.storage.log.partition_disk import Disk, PartitionDisk
-from lograft.storage.log.recovery import Known, RecoveredLog, create_partition, recover
-from lograft.storage.log.replica_frame import Frame, check_frame
+from lograft.storage.log.recovery import LogFacts, RecoveredLog, create_partition, recover
+from lograft.storage.log.replica_frame import ReplicaFrame, check_frame
 from lograft.storage.log.segment_list import SegmentList
-from lograft.storage.log.truncation import Cut, find_cut
+from lograft.storage.log.truncation import CutSegment, find_cut
 from lograft.storage.state.epoch_cache import EpochEntry
 from lograft.storage.state.producer_state import ProducerState
 
@@ -40,7 +40,7 @@ _SHORTAGE_PAUSE_MS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendedBatch:
     """Where a batch is: [base_offset, next_offset). A duplicate was there before; `append_time` is of one that was not,
     where the topic's times are those of appending."""
 
@@ -54,17 +54,17 @@ async def open_log(disk: Disk, directory: str, config: LogConfig, noted_watermar
     """Open the partition in `directory`, making it if there is none, mending what a crash left.
 
     `noted_watermark`: the high watermark noted for this log; None if the log was never noted, so it may be new.
-    `CorruptLog` if durable data is damaged or missing. `Shortage`: try again.
+    `CorruptLog` if durable data is damaged or missing. `ResourceShortage`: try again.
     """
     now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
-    known = Known(noted_watermark, is_synced=config.flush_mode is FlushMode.FSYNC)
+    known = LogFacts(noted_watermark, is_synced=config.flush_mode is FlushMode.FSYNC)
     open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now, known)
     try:
         # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
         recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
     except OSError as error:
         if is_shortage(error) or is_without_room(error):
-            raise Shortage(f"{directory} cannot be opened now: {error.strerror}") from error
+            raise ResourceShortage(f"{directory} cannot be opened now: {error.strerror}") from error
         await disk.writer.fail(directory, error)  # what it could not sync is not synced by trying again
     try:
         log = PartitionLog(disk, directory, config, recovered)
@@ -92,7 +92,7 @@ def _dispose(recovered: RecoveredLog) -> None:
 
 
 def _open_or_create(
-    files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int, known: Known
+    files: Files, directory: str, interval_bytes: int, wall_ms: int, monotonic_ms: int, known: LogFacts
 ) -> RecoveredLog:
     if not files.exists(directory):
         if known.noted_watermark is not None:
@@ -116,7 +116,7 @@ class PartitionLog:
         self.end_offset = recovered.end_offset
         self.stable_end = recovered.end_offset  # an acknowledgement may name it: it survives what `flush.mode` promises
         self.generation = 0  # one more whenever offsets are taken back
-        self.tail = Tail(config.tail_bytes)
+        self.tail = MemoryTail(config.tail_bytes)
         self.failure: DiskFailed | None = None
         self.on_stable: Callable[[], None] = lambda: None  # told when `stable_end` moved on
         self.on_failed: Callable[[DiskFailed], None] = lambda error: None
@@ -124,8 +124,8 @@ class PartitionLog:
         self._operations = PartitionDisk(disk, directory)
         self.segments = SegmentList(disk, self._operations, recovered.segments, recovered.snapshots)
         self._reader = LogReader(self, disk.segment_files, disk.blocking)
-        self._durability = Durability(recovered.end_offset)
-        self._flushing = Flushing(self, disk, self._operations, self._durability)
+        self._durability = AppendProgress(recovered.end_offset)
+        self._flushing = OsFlush(self, disk, self._operations, self._durability)
         self._has_notes = recovered.has_notes  # nothing changed since the last checkpoint
         self._last_append_ms = 0
         self.is_exclusive = False  # being cut, reset or closed: nothing else may change it
@@ -183,7 +183,7 @@ class PartitionLog:
         if self.epochs.assign(epoch, self.end_offset):
             self._operations.replace_epochs(self.epochs)
 
-    def append_as_leader(self, admitted: Admitted, leader_epoch: int) -> Appended:
+    def append_as_leader(self, admitted: Admitted, leader_epoch: int) -> AppendedBatch:
         """Number a batch, stamp it and queue it. `ProducerError` if it is out of its producer's order."""
         self._check_writable()
         latest = self.epochs.latest
@@ -191,16 +191,16 @@ class PartitionLog:
         assert latest.epoch == leader_epoch
         known = self.producers.check(admitted.header)
         if known is not None:
-            return Appended(known.base_offset, known.last_offset + 1, is_duplicate=True)
+            return AppendedBatch(known.base_offset, known.last_offset + 1, is_duplicate=True)
         if self.config.append_time:
             admitted = self._with_rising_append_time(admitted)
         base_offset = self.end_offset
         header = admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
         self._append(stamp(admitted.batch, base_offset, leader_epoch), (header,), header.next_offset)
         append_time = header.max_timestamp if self.config.append_time else None
-        return Appended(base_offset, header.next_offset, append_time=append_time)
+        return AppendedBatch(base_offset, header.next_offset, append_time=append_time)
 
-    def append_as_follower(self, frame: Frame) -> None:
+    def append_as_follower(self, frame: ReplicaFrame) -> None:
         """Take over what a leader stored. `FrameMismatch` or `InvalidBatch` if it does not follow: nothing changes."""
         self._check_writable()
         headers = check_frame(frame, self.end_offset, self.epochs.latest)
@@ -345,7 +345,7 @@ class PartitionLog:
         index = await self.index_of(last)
         file = await self.disk.segment_files.lease(last)
         try:
-            cut: Cut = await self.disk.blocking.run_blocking(
+            cut: CutSegment = await self.disk.blocking.run_blocking(
                 find_cut,
                 self.disk.files,
                 self.segments.up_to(place),

@@ -83,7 +83,7 @@ def read_producers(files: Files, directory: str, offset: int, now_ms: int) -> Pr
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LogFacts:
     """What is known of a log from outside its directory.
 
     - `noted_watermark`: its high watermark as last noted; None if it was never noted, so it may be new.
@@ -105,10 +105,10 @@ def recover(
     interval_bytes: int,
     wall_ms: int,
     monotonic_ms: int,
-    known: Known | None = None,
+    known: LogFacts | None = None,
 ) -> RecoveredLog:
     """Bring the partition in `directory` to a sound state and say what is there; `CorruptLog` if that cannot be."""
-    return _Recovery(files, directory, interval_bytes, wall_ms, monotonic_ms, known or Known()).run()
+    return _Recovery(files, directory, interval_bytes, wall_ms, monotonic_ms, known or LogFacts()).run()
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class _Recovery:
     interval_bytes: int
     wall_ms: int
     monotonic_ms: int
-    known: Known
+    known: LogFacts
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     epochs: EpochCache = field(default_factory=EpochCache)
     segments: list[Segment] = field(default_factory=list)

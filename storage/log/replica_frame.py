@@ -11,7 +11,7 @@ from lograft.storage.state.epoch_cache import EpochEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ReplicaFrame:
     """Batches that take a log from `start` to `end`, and the epochs begun there."""
 
     start: int
@@ -20,7 +20,7 @@ class Frame:
     epochs: Sequence[EpochEntry] = ()
 
 
-def check_frame(frame: Frame, end_offset: int, latest: EpochEntry | None) -> list[BatchHeader]:
+def check_frame(frame: ReplicaFrame, end_offset: int, latest: EpochEntry | None) -> list[BatchHeader]:
     """The headers of a frame for a log that ends at `end_offset` in the epoch `latest`.
 
     `FrameMismatch` or `InvalidBatch` if it does not follow. What no CRC covers is checked too: that offsets rise, and
@@ -48,7 +48,7 @@ def check_frame(frame: Frame, end_offset: int, latest: EpochEntry | None) -> lis
     return headers
 
 
-def _check_epochs(frame: Frame, epochs: Sequence[EpochEntry]) -> None:
+def _check_epochs(frame: ReplicaFrame, epochs: Sequence[EpochEntry]) -> None:
     """Neither epochs nor their starts may fall, and those that are told start in the frame."""
     numbers, starts = [entry.epoch for entry in epochs], [entry.start_offset for entry in epochs]
     is_inside = all(frame.start <= entry.start_offset < frame.end for entry in frame.epochs)

@@ -13,7 +13,7 @@ from lograft.storage.state.producer_state import ProducerState
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutSegment:
     """The segment that becomes the last, cut to what `index` covers, and the producers as of the new end."""
 
     index: SegmentIndex
@@ -30,7 +30,7 @@ def find_cut(
     snapshots: Sequence[int],
     interval_bytes: int,
     now_ms: int,
-) -> Cut:
+) -> CutSegment:
     """Cut at `offset`, or at the start of the batch that `offset` lies within.
 
     `segments` ends with the one that holds `offset`; `file` and `index` are that one's.
@@ -39,7 +39,7 @@ def find_cut(
     remaining = _index_before(last, file, index, offset, interval_bytes)
     end_offset = max(last.base_offset, remaining.summary.next_offset)
     producers = _producers_at(files, segments, remaining, end_offset, snapshots, now_ms)
-    return Cut(remaining, end_offset, producers)
+    return CutSegment(remaining, end_offset, producers)
 
 
 def _index_before(segment: Segment, file: File, index: SegmentIndex, offset: int, interval_bytes: int) -> SegmentIndex:

@@ -22,7 +22,7 @@ _RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryUse:
+class RecordedUse:
     """`used_epoch`: None if there is no note of one. `is_restored`: an operator has marked the directory as put back
     from a copy, and it was not used since. `damage`: what of the directory's own files is missing or damaged that no
     crash removes or damages; None if nothing is."""
@@ -32,7 +32,7 @@ class DirectoryUse:
     damage: str | None = None
 
 
-def read_use(files: Files, path: str) -> DirectoryUse:
+def read_use(files: Files, path: str) -> RecordedUse:
     """Return what the data directory at `path` says, and what is wrong with it."""
     words: list[str] = []
     damage = None
@@ -46,8 +46,8 @@ def read_use(files: Files, path: str) -> DirectoryUse:
     if damage is not None:
         log.error("directory_damaged", path=path, reason=damage)
     if not words or words == [_RESTORED]:
-        return DirectoryUse(is_restored=bool(words), damage=damage)
-    return DirectoryUse(int(words[1]), damage=damage)
+        return RecordedUse(is_restored=bool(words), damage=damage)
+    return RecordedUse(int(words[1]), damage=damage)
 
 
 def write_used_epoch(files: Files, path: str, epoch: int) -> None:

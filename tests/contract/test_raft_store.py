@@ -39,7 +39,7 @@ from lograft.raft.core.entries import (
 )
 from lograft.raft.interfaces import Snapshot, Store, StoredState
 from lograft.raft.store.errors import StoreNotEmpty, StoreRefused
-from lograft.raft.store_starts import Start
+from lograft.raft.store_starts import StoreStart
 
 Run = Callable[[Scenario[Any]], Any]
 
@@ -121,10 +121,10 @@ def test_openings_of_other_stores_are_kept_the_latest_of_each(run: Run) -> None:
         store = await open_store()
         assert store.seen_starts == {}
         for number, member in ((1, TWO), (5, THREE), (2, TWO)):
-            await store.note_start(member, Start(number, 2**32 - number))
+            await store.note_start(member, StoreStart(number, 2**32 - number))
         await store.save(HardState(1, None, 0), entries(1, 3), None)
         store = await reopened(store, open_store)
-        expected = {TWO: Start(2, 2**32 - 2), THREE: Start(5, 2**32 - 5)}
+        expected = {TWO: StoreStart(2, 2**32 - 2), THREE: StoreStart(5, 2**32 - 5)}
         assert store.seen_starts == expected
         await store.save_own_snapshot(snapshot(2))
         await store.save(None, (), snapshot(9))
@@ -141,7 +141,7 @@ def test_a_store_that_was_only_opened_is_empty(run: Run) -> None:
 
     async def scenario(open_store: OpenStore) -> None:
         store = await open_store()
-        await store.note_start(TWO, Start(1, 1))
+        await store.note_start(TWO, StoreStart(1, 1))
         store = await reopened(store, open_store)
         assert (await store.load()).is_empty
         await store.initialise(VOTERS)

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 from uuid import UUID
 
-from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.bootstrap.bootstrapper import Bootstrapper
 from lograft.raft.core.configuration import AddLearner, Member, PromoteLearner, RemoveMember
 from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.errors import NotLeader, RaftError
@@ -54,7 +54,7 @@ class ListMachine:
 class Control:
     """What can be asked of the process, each request answered when it is done."""
 
-    def __init__(self, store: LmdbStore, bootstrapping: Bootstrapping) -> None:
+    def __init__(self, store: LmdbStore, bootstrapping: Bootstrapper) -> None:
         self._store = store
         self._bootstrapping = bootstrapping
         self.machine = ListMachine()
@@ -157,7 +157,7 @@ def die(error: BaseException) -> None:
 async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
     controllers = {int(node): address for node, _, address in (part.partition("@") for part in options.controllers)}
     store = await open_lmdb_store(runtime, options.directory, options.cluster, options.node)
-    bootstrapping = Bootstrapping(runtime, store, await store.load(), controllers)
+    bootstrapping = Bootstrapper(runtime, store, await store.load(), controllers)
     transport = RaftTransport(runtime, store.identity, store=store)
     control = Control(store, bootstrapping)
     handlers = {

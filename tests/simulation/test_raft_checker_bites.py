@@ -14,7 +14,7 @@ from lograft.raft.core import follower as following
 from lograft.raft.core import leader as leading
 from lograft.raft.core.configuration import Configuration, ConfigurationChange, configuration
 from lograft.raft.core.messages import FromLeader, VoteResponse
-from lograft.raft.core.peer_progress import Progress
+from lograft.raft.core.peer_progress import PeerProgress
 from lograft.raft.core.raft_core import RaftCore
 from lograft.raft.core.ready import Ready
 from lograft.raft.core.roles import Leader
@@ -151,10 +151,10 @@ def test_simulator_notices_a_broken_rule(
 def never_resend(monkeypatch: pytest.MonkeyPatch) -> None:
     """An append is lost, its answer never comes, and the leader waits for it for ever."""
 
-    def heartbeat_answered(progress: Progress, heartbeat_round: int) -> None:
+    def heartbeat_answered(progress: PeerProgress, heartbeat_round: int) -> None:
         progress.acknowledged_round = max(progress.acknowledged_round, heartbeat_round)
 
-    monkeypatch.setattr(Progress, "heartbeat_answered", heartbeat_answered)
+    monkeypatch.setattr(PeerProgress, "heartbeat_answered", heartbeat_answered)
 
 
 def removed_never_stand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import DirectoryFailed, DiskFull, FrameMismatch
 from lograft.storage.log.data_directory import FAILED_FILE, DataDirectory, DirectoryOwner, open_directory
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.used_epoch import read_use
 
 TIMEOUT_MS = 5000
@@ -313,7 +313,7 @@ class Pump:
                 await self._is_running.wait()
                 if frame is not None:
                     assert not isinstance(frame, ResetTo)
-                    whole = Frame(frame.start, frame.end, b"".join(frame.buffers), frame.epochs)
+                    whole = ReplicaFrame(frame.start, frame.end, b"".join(frame.buffers), frame.epochs)
                     followed.append(number, whole, feed.high_watermark, feed.log_start)
                     end = frame.end
                     bell.news.set()

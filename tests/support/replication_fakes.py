@@ -20,7 +20,7 @@ from lograft.proto import replication_pb2 as pb
 from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.network import Stream
 from lograft.storage.errors import FrameMismatch
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.epoch_cache import EpochCache
 
 CLUSTER = "test"
@@ -280,7 +280,7 @@ class FollowersPartition:
         self.epochs.replace_all(order.epochs)
         self.core.log_was_cut()
 
-    def append(self, number: int, frame: Frame, high_watermark: int, log_start: int) -> None:
+    def append(self, number: int, frame: ReplicaFrame, high_watermark: int, log_start: int) -> None:
         assert self.core.is_matched(number)
         if frame.start != self.end_offset:
             raise FrameMismatch(f"{frame.start} is not {self.end_offset}")

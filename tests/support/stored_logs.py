@@ -9,7 +9,7 @@ from lograft.cli.dump.command import open_file
 from lograft.storage.batch.header import BatchHeader
 from lograft.storage.batch.record import Columns
 from lograft.storage.files.file_names import LOG_SUFFIX
-from lograft.storage.inspect.dump import Cell, Document, DumpedBatch, dump_file
+from lograft.storage.inspect.dump import Cell, DumpedBatch, SealedDocument, dump_file
 from lograft.storage.state.checkpoint import EPOCHS_FILE
 
 
@@ -34,7 +34,7 @@ def stored_log(node: ServerProcess, topic: str, partition: int) -> StoredLog:
         batches += _batches(path)
     with open_file(str(directory / EPOCHS_FILE)) as file:
         epochs = dump_file(file, EPOCHS_FILE)
-    assert isinstance(epochs, Document)
+    assert isinstance(epochs, SealedDocument)
     assert epochs.problems == ()
     # A follower hears of an epoch with its first record: one without may be known to its leader alone.
     end = batches[-1][0].next_offset if batches else 0
@@ -45,7 +45,7 @@ def stored_log(node: ServerProcess, topic: str, partition: int) -> StoredLog:
 def _batches(path: Path) -> list[tuple[BatchHeader, Columns | None]]:
     with open_file(str(path)) as file:
         dump = dump_file(file, path.name, deep=True)
-        if isinstance(dump, Document):
+        if isinstance(dump, SealedDocument):
             assert dump.kind == "empty", f"{path} is no segment: {dump}"
             return []
         found = []

@@ -23,8 +23,8 @@ from lograft.storage.files.segment import SegmentFiles
 from lograft.storage.log.admission import Admitted
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.log.partition_disk import Disk
-from lograft.storage.log.partition_log import Appended, PartitionLog, open_log
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.partition_log import AppendedBatch, PartitionLog, open_log
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.epoch_cache import EpochEntry
 
 ROOT = "/data"
@@ -257,7 +257,7 @@ def admitted(batch: bytes) -> Admitted:
     return Admitted(parse_header(batch), batch)
 
 
-def append(log: PartitionLog, count: int = 1, **fields: Any) -> Appended:
+def append(log: PartitionLog, count: int = 1, **fields: Any) -> AppendedBatch:
     """Append a batch as the leader of the log's latest epoch, which is 1 at first."""
     if log.epochs.latest is None:
         log.assign_epoch(1)
@@ -266,15 +266,15 @@ def append(log: PartitionLog, count: int = 1, **fields: Any) -> Appended:
     return log.append_as_leader(admitted(make_batch(count, **fields)), latest.epoch)
 
 
-def produce(log: PartitionLog, sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) -> Appended:
+def produce(log: PartitionLog, sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) -> AppendedBatch:
     """Append a batch of an idempotent producer."""
     return append(log, count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
-def frame(start: int, *batches: bytes, epochs: tuple[EpochEntry, ...] = (), end: int | None = None) -> Frame:
+def frame(start: int, *batches: bytes, epochs: tuple[EpochEntry, ...] = (), end: int | None = None) -> ReplicaFrame:
     """A frame of these batches; it ends with the last one unless told otherwise."""
     last = parse_header(batches[-1]).next_offset if batches else start
-    return Frame(start, last if end is None else end, b"".join(batches), epochs)
+    return ReplicaFrame(start, last if end is None else end, b"".join(batches), epochs)
 
 
 async def headers(log: PartitionLog, start: int | None = None, max_bytes: int = 1000) -> list[BatchHeader]:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from lograft.runtime.faults.socket_owners import owner_of
-from lograft.runtime.faults.tcp_relay import LinkState, TcpRelay, Way
+from lograft.runtime.faults.tcp_relay import LinkState, RelayDirection, TcpRelay
 from lograft.runtime.rng import Rng
 
 CLIENTS = 0
@@ -145,7 +145,7 @@ class Links:
         self._make(state.there, (caller, called), door)
         self._make(state.back, (called, caller), door)
 
-    def _make(self, way: Way, direction: tuple[Place, Place], door: Door) -> None:
+    def _make(self, way: RelayDirection, direction: tuple[Place, Place], door: Door) -> None:
         """All that is wrong with it at once."""
         troubles = [one for one in self._troubles if direction in one.ways and one.door in (None, door)]
         narrow = [one.bytes_per_second for one in troubles if one.bytes_per_second is not None]

@@ -14,12 +14,12 @@ from lograft.runtime.faults.undo_journal import (
     GRAVEYARD,
     JOURNAL_FILE,
     STAGING,
+    FailedSync,
     FileEvent,
-    Ledger,
+    OverwrittenBytes,
     Resized,
     Synced,
-    SyncFailed,
-    Written,
+    UndoLedger,
     read_journal,
 )
 from lograft.runtime.rng import Rng
@@ -63,7 +63,7 @@ def _remove(path: Path) -> None:
 class _Disk:
     """Everything there is, by inode number: first as it was before all that is not durable, then with what came."""
 
-    def __init__(self, root: Path, faults: Path, ledger: Ledger, durable: Path | None) -> None:
+    def __init__(self, root: Path, faults: Path, ledger: UndoLedger, durable: Path | None) -> None:
         self._durable = durable
         self._directories: dict[int, DirectoryNode] = {}
         self._files: dict[int, FileNode] = {}
@@ -96,7 +96,7 @@ class _Disk:
 
     # -- names
 
-    def _name(self, ledger: Ledger) -> None:
+    def _name(self, ledger: UndoLedger) -> None:
         events = [event for event in ledger.names if all(one in self._names for one in event.directories)]
         for event in reversed(events):
             for step in event.steps:
@@ -120,7 +120,7 @@ class _Disk:
 
     # -- content
 
-    def _change(self, ledger: Ledger) -> None:
+    def _change(self, ledger: UndoLedger) -> None:
         for inode in ledger.files:
             if inode in self._files and self._paths[inode].parent != self._durable:
                 _replay(self._files[inode], self._paths[inode].read_bytes(), ledger.events_of(inode))
@@ -159,7 +159,7 @@ def _replay(file: FileNode, content: bytes, events: list[FileEvent]) -> None:
     now = bytearray(content)
     for event in reversed(events):
         match event:
-            case Written(number, _, position, length, old, old_size):
+            case OverwrittenBytes(number, _, position, length, old, old_size):
                 data = bytes(now[position : position + length])
                 if data:
                     changes.append(((number, 0, 0), Write(position, data)))
@@ -171,7 +171,7 @@ def _replay(file: FileNode, content: bytes, events: list[FileEvent]) -> None:
                 now += old
             case Synced(number=number, up_to=up_to):
                 changes.append(((up_to, 1, number), None))
-            case SyncFailed(number=number, up_to=up_to, seed=seed):
+            case FailedSync(number=number, up_to=up_to, seed=seed):
                 changes.append(((up_to, 1, number), seed))
     if now:
         file.change(Write(0, bytes(now)))

@@ -22,7 +22,7 @@ import lograft
 from lograft import Consumer, Producer, TopicPartition, errors
 from lograft.runtime.production.client_runtime import client_runtime, close_client_runtime
 from lograft.runtime.tasks import loop_thread
-from lograft.runtime.tasks.loop_handover import Handover
+from lograft.runtime.tasks.loop_handover import LoopHandover
 from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread, shared_loop
 
 ORDERS = TopicPartition("orders", 0)
@@ -517,7 +517,7 @@ def test_what_is_announced_is_taken_once_for_all_that_came_meanwhile() -> None:
         left.clear()
         all_taken.set()
 
-    handover = Handover(loop, take)
+    handover = LoopHandover(loop, take)
     with handover.lock:
         for number in range(3):
             left.append(number)
@@ -535,7 +535,7 @@ def test_what_is_announced_is_taken_once_for_all_that_came_meanwhile() -> None:
 def test_who_waits_for_room_is_told_of_it_or_gives_up_in_time() -> None:
     loop = LoopThread("test")
     free = threading.Event()
-    handover = Handover(loop, lambda: None)
+    handover = LoopHandover(loop, lambda: None)
 
     def wait(timeout_seconds: float) -> bool:
         with handover.lock:
@@ -553,7 +553,7 @@ def test_who_waits_for_room_is_told_of_it_or_gives_up_in_time() -> None:
 
 def test_a_callback_on_the_loop_does_not_wait_for_room_that_only_it_could_make() -> None:
     loop = LoopThread("test")
-    handover = Handover(loop, lambda: None)
+    handover = LoopHandover(loop, lambda: None)
 
     async def wait() -> bool:
         with handover.lock:

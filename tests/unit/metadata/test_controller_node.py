@@ -37,7 +37,7 @@ from lograft.proto.methods import (
     READ_INDEX,
     WATCH_CLUSTER,
 )
-from lograft.raft.bootstrap.bootstrapper import Bootstrapping
+from lograft.raft.bootstrap.bootstrapper import Bootstrapper
 from lograft.raft.driver.snapshots import SnapshotPolicy
 from lograft.raft.store.errors import StoreFailed
 from lograft.rpc.coded_error import ControllerError
@@ -258,7 +258,7 @@ def test_who_is_cancelled_before_its_raft_node_has_begun_gives_its_store_back(mo
             assert host.running is not None
             host.running.cancel()
 
-        monkeypatch.setattr(Bootstrapping, "follow", cancel)
+        monkeypatch.setattr(Bootstrapper, "follow", cancel)
         await host.start()
         assert host.running is not None
         await asyncio.wait([host.running])

@@ -8,13 +8,13 @@ from support.raft_stores import disk_runtime
 
 from lograft.broker.node.mark_restored_command import mark_restored
 from lograft.storage.log.data_directory import open_directory
-from lograft.storage.state.used_epoch import DirectoryUse
+from lograft.storage.state.used_epoch import RecordedUse
 
 
-def use_of(path: Path) -> DirectoryUse:
+def use_of(path: Path) -> RecordedUse:
     """As a node finds it when it starts; the directory is made if it is not there."""
 
-    async def look() -> DirectoryUse:
+    async def look() -> RecordedUse:
         async with disk_runtime() as runtime:
             directory = await open_directory(runtime, str(path))
             await directory.close()
@@ -30,11 +30,11 @@ def run(*paths: Path | str) -> Result:
 def test_all_named_directories_are_marked(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
-        assert use_of(path) == DirectoryUse()
+        assert use_of(path) == RecordedUse()
     result = run(f"{paths[0]}/", paths[1])
     assert result.exit_code == 0, result.output
     assert f"{paths[0]} is marked as put back from a copy: directory" in result.output
-    assert [use_of(path) for path in paths] == [DirectoryUse(is_restored=True)] * 2
+    assert [use_of(path) for path in paths] == [RecordedUse(is_restored=True)] * 2
 
 
 def test_a_controllers_metadata_are_mentioned_and_not_marked(tmp_path: Path) -> None:

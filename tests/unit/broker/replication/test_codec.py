@@ -29,7 +29,7 @@ from lograft.broker.replication.outbox import ReplicationOutbox
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import replication_pb2 as pb
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.epoch_cache import EpochEntry
 
 MIB = 1024 * 1024
@@ -91,7 +91,7 @@ def test_a_frame_arrives_as_it_was_sent(
         _, (frame,) = read_response(message, split_bytes)
         fields = frame.fields
         assert (fields.handle, fields.high_watermark, fields.log_start) == (handle, watermark, log_start)
-        assert read_frame(frame) == Frame(start, end, b"".join(buffers), begun)
+        assert read_frame(frame) == ReplicaFrame(start, end, b"".join(buffers), begun)
 
 
 @given(handles, offsets, st.none() | epochs, st.integers(0, 2), epochs)

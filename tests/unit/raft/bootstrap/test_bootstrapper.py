@@ -12,7 +12,7 @@ from support.raft_nodes import make_runtime, virtual
 from lograft.chaos.world.network import VirtualNetwork
 from lograft.chaos.world.raft_store import MemoryDisk, MemoryStore
 from lograft.chaos.world.workers import DiskSpeed
-from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD, Bootstrapping, BootstrapTiming
+from lograft.raft.bootstrap.bootstrapper import OFFER_METHOD, PROBE_METHOD, Bootstrapper, BootstrapTiming
 from lograft.raft.bootstrap.codec import Offer, decode_answer, decode_offer_answer, encode_offer, encode_probe
 from lograft.raft.bootstrap.decision import (
     Empty,
@@ -39,7 +39,7 @@ class Controller:
         self.node_id = node_id
         self.disk = MemoryDisk(world.cluster_ids.get(node_id, CLUSTER), node_id, Rng(node_id))
         self.store: MemoryStore | None = None
-        self.bootstrapping: Bootstrapping | None = None
+        self.bootstrapping: Bootstrapper | None = None
         self.task: asyncio.Task[StoredState] | None = None
         self.server: Server | None = None
 
@@ -48,7 +48,7 @@ class Controller:
         self.speed = DiskSpeed(runtime.rng.fork())
         self.store = self.disk.open(self.speed, runtime.rng.fork())
         addresses = {node_id: f"n{node_id}:1" for node_id in controllers}
-        self.bootstrapping = Bootstrapping(runtime, self.store, await self.store.load(), addresses, timing)
+        self.bootstrapping = Bootstrapper(runtime, self.store, await self.store.load(), addresses, timing)
         handlers = self.bootstrapping.handlers()
         self.server = await runtime.network.serve(f"n{self.node_id}:1", handlers, self._world.panics.append)
         self.task = asyncio.ensure_future(self.bootstrapping.run())
@@ -347,7 +347,7 @@ async def test_an_address_where_another_node_answers_is_named_so() -> None:
     runtime = make_runtime(1, mixed.network, "n1")
     store = mixed[1].disk.open(DiskSpeed(Rng(1)), Rng(1))
     controllers = {1: "n1:1", 2: "n2:1", 3: "n2:1"}
-    bootstrapping = Bootstrapping(runtime, store, await store.load(), controllers)
+    bootstrapping = Bootstrapper(runtime, store, await store.load(), controllers)
     running = asyncio.ensure_future(bootstrapping.run())
     await asyncio.sleep(5)
     assert bootstrapping.waiting_reason is not None

@@ -14,7 +14,7 @@ from lograft.raft.bootstrap.decision import (
     Initialised,
     JoinAsLearner,
     Joining,
-    Start,
+    StartFromStore,
     Unreachable,
     Wait,
     WriteFirstVoters,
@@ -103,7 +103,7 @@ def test_what_an_empty_store_makes_of_the_answers(
     "saved", [{"hard_state": HardState(1)}, {"snapshot": SnapshotMetadata(0, 0, FIRST)}], ids=["term", "voters"]
 )
 def test_a_store_with_anything_in_it_is_left_as_it_is(saved: dict[str, Any], answers: Mapping[int, Answer]) -> None:
-    assert decide(replace(state(1), **saved), CONTROLLERS, answers) == Start()
+    assert decide(replace(state(1), **saved), CONTROLLERS, answers) == StartFromStore()
 
 
 def test_a_single_controller_needs_nobody() -> None:

@@ -2,21 +2,21 @@
 
 import pytest
 
-from lograft.raft.core.peer_progress import Probe, Progress, ReceiveSnapshot, Replicate
+from lograft.raft.core.peer_progress import PeerProgress, Probe, ReceiveSnapshot, Replicate
 
 MANY, MANY_BYTES = 100, 10_000
 
 
-def replicating(match_index: int, next_index: int | None = None) -> Progress:
-    return Progress(next_index or match_index + 1, match_index, Replicate())
+def replicating(match_index: int, next_index: int | None = None) -> PeerProgress:
+    return PeerProgress(next_index or match_index + 1, match_index, Replicate())
 
 
-def is_paused(progress: Progress) -> bool:
+def is_paused(progress: PeerProgress) -> bool:
     return progress.is_paused(MANY, MANY_BYTES)
 
 
 def test_a_probe_goes_out_once_and_is_repeated_only_when_the_peer_is_heard() -> None:
-    progress = Progress(next_index=5)
+    progress = PeerProgress(next_index=5)
     assert not is_paused(progress)
     progress.sent(9, 100, 0)
     assert (is_paused(progress), progress.next_index) == (True, 5)
@@ -25,14 +25,14 @@ def test_a_probe_goes_out_once_and_is_repeated_only_when_the_peer_is_heard() -> 
 
 
 def test_an_answered_probe_lets_entries_flow() -> None:
-    progress = Progress(next_index=5)
+    progress = PeerProgress(next_index=5)
     progress.sent(9, 100, 0)
     assert progress.acknowledge(9)
     assert (progress.state, progress.match_index, progress.next_index) == (Replicate(), 9, 10)
 
 
 def test_an_old_answer_does_not_end_a_probe() -> None:
-    progress = Progress(next_index=5, match_index=2)
+    progress = PeerProgress(next_index=5, match_index=2)
     assert progress.acknowledge(3)
     assert (progress.state, progress.match_index, progress.next_index) == (Probe(), 3, 5)
 
@@ -78,7 +78,7 @@ def test_an_acknowledgement_is_news_once_and_never_takes_back() -> None:
 
 
 def test_a_peer_receiving_a_snapshot_is_left_alone_until_it_has_it() -> None:
-    progress = Progress(3, 0, ReceiveSnapshot(10))
+    progress = PeerProgress(3, 0, ReceiveSnapshot(10))
     progress.acknowledge(7)
     progress.heartbeat_answered(1)
     progress.connection_broken()

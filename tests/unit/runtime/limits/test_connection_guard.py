@@ -17,7 +17,7 @@ from lograft.runtime.limits.connection_guard import (
     UnreadBytes,
     surplus_of,
 )
-from lograft.runtime.limits.kernel_sockets import Carried, carried_by, connections_of, end_connection
+from lograft.runtime.limits.kernel_sockets import SocketBytes, carried_by, connections_of, end_connection
 from lograft.runtime.network import ConnectionLimits
 
 LIMITS = ConnectionLimits(total=100, per_address=3)
@@ -125,14 +125,14 @@ MEBIBYTE = 1024 * 1024
 def test_what_came_and_was_not_received_is_unread() -> None:
     unread = UnreadBytes()
     a, b = ("a", 1), ("b", 2)
-    small = Carried(2000)
-    assert unread.update({a: Carried(60 * MEBIBYTE), b: small}, 0.0) == {a: pytest.approx(60 * MEBIBYTE, rel=0.02)}
+    small = SocketBytes(2000)
+    assert unread.update({a: SocketBytes(60 * MEBIBYTE), b: small}, 0.0) == {a: pytest.approx(60 * MEBIBYTE, rel=0.02)}
     unread.received(a, 60 * MEBIBYTE)
-    assert unread.update({a: Carried(60 * MEBIBYTE + 50_000), b: small}, 0.0) == {}
-    assert unread.update({a: Carried(90 * MEBIBYTE)}, 0.0) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}
+    assert unread.update({a: SocketBytes(60 * MEBIBYTE + 50_000), b: small}, 0.0) == {}
+    assert unread.update({a: SocketBytes(90 * MEBIBYTE)}, 0.0) == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}
     for _ in range(2):
         unread.keep(set(), 0.0)
-    later = unread.update({a: Carried(30 * MEBIBYTE)}, 0.0)
+    later = unread.update({a: SocketBytes(30 * MEBIBYTE)}, 0.0)
     assert later == {a: pytest.approx(30 * MEBIBYTE, rel=0.05)}, "another, on the same port"
 
 
@@ -140,16 +140,16 @@ def test_what_came_while_connections_were_counted_is_not_forgotten() -> None:
     unread = UnreadBytes()
     unread.received(("a", 1), 30 * MEBIBYTE)
     unread.keep({("b", 2)}, 0.0)  # looked for before the other was there
-    assert unread.update({("a", 1): Carried(30 * MEBIBYTE + 50_000)}, 0.0) == {}
+    assert unread.update({("a", 1): SocketBytes(30 * MEBIBYTE + 50_000)}, 0.0) == {}
 
 
 DAY_SECONDS = 24 * 3600
 LONG_LIVES = {
-    "large messages": (Carried(1009 * MEBIBYTE), [(1000 * MEBIBYTE, 1)], 60.0),
-    "small messages": (Carried(1_000_000 * 112), [(1_000_000 * 60, 1_000_000)], 10_000.0),
-    "calls": (Carried(1_000_000 * 115), [(1_000_000 * 60, 1_000_000)], 10_000.0),
-    "pings": (Carried(300 * DAY_SECONDS * 10), [], 300.0 * DAY_SECONDS),
-    "reading": (Carried(100 * MEBIBYTE, sent_bytes=100 * 1024 * 1024 * MEBIBYTE), [], 0.0),
+    "large messages": (SocketBytes(1009 * MEBIBYTE), [(1000 * MEBIBYTE, 1)], 60.0),
+    "small messages": (SocketBytes(1_000_000 * 112), [(1_000_000 * 60, 1_000_000)], 10_000.0),
+    "calls": (SocketBytes(1_000_000 * 115), [(1_000_000 * 60, 1_000_000)], 10_000.0),
+    "pings": (SocketBytes(300 * DAY_SECONDS * 10), [], 300.0 * DAY_SECONDS),
+    "reading": (SocketBytes(100 * MEBIBYTE, sent_bytes=100 * 1024 * 1024 * MEBIBYTE), [], 0.0),
 }
 
 
@@ -165,7 +165,7 @@ def test_what_is_said_around_messages_is_no_message(name: str) -> None:
             unread.received(peer, size_bytes // messages)
     unread.begin_look()
     assert unread.update({peer: carried}, seconds) == {}
-    more = Carried(carried.received_bytes + 60 * MEBIBYTE, carried.sent_bytes)
+    more = SocketBytes(carried.received_bytes + 60 * MEBIBYTE, carried.sent_bytes)
     unread.begin_look()
     found = unread.update({peer: more}, seconds)
     assert found == {peer: pytest.approx(60 * MEBIBYTE, rel=0.1)}, "what is a message is one all the same"
@@ -177,9 +177,9 @@ def test_what_comes_while_connections_are_looked_at_explains_nothing_later() -> 
     unread.keep({peer}, 0.0)
     unread.begin_look()
     unread.received(peer, 30 * MEBIBYTE)  # it came after the kernel was asked
-    assert unread.update({peer: Carried(2000)}, 0.0) == {}
+    assert unread.update({peer: SocketBytes(2000)}, 0.0) == {}
     unread.begin_look()
-    assert unread.update({peer: Carried(30 * MEBIBYTE + 50_000)}, 0.0) == {}
+    assert unread.update({peer: SocketBytes(30 * MEBIBYTE + 50_000)}, 0.0) == {}
 
 
 def test_no_descriptor_left_to_look_with_ends_nobody(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from lograft.runtime.network import AddressInUse
 from lograft.runtime.observability.http_server import HttpServer, Page, Pages
 from lograft.runtime.process import host as machine
 from lograft.runtime.process.host import is_port_free
-from lograft.runtime.process.http_probe import Answer, get_page
+from lograft.runtime.process.http_probe import ProbeAnswer, get_page
 
 LONG = "x" * 16 * 1024 * 1024  # more than the kernel takes off a server's hands
 
@@ -51,10 +51,10 @@ def served(address: str, pages: Pages = PAGES, request_seconds: float = 10) -> I
 def test_pages_are_served_by_path() -> None:
     address = free_address()
     with served(address):
-        assert get_page(address, "/ok", 5) == Answer(200, "fine\n")
-        assert get_page(address, "/ok?verbose", 5) == Answer(200, "fine\n")
-        assert get_page(address, "/bad", 5) == Answer(503, "wörse\n")
-        assert get_page(address, "/other", 5) == Answer(404, "there are: /ok, /bad\n")
+        assert get_page(address, "/ok", 5) == ProbeAnswer(200, "fine\n")
+        assert get_page(address, "/ok?verbose", 5) == ProbeAnswer(200, "fine\n")
+        assert get_page(address, "/bad", 5) == ProbeAnswer(503, "wörse\n")
+        assert get_page(address, "/other", 5) == ProbeAnswer(404, "there are: /ok, /bad\n")
     assert get_page(address, "/ok", 5) is None
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_get_is_refused(request_: bytes, status: bytes, body: bytes) 
     with served(address):
         head, _, rest = asyncio.run(_talk(address, request_)).partition(b"\r\n\r\n")
         assert (head.splitlines()[0], rest) == (b"HTTP/1.1 " + status, body)
-        assert get_page(address, "/ok", 5) == Answer(200, "fine\n")
+        assert get_page(address, "/ok", 5) == ProbeAnswer(200, "fine\n")
 
 
 def test_an_address_in_use_is_refused() -> None:
@@ -108,7 +108,7 @@ def test_a_caller_that_says_nothing_does_not_hold_up_the_end() -> None:
     loop = asyncio.new_event_loop()
     with served(address):
         writer = loop.run_until_complete(connect())
-        assert get_page(address, "/ok", 5) == Answer(200, "fine\n")
+        assert get_page(address, "/ok", 5) == ProbeAnswer(200, "fine\n")
     writer.close()
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
@@ -117,13 +117,13 @@ def test_a_caller_that_says_nothing_does_not_hold_up_the_end() -> None:
 def test_a_long_page_is_served_whole() -> None:
     address = free_address()
     with served(address, {"/long": page(200, LONG)}):
-        assert get_page(address, "/long", 10) == Answer(200, LONG)
+        assert get_page(address, "/long", 10) == ProbeAnswer(200, LONG)
 
 
 def test_what_is_no_unicode_does_not_keep_the_rest_of_a_page_back() -> None:
     address = free_address()
     with served(address, {"/odd": page(200, "/data/\udce4\n")}):
-        assert get_page(address, "/odd", 5) == Answer(200, "/data/?\n")
+        assert get_page(address, "/odd", 5) == ProbeAnswer(200, "/data/?\n")
 
 
 def sockets() -> int:

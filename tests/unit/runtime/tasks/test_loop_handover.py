@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lograft.runtime.tasks.loop_handover import Handover
+from lograft.runtime.tasks.loop_handover import LoopHandover
 
 
 class Loop:
@@ -23,7 +23,7 @@ class Loop:
 
 def test_who_is_interrupted_while_announcing_does_not_keep_others_from_it() -> None:
     loop, taken = Loop(), []
-    handover = Handover(loop, lambda: taken.append(True))  # type: ignore[arg-type]
+    handover = LoopHandover(loop, lambda: taken.append(True))  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt), handover.lock:
         handover.announce()
     with handover.lock:

@@ -11,10 +11,10 @@ from lograft.storage.files.sealed_file import seal
 from lograft.storage.files.segment_index import OFFSET_INDEX_KIND, TIME_INDEX_KIND, SegmentIndex
 from lograft.storage.inspect.dump import (
     Crc,
-    Document,
     DumpedBatch,
     DumpedSegment,
     Problem,
+    SealedDocument,
     SegmentTotals,
     check_against_segment,
     dump_file,
@@ -71,9 +71,9 @@ def walk(content: bytes, *, deep: bool = False) -> tuple[list[DumpedBatch], list
     return batches, problems
 
 
-def document(content: bytes, name: str = "any name") -> Document:
+def document(content: bytes, name: str = "any name") -> SealedDocument:
     dump = dump_file(InMemory(content), name)
-    assert isinstance(dump, Document)
+    assert isinstance(dump, SealedDocument)
     return dump
 
 

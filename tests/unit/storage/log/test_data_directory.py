@@ -16,12 +16,12 @@ from lograft.runtime.files import replace_file
 from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import Rng
 from lograft.runtime.world import Runtime
-from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused, Shortage
+from lograft.storage.errors import CorruptLog, DirectoryFailed, DirectoryRefused, ResourceShortage
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.files.sealed_file import seal
 from lograft.storage.log.data_directory import DataDirectory, DirectoryOwner, mark_restored, open_directory
 from lograft.storage.log.log_config import FlushMode, LogConfig
-from lograft.storage.state.used_epoch import DirectoryUse
+from lograft.storage.state.used_epoch import RecordedUse
 
 CONFIG = LogConfig()
 ORDERS = PartitionName("orders", 0, UUID(int=1))
@@ -351,20 +351,20 @@ async def test_a_directory_without_the_watermarks_that_it_had_says_so() -> None:
     assert (await use_after(machine)).damage is None
     machine.files.put_back(PATH, sound)
     machine.files.flip_bit(WATERMARKS, 0, 0)
-    assert await use_after(machine) == DirectoryUse(7, damage="high-watermarks is damaged")
+    assert await use_after(machine) == RecordedUse(7, damage="high-watermarks is damaged")
     machine.files.put_back(PATH, sound)
     machine.files.remove(WATERMARKS)
-    assert await use_after(machine) == DirectoryUse(7, damage="high-watermarks is missing")
-    assert await use_after(machine) == DirectoryUse(7, damage="high-watermarks is missing"), "nothing is used yet"
+    assert await use_after(machine) == RecordedUse(7, damage="high-watermarks is missing")
+    assert await use_after(machine) == RecordedUse(7, damage="high-watermarks is missing"), "nothing is used yet"
     directory = await opened(machine)
     await directory.note_used(8)
     assert await directory.read_high_watermarks() == {}
     await directory.close()
     machine.boot()
-    assert await use_after(machine) == DirectoryUse(8)
+    assert await use_after(machine) == RecordedUse(8)
 
 
-async def use_after(machine: Machine) -> DirectoryUse:
+async def use_after(machine: Machine) -> RecordedUse:
     """What a process finds that starts and ends."""
     directory = await opened(machine)
     await directory.close()
@@ -382,7 +382,7 @@ async def test_a_directory_that_an_older_version_used_is_not_expected_to_have_wa
     content = seal("lograft-used-epoch-1", b"broker_epoch 7\n")
     replace_file(machine.files, f"{PATH}/used-epoch", content)
     directory = await opened(machine)
-    assert directory.use == DirectoryUse(7)
+    assert directory.use == RecordedUse(7)
     await directory.note_used(8)
     await directory.close()
     machine.boot()
@@ -549,10 +549,10 @@ async def test_a_disk_that_takes_no_note_of_its_failure_fails_all_the_same() -> 
 async def test_the_epoch_it_is_used_in_is_kept_through_a_power_failure() -> None:
     machine = Machine()
     directory = await opened(machine)
-    assert directory.use == DirectoryUse()
+    assert directory.use == RecordedUse()
     await directory.note_used(7)
     machine.crash(power_fails=True)
-    assert (await opened(machine)).use == DirectoryUse(7)
+    assert (await opened(machine)).use == RecordedUse(7)
 
 
 @pytest.mark.parametrize("power_fails", [False, True])
@@ -565,7 +565,7 @@ async def test_an_interrupted_note_is_the_old_one_or_the_new(power_fails: bool) 
         if not await crashes(machine, call, directory.note_used(8)):
             break
         machine.crash(power_fails=power_fails)
-        assert (await opened(machine)).use in (DirectoryUse(7), DirectoryUse(8))
+        assert (await opened(machine)).use in (RecordedUse(7), RecordedUse(8))
     else:
         pytest.fail("more calls than this test tries")
 
@@ -578,7 +578,7 @@ async def test_a_damaged_note_says_nothing_but_that() -> None:
     await directory.close()
     machine.boot()
     machine.files.flip_bit(f"{PATH}/used-epoch", 3, 1)
-    assert (await opened(machine)).use == DirectoryUse(damage="used-epoch is damaged")
+    assert (await opened(machine)).use == RecordedUse(damage="used-epoch is damaged")
 
 
 @virtual
@@ -592,14 +592,14 @@ async def test_the_mark_of_a_restored_directory_stays_until_it_is_used() -> None
     assert mark_restored(machine.files, PATH) == identity
     for _ in range(2):
         directory = await opened(machine)
-        assert directory.use == DirectoryUse(is_restored=True)
+        assert directory.use == RecordedUse(is_restored=True)
         await directory.close()
         machine.boot()
     directory = await opened(machine)
     await directory.note_used(9)
     await directory.close()
     machine.boot()
-    assert (await opened(machine)).use == DirectoryUse(9)
+    assert (await opened(machine)).use == RecordedUse(9)
 
 
 @virtual
@@ -648,7 +648,7 @@ async def test_a_log_that_cannot_be_opened_for_want_of_room_is_opened_later() ->
     machine = Machine()
     directory = await opened(machine)
     machine.files.set_capacity(0)
-    with pytest.raises(Shortage):
+    with pytest.raises(ResourceShortage):
         await directory.open_partition(ORDERS, CONFIG)
     machine.files.set_capacity(None)
     await directory.open_partition(ORDERS, CONFIG)

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.storage.log.memory_tail import Chunk, Tail
+from lograft.storage.log.memory_tail import Chunk, MemoryTail
 
 
 def chunk(start: int, end: int, size: int = 10) -> Chunk:
     return Chunk(start, end, b"x" * size)
 
 
-def held(tail: Tail, start: int = 0) -> list[tuple[int, int]]:
+def held(tail: MemoryTail, start: int = 0) -> list[tuple[int, int]]:
     """What is in memory, found through its own interface."""
     found = []
     for offset in range(start, start + 2000):
@@ -22,8 +22,8 @@ def held(tail: Tail, start: int = 0) -> list[tuple[int, int]]:
     return sorted(dict.fromkeys(found))
 
 
-def filled(limit_bytes: int, *bounds: tuple[int, int]) -> Tail:
-    tail = Tail(limit_bytes)
+def filled(limit_bytes: int, *bounds: tuple[int, int]) -> MemoryTail:
+    tail = MemoryTail(limit_bytes)
     for start, end in bounds:
         tail.append(chunk(start, end))
     return tail
@@ -87,7 +87,7 @@ def test_bytes_are_counted_again_after_a_cut() -> None:
 
 
 def test_memory_does_not_grow_with_what_was_evicted() -> None:
-    tail = Tail(100)
+    tail = MemoryTail(100)
     for offset in range(20_000):
         tail.append(chunk(offset, offset + 1))
         tail.evict(offset + 1)
@@ -109,7 +109,7 @@ def test_memory_does_not_grow_with_what_was_evicted() -> None:
 )
 def test_it_holds_the_end_of_the_log_without_gaps(limit_bytes: int, steps: list[tuple[str, float, int]]) -> None:
     """Against a list: all that is unwritten is there, and what is there reaches to the end."""
-    tail, log, written = Tail(limit_bytes), [chunk(0, 0, 0)], 0
+    tail, log, written = MemoryTail(limit_bytes), [chunk(0, 0, 0)], 0
     for step, amount, size in steps:
         end = log[-1].end
         if step == "append":

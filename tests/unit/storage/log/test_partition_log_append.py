@@ -31,8 +31,8 @@ from lograft.storage.errors import (
 )
 from lograft.storage.log.admission import admit
 from lograft.storage.log.log_config import FlushMode, LogConfig
-from lograft.storage.log.partition_log import MAX_RELATIVE_OFFSET, Appended, PartitionLog, open_log
-from lograft.storage.log.replica_frame import Frame
+from lograft.storage.log.partition_log import MAX_RELATIVE_OFFSET, AppendedBatch, PartitionLog, open_log
+from lograft.storage.log.replica_frame import ReplicaFrame
 from lograft.storage.state.epoch_cache import EpochEntry
 
 # -- as leader
@@ -42,10 +42,10 @@ from lograft.storage.state.epoch_cache import EpochEntry
 async def test_batches_are_numbered_and_stamped_in_the_order_of_the_calls() -> None:
     log = await Machine().open()
     log.assign_epoch(4)
-    assert append(log, 3) == Appended(0, 3)
-    assert append(log, 1) == Appended(3, 4)
+    assert append(log, 3) == AppendedBatch(0, 3)
+    assert append(log, 1) == AppendedBatch(3, 4)
     log.assign_epoch(6)
-    assert append(log, 2) == Appended(4, 6)
+    assert append(log, 2) == AppendedBatch(4, 6)
     assert [(h.base_offset, h.leader_epoch) for h in await headers(log)] == [(0, 4), (3, 4), (4, 6)]
     assert list(log.epochs) == [(4, 0), (6, 4)]
 
@@ -90,7 +90,7 @@ async def test_a_duplicate_gets_the_original_offset_and_is_not_stored() -> None:
         produce(log, sequence, 2)
     before = facts(log)
     for sequence in range(2, 12, 2):
-        assert produce(log, sequence, 2) == Appended(sequence, sequence + 2, is_duplicate=True)
+        assert produce(log, sequence, 2) == AppendedBatch(sequence, sequence + 2, is_duplicate=True)
     assert facts(log) == before
 
 
@@ -110,7 +110,7 @@ async def test_a_batch_out_of_its_producers_order_changes_nothing() -> None:
         with pytest.raises(error):
             produce(log, sequence, epoch=epoch, producer=producer)
     assert facts(log) == before
-    assert produce(log, 6, epoch=3) == Appended(6, 7)
+    assert produce(log, 6, epoch=3) == AppendedBatch(6, 7)
 
 
 @virtual
@@ -132,7 +132,7 @@ async def test_append_time_goes_on_from_what_the_last_leader_wrote() -> None:
     config = LogConfig(append_time=True)
     log = await machine.open(config)
     replicated = admit(make_batch(), config, NOW_MS).batch
-    log.append_as_follower(Frame(0, 1, bytes(make_stamped(bytes(replicated), 0, 3)), [EpochEntry(3, 0)]))
+    log.append_as_follower(ReplicaFrame(0, 1, bytes(make_stamped(bytes(replicated), 0, 3)), [EpochEntry(3, 0)]))
     log.assign_epoch(4)
     log.append_as_leader(admit(make_batch(), config, NOW_MS - 60_000), 4)
     assert [h.max_timestamp for h in await headers(log)] == [NOW_MS, NOW_MS]
@@ -221,10 +221,10 @@ BAD_FRAMES = {
     "a batch is damaged": (BadCrc, frame(10, GOOD[:-9] + bytes([GOOD[-9] ^ 4]) + GOOD[-8:])),
     "its second batch is damaged": (
         BadCrc,
-        Frame(10, 14, GOOD + make_batch(2, offset=12, epoch=5)[:-9] + b"?" * 9),
+        ReplicaFrame(10, 14, GOOD + make_batch(2, offset=12, epoch=5)[:-9] + b"?" * 9),
     ),
-    "its last batch is cut short": (TruncatedBatch, Frame(10, 12, GOOD[:-1])),
-    "something follows its last batch": (TruncatedBatch, Frame(10, 12, GOOD + b"x")),
+    "its last batch is cut short": (TruncatedBatch, ReplicaFrame(10, 12, GOOD[:-1])),
+    "something follows its last batch": (TruncatedBatch, ReplicaFrame(10, 12, GOOD + b"x")),
     "its hole is wider than a segment can be": (
         FrameMismatch,
         frame(10, make_batch(offset=10 + 2**32, epoch=5)),
@@ -254,8 +254,8 @@ async def test_a_follower_knows_the_producers_of_what_it_replicates() -> None:
     fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5}
     log.append_as_follower(frame(10, make_batch(3, offset=10, epoch=5, **fields)))
     log.assign_epoch(6)
-    assert produce(log, 5, 3, epoch=1) == Appended(10, 13, is_duplicate=True)
-    assert produce(log, 8, 1, epoch=1) == Appended(13, 14)
+    assert produce(log, 5, 3, epoch=1) == AppendedBatch(10, 13, is_duplicate=True)
+    assert produce(log, 8, 1, epoch=1) == AppendedBatch(13, 14)
 
 
 # -- rolling
@@ -383,9 +383,9 @@ def test_a_log_on_real_files_keeps_everything_over_a_restart(tmp_path: Path) -> 
     async def second() -> list[int]:
         async with os_disk(tmp_path, max_open=2) as disk:
             log = await open_log(disk, f"{tmp_path}/t-0.x", dataclasses.replace(config, index_interval_bytes=100))
-            assert produce(log, 39) == Appended(39, 40, is_duplicate=True)
+            assert produce(log, 39) == AppendedBatch(39, 40, is_duplicate=True)
             assert await log.truncate(25) == 25
-            assert produce(log, 25) == Appended(25, 26)
+            assert produce(log, 25) == AppendedBatch(25, 26)
             await log.wait_stable(26)
             found = await offsets(log)
             await log.close()

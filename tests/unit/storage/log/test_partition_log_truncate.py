@@ -7,7 +7,7 @@ import pytest
 from support.virtual_log import Machine, append, crashes, facts, frame, headers, make_batch, offsets, produce, virtual
 
 from lograft.storage.log.log_config import FlushMode, LogConfig
-from lograft.storage.log.partition_log import Appended, PartitionLog
+from lograft.storage.log.partition_log import AppendedBatch, PartitionLog
 from lograft.storage.state.epoch_cache import EpochEntry
 from lograft.storage.state.producer_state import ProducerState
 
@@ -41,7 +41,7 @@ async def test_a_cut_takes_all_from_the_offset_on_and_the_batch_it_lies_within(c
         assert await offsets(log) == list(range(0, end, 2))
         assert [entry for entry in ((1, 0), (2, 8), (3, 16)) if entry[1] < end] == list(log.epochs)
         if end:
-            assert produce(log, end - 2, 2) == Appended(end - 2, end, is_duplicate=True)
+            assert produce(log, end - 2, 2) == AppendedBatch(end - 2, end, is_duplicate=True)
             produce(log, end, 2)
         else:
             assert len(log.producers) == 0
@@ -100,7 +100,7 @@ async def test_appends_go_on_where_the_cut_was() -> None:
     log = await filled(machine)
     await log.truncate(9)
     log.assign_epoch(7)
-    assert append(log, 3) == Appended(8, 11)
+    assert append(log, 3) == AppendedBatch(8, 11)
     await log.wait_stable(11)
     assert [(h.base_offset, h.leader_epoch) for h in await headers(log)][-2:] == [(6, 1), (8, 7)]
     machine.crash(power_fails=True)
@@ -164,8 +164,8 @@ async def test_a_crash_at_any_call_of_a_cut_leaves_the_log_cut_or_not_or_less_cu
         if log.end_offset > 8:
             assert await log.truncate(9) == 8
         log.assign_epoch(8)
-        assert produce(log, 6, 2) == Appended(6, 8, is_duplicate=True)
-        assert produce(log, 8, 2) == Appended(8, 10)
+        assert produce(log, 6, 2) == AppendedBatch(6, 8, is_duplicate=True)
+        assert produce(log, 8, 2) == AppendedBatch(8, 10)
         log = await machine.reopen(log)
         assert await offsets(log) == [0, 2, 4, 6, 8]
     else:
@@ -209,8 +209,8 @@ async def test_a_new_beginning_takes_over_the_leaders_producers() -> None:
     await log.reset(20, EPOCHS[:1], content)
     log = await machine.reopen(log)
     log.assign_epoch(6)
-    assert produce(log, 18, 2) == Appended(18, 20, is_duplicate=True)
-    assert produce(log, 20, 2) == Appended(20, 22)
+    assert produce(log, 18, 2) == AppendedBatch(18, 20, is_duplicate=True)
+    assert produce(log, 20, 2) == AppendedBatch(20, 22)
 
 
 @virtual
@@ -311,10 +311,10 @@ async def test_all_may_go_and_the_log_goes_on() -> None:
     log = await filled(machine)
     log.delete_prefix(20)
     assert await offsets(log) == []
-    assert produce(log, 20, 2) == Appended(20, 22)
+    assert produce(log, 20, 2) == AppendedBatch(20, 22)
     log = await machine.reopen(log)
     assert (log.start_offset, await offsets(log)) == (20, [20])
-    assert produce(log, 20, 2) == Appended(20, 22, is_duplicate=True)
+    assert produce(log, 20, 2) == AppendedBatch(20, 22, is_duplicate=True)
 
 
 @virtual

@@ -21,7 +21,7 @@ from support.virtual_log import (
 from lograft.storage.batch.header import BatchHeader, parse_header, stamp
 from lograft.storage.errors import CorruptLog, InvalidBatch
 from lograft.storage.log.log_config import FlushMode, LogConfig
-from lograft.storage.log.partition_log import Appended, PartitionLog
+from lograft.storage.log.partition_log import AppendedBatch, PartitionLog
 from lograft.storage.state.epoch_cache import EpochEntry
 
 SIZE = len(make_batch(2))
@@ -99,7 +99,7 @@ async def test_everything_is_as_it_was_after_a_clean_start() -> None:
     after = facts(log)
     assert {**after, "generation": 0, "checkpointed": 0} == {**before, "generation": 0, "checkpointed": 0}
     assert log.recovery_point == 16
-    assert produce(log, 14, 2) == Appended(14, 16, is_duplicate=True)
+    assert produce(log, 14, 2) == AppendedBatch(14, 16, is_duplicate=True)
 
 
 @virtual
@@ -117,7 +117,7 @@ async def test_after_an_unclean_stop_only_what_no_checkpoint_vouches_for_is_scan
     assert log.end_offset == 16
     assert machine.count("read", FIRST) == 0
     assert machine.count("read", SECOND) == machine.count("read", LAST) == 1
-    assert produce(log, 8, 2) == Appended(8, 10, is_duplicate=True)
+    assert produce(log, 8, 2) == AppendedBatch(8, 10, is_duplicate=True)
     assert await offsets(log) == list(range(0, 16, 2))
 
 
@@ -147,8 +147,8 @@ async def test_a_last_batch_torn_at_any_byte_is_cut() -> None:
         log = await machine.open(CONFIG)
         assert log.end_offset == 14
         assert await offsets(log) == list(range(0, 14, 2))
-        assert produce(log, 12, 2) == Appended(12, 14, is_duplicate=True)
-        assert produce(log, 14, 2) == Appended(14, 16)
+        assert produce(log, 12, 2) == AppendedBatch(12, 14, is_duplicate=True)
+        assert produce(log, 14, 2) == AppendedBatch(14, 16)
         log = await machine.reopen(log)
         assert await offsets(log) == list(range(0, 16, 2))
         await log.close()
@@ -395,7 +395,7 @@ async def test_missing_notes_are_made_anew() -> None:
                 machine.remove(name)
         log = await machine.open(CONFIG)
         assert await offsets(log) == list(range(0, 16, 2))
-        assert produce(log, 14, 2) == Appended(14, 16, is_duplicate=True)
+        assert produce(log, 14, 2) == AppendedBatch(14, 16, is_duplicate=True)
         log = await machine.reopen(log)
         machine.points.names.clear()
         log = await machine.reopen(log)
