@@ -296,13 +296,14 @@ class BrokerSession:
     # -- what the controllers say
 
     def _answered(self, controller_id: int, answer: BrokerHeartbeatResponse) -> None:
-        self._client.heard_from(controller_id, is_active=answer.is_active)
+        # One that was replaced, but has not noticed yet, may not even know of our registration.
+        is_active = answer.is_active and answer.commit_index >= self._active_index
+        self._client.heard_from(controller_id, is_active=is_active)
         self._learn(answer)
         self.commit_index = max(self.commit_index, answer.commit_index)
         self._lag.heard(self.commit_index, self._ports.metadata_index(), self._runtime.clock.monotonic_ms())
         self._ports.commit_index_heard(self.commit_index)
-        # One that was replaced, but has not noticed yet, may not even know of our registration.
-        if answer.is_active and answer.commit_index >= self._active_index:
+        if is_active:
             self._active_index = answer.commit_index
             self._heed(answer)
         self._ring()

@@ -627,6 +627,17 @@ async def test_the_client_learns_from_heartbeats_who_is_active_and_who_lives() -
         assert response.broker_epoch == 1
 
 
+@virtual
+async def test_requests_do_not_go_back_to_a_controller_that_was_replaced_and_has_not_noticed() -> None:
+    here = await setting()
+    async with here.session_running():
+        here.controllers[3].answer |= {"is_active": True, "commit_index": 200}
+        await until(lambda: here.client.active_id == 3, within_s=1)
+        for _ in range(2000):
+            await asyncio.sleep(0.001)
+            assert here.client.active_id == 3
+
+
 # -- leaving
 
 
