@@ -75,6 +75,9 @@ class Alarm:
 
 log = get_logger(__name__)
 
+_LAST_SAVE_SECONDS = 2.0
+"""How long a node that is to stop waits for its store, which may be waiting for room on its disk."""
+
 
 class _Stop(Exception):
     """Unwinds the node's tasks when it is closed."""
@@ -133,6 +136,7 @@ class RaftNode:
         self.commit_seconds = Histogram()  # from a proposal to its result
         self._has_begun = False
         self._is_stopping = False
+        self._saving: asyncio.Timeout | None = None
         self._has_ended = asyncio.Event()
 
     # -- what others ask of it
@@ -235,9 +239,12 @@ class RaftNode:
             self._has_ended.set()
 
     async def close(self) -> None:
-        """Stop; what waits is answered with an error. Returns when `run` has closed transport and store."""
+        """Stop; what waits is answered with an error. Returns when `run` has closed transport and store. A transaction
+        that the store does not get done is left as a crash would leave it: whole, or not at all."""
         self._is_stopping = True
         self._inputs.wake.set()
+        if self._saving is not None:
+            self._saving.reschedule(asyncio.get_running_loop().time() + _LAST_SAVE_SECONDS)
         if self._has_begun:
             await self._has_ended.wait()
         else:
@@ -333,7 +340,18 @@ class RaftNode:
             snapshot = Snapshot(ready.snapshot.metadata, ready.snapshot.data)
             self._taker.start(snapshot.metadata)
         began_seconds = self._clock.monotonic_seconds()
-        await self._store.save(ready.hard_state, ready.entries, snapshot)
+        limit = asyncio.timeout(_LAST_SAVE_SECONDS if self._is_stopping else None)
+        try:
+            async with limit:
+                self._saving = limit
+                await self._store.save(ready.hard_state, ready.entries, snapshot)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            log.warning("raft_stops_without_its_store", seconds=_LAST_SAVE_SECONDS)
+            raise _Stop from None
+        finally:
+            self._saving = None
         self.append_seconds.observe(self._clock.monotonic_seconds() - began_seconds)
 
     def _send(self, envelopes: tuple[Envelope, ...]) -> None:

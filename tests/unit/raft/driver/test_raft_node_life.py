@@ -214,3 +214,24 @@ async def test_a_stopping_leader_does_not_know_what_becomes_of_what_it_appended(
             await appended
         with pytest.raises(NodeStopped):
             await transferring
+
+
+@virtual
+async def test_a_node_stops_though_its_store_waits_for_room() -> None:
+    async with running(3) as cluster:
+        leader, _ = await led(cluster)
+        host = cluster[leader.member.node_id]
+        has_room = asyncio.Event()
+
+        async def save(*arguments: Any) -> None:
+            await has_room.wait()
+
+        host.store.save = save  # type: ignore[method-assign]
+        waiting = asyncio.ensure_future(leader.propose(b"a"))
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(5):
+            await host.stop()
+        assert host.transport.is_closed
+        assert host.store.is_closed
+        with pytest.raises(RaftError):
+            await waiting
