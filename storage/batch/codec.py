@@ -40,7 +40,14 @@ from lograft.storage.batch.header import (
     stamp,
 )
 from lograft.storage.batch.record import Columns, Headers, Record, records_of
-from lograft.storage.errors import BadAttributes, BadBatchLength, BadRecord, BatchTooLarge, TruncatedBatch
+from lograft.storage.errors import (
+    BadAttributes,
+    BadBatchLength,
+    BadRecord,
+    BatchTooLarge,
+    InvalidRecord,
+    TruncatedBatch,
+)
 
 __all__ = [
     "HEADER_BYTES",
@@ -56,6 +63,7 @@ __all__ = [
     "Record",
     "arrow_of",
     "check_crc",
+    "check_keys",
     "check_records",
     "decode_arrow",
     "decode_columns",
@@ -403,6 +411,18 @@ def check_records(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = M
         rows_layout.check_rows(header, payload)
     else:
         columns_layout.check_columns(header, payload)
+
+
+def check_keys(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+    """As `check_records`; `InvalidRecord` if a record has no key, too."""
+    payload = _open_payload(batch, header, limit_bytes)
+    if header.magic == MAGIC_ROWS:
+        has_null_key = None in rows_layout.decode_rows(header, payload).keys
+    else:
+        columns_layout.check_columns(header, payload)
+        has_null_key = columns_layout.has_null_key(header, payload)
+    if has_null_key:
+        raise InvalidRecord("every record of a compacted topic needs a key")
 
 
 def validate_deep(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> BatchHeader:

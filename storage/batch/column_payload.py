@@ -90,6 +90,16 @@ def check_columns(header: BatchHeader, payload: BytesLike) -> None:
         _check_headers(header, view, spans)
 
 
+def has_null_key(header: BatchHeader, payload: BytesLike) -> bool:
+    """Whether any record has no key, of a payload that `check_columns` has let through."""
+    spans = parse_sections(payload, header.record_count)
+    if KEY_COLUMN.offsets not in spans:
+        return header.record_count > 0
+    if KEY_COLUMN.validity not in spans:
+        return False
+    return _number(memoryview(payload), spans[KEY_COLUMN.validity]) != (1 << header.record_count) - 1
+
+
 def pack_integers(code: str, numbers: Iterable[int]) -> bytes:
     numbers = tuple(numbers)
     return struct.pack(f"<{len(numbers)}{code}", *numbers)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from lograft.runtime.files import Buffer
-from lograft.storage.batch.codec import check_records, decode_columns, rewrite_batch, validate_batch
+from lograft.storage.batch.codec import check_keys, check_records, rewrite_batch, validate_batch
 from lograft.storage.batch.compression import MAX_PAYLOAD_BYTES, Compression
 from lograft.storage.batch.header import COMPRESSION_MASK, MAGIC_ROWS, BatchHeader, parse_header
-from lograft.storage.errors import BadAttributes, BadRecordCount, BatchTooLarge, InvalidRecord, InvalidTimestamp
+from lograft.storage.errors import BadAttributes, BadRecordCount, BatchTooLarge, InvalidTimestamp
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.state.producer_state import NO_PRODUCER
 
@@ -40,9 +40,12 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_
     if not config.append_time:
         _check_timestamps(header, now_ms)
     if config.cleanup_compact:
-        _check_keys(batch, limit_bytes)
+        _check_row_count(header)
+        check_keys(batch, header, limit_bytes=limit_bytes)
     elif header.compression is Compression.NONE or config.validate_batches:
-        _check_records(batch, header, limit_bytes)
+        # Stored, a batch that no reader can decode would stop every one of them.
+        _check_row_count(header)
+        check_records(batch, header, limit_bytes=limit_bytes)
     to_codec = config.compression if config.compression not in (None, header.compression) else None
     if to_codec is None and not config.append_time:
         return Admitted(header, batch)
@@ -69,14 +72,6 @@ def _check_timestamps(header: BatchHeader, now_ms: int) -> None:
         raise InvalidTimestamp(f"timestamp {header.max_timestamp} is more than an hour ahead of {now_ms}")
 
 
-def _check_records(batch: Buffer, header: BatchHeader, limit_bytes: int) -> None:
-    """Stored, a batch that no reader can decode would stop every one of them."""
+def _check_row_count(header: BatchHeader) -> None:
     if header.magic == MAGIC_ROWS and header.record_count > MAX_ROWS:
         raise BatchTooLarge(f"a batch of {header.record_count} rows: at most {MAX_ROWS} are taken")
-    check_records(batch, header, limit_bytes=limit_bytes)
-
-
-def _check_keys(batch: Buffer, limit_bytes: int) -> None:
-    keys = decode_columns(batch, limit_bytes=limit_bytes).keys
-    if any(key is None for key in keys):
-        raise InvalidRecord("every record of a compacted topic needs a key")

@@ -140,12 +140,13 @@ def test_a_bomb_is_not_opened_beyond_the_limit(codec: Compression) -> None:
     assert admit(bomb, CHECKED, NOW_MS).batch is bomb
 
 
-def test_a_bomb_of_rows_is_refused_without_looking_at_them() -> None:
+@pytest.mark.parametrize("config", [CHECKED, COMPACTED])
+def test_a_bomb_of_rows_is_refused_without_looking_at_them(config: LogConfig) -> None:
     """A million of them in some kilobytes, each of which takes a step."""
     rows = encode_batch([None] * 3, timestamps=NOW_MS, magic=MAGIC_ROWS, compression=Compression.ZSTD)
     many = resealed(resealed(rows, 57, ">i", MAX_ROWS + 1), 23, ">i", MAX_ROWS)
     with pytest.raises(BatchTooLarge, match="1000001 rows"):
-        admit(many, CHECKED, NOW_MS)
+        admit(many, config, NOW_MS)
 
 
 @pytest.mark.parametrize("bit", range(3, 16))
@@ -172,6 +173,23 @@ def test_a_transactional_batch_is_told_why() -> None:
 )
 def test_admitted_as_it_is(batch: bytes) -> None:
     assert admit(batch, CONFIG, NOW_MS).batch is batch
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+@pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
+@pytest.mark.parametrize("missing", [0, 8, 17])
+def test_a_compacted_topic_refuses_a_batch_with_one_null_key(missing: int, magic: int, codec: Compression) -> None:
+    keys = [None if number == missing else b"k" for number in range(18)]
+    batch = encode_batch([b"v"] * 18, keys=keys, timestamps=NOW_MS, magic=magic, compression=codec)
+    with pytest.raises(InvalidRecord):
+        admit(batch, COMPACTED, NOW_MS)
+
+
+def test_of_columns_for_a_compacted_topic_no_record_becomes_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be millions of them in a kilobyte."""
+    monkeypatch.setattr("lograft.storage.columns.decode_columns", None)
+    batch = encode_batch([None] * 3, keys=[b""] * 3, timestamps=NOW_MS, compression=Compression.ZSTD)
+    assert admit(batch, COMPACTED, NOW_MS).batch is batch
 
 
 def test_a_compacted_topic_takes_what_has_keys() -> None:
