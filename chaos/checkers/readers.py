@@ -47,7 +47,7 @@ def skipping_polls(index: HistoryIndex) -> Iterator[Anomaly]:
             for start, end in _gaps(piece):
                 is_last = index.generations.is_last(partition, piece.generation)
                 missed = promises.missed(start, end) if is_last else None
-                if missed is None and (index.is_compacted(partition) or end <= index.deleted_to(partition)):
+                if missed is None and (index.is_compacted(partition) or end <= index.start_moved_to(partition)):
                     continue
                 summary = f"{piece.poll.consumer} passed over {partition}@{start} to @{end - 1}"
                 sends = [] if missed is None else [missed.send]

@@ -112,6 +112,14 @@ class HistoryIndex:
         found = max((replica.start_offset for replica in self.replicas.get(partition, ())), default=maxsize)
         return max(found, self._starts.get(partition, 0))
 
+    def start_moved_to(self, partition: TopicPartition) -> int:
+        """Return the offset below which the log may be empty: retention may have deleted those records, or an unclean
+        election of a damaged last copy moved the log start behind the damage."""
+        if self.is_limited(partition) or not self.generations.last(partition):
+            return self.deleted_to(partition)
+        starts = [replica.start_offset for replica in self.replicas.get(partition, ())]
+        return max([*starts, self._starts.get(partition, 0)])
+
     def may_lack(self, partition: TopicPartition, value: str, offset: int) -> bool:
         """A record that was there need not be there any more: retention or compaction may have taken it."""
         if offset < self.deleted_to(partition):

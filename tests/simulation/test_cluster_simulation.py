@@ -82,6 +82,10 @@ REGRESSIONS: list[tuple[int | Case, str]] = [
         "the same, with nothing that is not needed for it",
     ),
     (981014505, "a consumer's stream waited for memory, and held what it had not sent: nobody gave any back"),
+    (
+        20261119068,
+        "the elected last copy had lost its only segment, and the judge took its new log start for a consumer's mistake",
+    ),
 ]
 
 

@@ -1,8 +1,9 @@
 """What consumers and groups are given: nothing twice, nothing passed over, one reader a partition."""
 
-from support.live_stories import Story, all_names, found_in
+from support.live_stories import ORDERS, Story, all_names, found_in
 
 from lograft.chaos.checkers.anomalies import AnomalyName
+from lograft.chaos.history.entries import StartSeen
 
 
 def written(count: int) -> Story:
@@ -97,6 +98,26 @@ def test_where_retention_moved_the_start_there_is_nothing_to_pass_over() -> None
     story.replicas(["r2"], start=2)
     story.poll(records(2), before=0)
     assert all_names(story) == []
+
+
+def test_an_unclean_election_of_a_damaged_last_copy_moves_the_start() -> None:
+    """Seed 20261119068: the elected copy had lost its only segment."""
+    story = Story()
+    story.send("r0", 0)
+    story.unclean(2)
+    story.add(StartSeen(story.tick(), ORDERS, 2))
+    story.poll({}, before=0, after=2)
+    assert all_names(story) == []
+    story.poll({}, before=0, after=3, consumer="eve")
+    assert all_names(story) == [AnomalyName.SKIPPING_POLL]
+
+
+def test_without_an_unclean_election_no_start_moves_unless_retention_may_move_it() -> None:
+    story = Story()
+    story.send("r0", 0)
+    story.add(StartSeen(story.tick(), ORDERS, 2))
+    story.poll({}, before=0, after=2)
+    assert AnomalyName.SKIPPING_POLL in all_names(story)
 
 
 def test_a_compacted_partition_has_holes_but_not_where_the_latest_of_a_key_is() -> None:

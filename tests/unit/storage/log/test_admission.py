@@ -187,7 +187,7 @@ def test_a_compacted_topic_refuses_a_batch_with_one_null_key(missing: int, magic
 
 def test_of_columns_for_a_compacted_topic_no_record_becomes_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be millions of them in a kilobyte."""
-    monkeypatch.setattr("lograft.storage.columns.decode_columns", None)
+    monkeypatch.setattr("lograft.storage.batch.column_payload.decode_columns", None)
     batch = encode_batch([None] * 3, keys=[b""] * 3, timestamps=NOW_MS, compression=Compression.ZSTD)
     assert admit(batch, COMPACTED, NOW_MS).batch is batch
 
