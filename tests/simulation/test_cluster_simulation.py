@@ -84,7 +84,7 @@ REGRESSIONS: list[tuple[int | Case, str]] = [
     (981014505, "a consumer's stream waited for memory, and held what it had not sent: nobody gave any back"),
     (
         20261119068,
-        "the elected last copy had lost its only segment, and the judge took its new log start for a consumer's mistake",
+        "the elected last copy had lost its only segment, and the judge blamed a consumer for its log start",
     ),
 ]
 
