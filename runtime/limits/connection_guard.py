@@ -17,6 +17,7 @@ from lograft.runtime.limits.kernel_sockets import (
     carried_by,
     connections_of,
     end_connection,
+    highest_descriptor,
     own_resident_bytes,
 )
 from lograft.runtime.network import ConnectionLimits
@@ -289,7 +290,7 @@ class ConnectionGuard:
 
     def look(self) -> int:
         """Count, and end what is too much: how many that were."""
-        found, self._highest = connections_of(self._port, self._highest)
+        found, self._highest = connections_of(self._port, max(self._highest, highest_descriptor()))
         self.unread.keep({peer for _, peer in found}, self._now_seconds())
         surplus = self._census.update(found)
         peers = dict(found)

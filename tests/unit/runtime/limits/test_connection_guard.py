@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -17,7 +18,13 @@ from lograft.runtime.limits.connection_guard import (
     UnreadBytes,
     surplus_of,
 )
-from lograft.runtime.limits.kernel_sockets import SocketBytes, carried_by, connections_of, end_connection
+from lograft.runtime.limits.kernel_sockets import (
+    SocketBytes,
+    carried_by,
+    connections_of,
+    end_connection,
+    highest_descriptor,
+)
 from lograft.runtime.network import ConnectionLimits
 
 LIMITS = ConnectionLimits(total=100, per_address=3)
@@ -268,3 +275,26 @@ def test_the_kernel_tells_what_a_connection_has_received(listener: socket.socket
     assert is_ended(client)
     client.close()
     accepted.close()
+
+
+def test_nobody_hides_above_a_gap_between_descriptors(listener: socket.socket) -> None:
+    """Who opens very many at once, and closes the earliest, leaves a gap that is larger than any other."""
+    (client,), (accepted,) = connect(listener, 1)
+    above = fcntl.fcntl(accepted.fileno(), fcntl.F_DUPFD, highest_descriptor() + 600)
+    accepted.close()
+    guard = ConnectionGuard(f"127.0.0.1:{listener.getsockname()[1]}", LIMITS, lambda: 0.0)
+    assert guard.look() == 0
+    assert guard.open == 1
+    os.close(above)
+    guard.look()
+    assert guard.open == 0
+    client.close()
+
+
+def test_the_highest_descriptor_is_known() -> None:
+    before = highest_descriptor()
+    high = fcntl.fcntl(0, fcntl.F_DUPFD, before + 1000)
+    assert high == before + 1000
+    assert highest_descriptor() == high
+    os.close(high)
+    assert highest_descriptor() == before
