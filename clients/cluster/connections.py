@@ -82,7 +82,7 @@ class Connections:
         """Close the connection and raise unless the client's own cluster answers."""
         try:
             told = await self._cluster_of(connection)
-            if self._identity.is_of_another(told):
+            if self._identity.is_of_another(told, self._runtime.clock.monotonic_ms()):
                 self._identity.check()
                 raise ConnectFailed(address, f"another cluster answers there, {told!r}: check the address")
         except ConnectFailed as error:

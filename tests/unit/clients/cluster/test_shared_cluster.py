@@ -254,6 +254,31 @@ def test_an_address_in_wrong_hands_does_not_end_a_client(monkeypatch: pytest.Mon
     story()
 
 
+def test_an_address_in_wrong_hands_does_not_end_a_client_whose_broker_restarts(
+    monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
+) -> None:
+    @virtual
+    async def story() -> None:
+        cluster = await started(monkeypatch)
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.list_topics()
+            (shared,) = the_shared()
+            connections = shared.connections(0)
+            (used, *_) = [each for each in cluster.addresses if connections.is_open(cluster.addresses[each])]
+            stolen, _ = [each for each in cluster.addresses if each != used]
+            cluster.kill(stolen)
+            cluster.cluster_id = "another"
+            await cluster.start(stolen)
+            cluster.kill(used)
+            await until(lambda: not shared.is_reached)
+            with pytest.raises(ConnectFailed, match="another cluster answers there, 'another'"):
+                await connections.get(cluster.addresses[stolen])
+            await admin.list_topics()
+            assert not shared.following.identity.is_replaced
+
+    story()
+
+
 def test_a_new_client_shares_nothing_with_those_that_lost_all_brokers(
     monkeypatch: pytest.MonkeyPatch, counts: Counter[str]
 ) -> None:
