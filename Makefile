@@ -43,9 +43,10 @@ test: setup ## lint, types, every test, the same each time, and a summary; PYTHO
 test-unit: setup ## unit, contract and property tests only
 	$(PYTEST) --durations=10 -n 2 tests/unit tests/contract tests/property
 
-lint: setup ## ruff: style and formatting
+lint: setup ## ruff, and the width of Markdown
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
+	$(VENV)/python tools/markdown_width.py
 
 format: setup ## let ruff mend what it can
 	$(VENV)/ruff check --fix .
