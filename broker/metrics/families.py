@@ -25,6 +25,15 @@ RESIDENT = _gauge("process_resident_memory_bytes", "Memory that the process has 
 OPEN_FILES = _gauge("process_open_fds", "Open file descriptors.")
 MAX_FILES = _gauge("process_max_fds", "How many file descriptors may be open.")
 STARTED = _gauge("process_start_time_seconds", "When the process started, in seconds since 1970.")
+VIRTUAL = _gauge("process_virtual_memory_bytes", "Virtual memory of the process.")
+PYTHON_INFO = _gauge("python_info", "Always 1; the labels name the interpreter.", "implementation", "version")
+GC_COLLECTIONS = _counter(
+    "python_gc_collections_total", "Runs of the garbage collector over a generation.", "generation"
+)
+GC_COLLECTED = _counter("python_gc_objects_collected_total", "Objects the garbage collector freed.", "generation")
+GC_UNCOLLECTABLE = _counter(
+    "python_gc_objects_uncollectable_total", "Objects the garbage collector found and could not free.", "generation"
+)
 
 # -- requests
 

@@ -15,6 +15,13 @@ def add_process(page: Exposition, process: ProcessStats) -> None:
     page.add(families.CPU, process.cpu_seconds)
     page.add(families.MAX_FILES, process.max_files)
     page.add(families.STARTED, process.started_seconds)
+    page.add(families.PYTHON_INFO, 1, process.python_implementation, process.python_version)
+    for generation, figures in enumerate(process.generations):
+        page.add(families.GC_COLLECTIONS, figures.collections, str(generation))
+        page.add(families.GC_COLLECTED, figures.collected, str(generation))
+        page.add(families.GC_UNCOLLECTABLE, figures.uncollectable, str(generation))
+    if process.virtual_bytes is not None:
+        page.add(families.VIRTUAL, process.virtual_bytes)
     if process.resident_bytes is not None:
         page.add(families.RESIDENT, process.resident_bytes)
     if process.open_files is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.live_cluster import LiveCluster, live_cluster
+from support.metrics_page import series_on
 from support.server_processes import ServerProcess, until
 
 from lograft import Consumer, Producer, errors
@@ -28,8 +29,12 @@ def metrics_of(node: ServerProcess) -> dict[str, float]:
     page = get_page(node.http_address, "/metrics", 5)
     assert page is not None
     assert page.status == 200
-    lines = [line.rpartition(" ") for line in page.text.splitlines() if not line.startswith("#")]
-    return {series: float(value) for series, _, value in lines}
+    return {_as_written(name, labels): value for (name, labels), value in series_on(page.text).items()}
+
+
+def _as_written(name: str, labels: tuple[tuple[str, str], ...]) -> str:
+    told = ",".join(f'{label}="{value}"' for label, value in labels)
+    return f"{name}{{{told}}}" if labels else name
 
 
 def total(cluster: LiveCluster, series: str) -> float:

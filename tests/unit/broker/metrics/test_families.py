@@ -42,7 +42,7 @@ def test_every_metric_is_documented_as_it_is_and_no_other() -> None:
 def test_names_are_as_is_the_custom() -> None:
     assert len(BY_NAME) == len(FAMILIES)
     for family in FAMILIES:
-        assert re.fullmatch(r"(lograft|process)(_[a-z]+)+", family.name)
+        assert re.fullmatch(r"(lograft|process|python)(_[a-z]+)+", family.name)
         assert family.name.endswith("_total") == (family.kind is MetricKind.COUNTER), family.name
         assert family.name.endswith("_seconds") or family.kind is not MetricKind.HISTOGRAM
         assert "le" not in family.labels
