@@ -47,7 +47,7 @@ _ROWS: tuple[tuple[str, bool, bool, str, str], ...] = (
     ("INVALID_CONFIG", _NO, _NO, "INVALID_ARGUMENT", "a configuration key is unknown, or its value not acceptable"),
     ("OFFSET_OUT_OF_RANGE", _NO, _NO, "OUT_OF_RANGE", "the offset is before the log's start or after its end"),
     ("OFFSET_NOT_AVAILABLE", _YES, _NO, "UNAVAILABLE", "a new leader does not know yet how far the log is committed"),
-    ("LOG_TRUNCATED", _NO, _NO, "DATA_LOSS", "what was read before the offset is not in the log any more"),
+    ("LOG_TRUNCATED", _NO, _NO, "DATA_LOSS", "the record before the offset is no longer in the log"),
     ("NOT_ENOUGH_REPLICAS", _YES, _NO, "UNAVAILABLE", "too few replicas are in sync; nothing was appended"),
     ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _YES, _YES, "UNAVAILABLE", "appended, but too few replicas are in sync"),
     ("CORRUPT_BATCH", _NO, _NO, "DATA_LOSS", "the batch is not what its CRC was computed over, or malformed"),
