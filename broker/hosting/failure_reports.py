@@ -8,7 +8,7 @@ from uuid import UUID
 from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
@@ -46,7 +46,7 @@ class FailureReports:
 
     async def run(self) -> None:
         """Until cancelled."""
-        backoff = Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        backoff = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         while True:
             await self._has_any.wait()
             directories, corrupt = list(self._directories), list(self._corrupt)

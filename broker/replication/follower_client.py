@@ -13,7 +13,7 @@ from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -106,7 +106,7 @@ class _Leader:
         self._has_any = asyncio.Event()
         self._has_none = asyncio.Event()
         self._stream: FollowingStream | None = None
-        self._backoff = Backoff(runtime.rng, limits.times.first_retry_ms, limits.times.last_retry_ms)
+        self._backoff = ExponentialWait(runtime.rng, limits.times.first_retry_ms, limits.times.last_retry_ms)
         self._log = log.bind(follower=follower.broker_id, leader=leader_id)
         self._complaints = Complaints(self._log, "replication_failed")
 

@@ -29,7 +29,7 @@ from lograft.proto.errors_pb2 import ErrorCode
 from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.network import Stream
 from lograft.runtime.observability.logging import Logger
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.world import Runtime
 
 _MEBIBYTE = 1024 * 1024
@@ -56,7 +56,7 @@ class _Subscription:
         self.handle: int | None = None
         self.is_matched = False
         self.task: asyncio.Task[None] | None = None
-        self.backoff: Backoff | None = None
+        self.backoff: ExponentialWait | None = None
         self.trouble = ""  # the latest kind, since all was well
 
 
@@ -166,7 +166,7 @@ class FollowingStream:
             )
         if subscription.backoff is None:
             limits = self._limits
-            subscription.backoff = Backoff(self._runtime.rng, limits.first_retry_ms, limits.last_retry_ms)
+            subscription.backoff = ExponentialWait(self._runtime.rng, limits.first_retry_ms, limits.last_retry_ms)
         self._start(subscription, self._subscribe_later(subscription, subscription.backoff.next_ms()))
 
     async def _subscribe_later(self, subscription: _Subscription, delay_ms: float) -> None:

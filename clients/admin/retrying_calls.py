@@ -16,7 +16,7 @@ from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.option_checks import check_integer
 from lograft.proto import cluster_pb2, methods
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, Deadline
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.world import Runtime
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -40,7 +40,7 @@ class Attempts:
 
     def __init__(self, runtime: Runtime, timeout_ms: int) -> None:
         self._clock = runtime.clock
-        self._backoff = Backoff(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        self._backoff = ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         self._deadline = Deadline(runtime.clock, timeout_ms)
         self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms * 2 // 5)
 
@@ -181,8 +181,8 @@ class AdminCalls:
         if error is not None and self.when_refused_for_now is not None:
             self.when_refused_for_now(error)
 
-    def _backoff(self) -> Backoff:
-        return Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+    def _backoff(self) -> ExponentialWait:
+        return ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
 
     def _attempts(self) -> Attempts:
         return Attempts(self._runtime, self._timeout_ms)

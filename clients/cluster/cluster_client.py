@@ -27,7 +27,7 @@ from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -236,7 +236,7 @@ class ClusterClient:
         out, only when doing it twice is as good as once: `repeatable`. No attempt takes longer than `attempt_ms`, or is
         said to be waited for beyond the `deadline`, which is that of the `within` around it. Errors of the class
         `answers` are answers, too: the cluster's, whichever broker gives them."""
-        backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        backoff = ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         if self._first_asked_ms is None:
             self._first_asked_ms = self.runtime.clock.monotonic_ms()
         while True:
@@ -335,7 +335,7 @@ class ClusterClient:
 
     async def run(self) -> None:
         """Follow the topics that were asked for, until cancelled. `WrongCluster` once the cluster was replaced."""
-        backoff = Backoff(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        backoff = ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._check_others(), name="metadata-check")
             while True:
@@ -359,7 +359,7 @@ class ClusterClient:
             return candidates[0]
         return others[0]
 
-    async def _watch(self, address: str, backoff: Backoff) -> None:
+    async def _watch(self, address: str, backoff: ExponentialWait) -> None:
         """Follow what this node tells, until it is silent, gone, behind others, or other topics are wanted."""
         connection = await self.connections.get(address)
         silence = Silence(self.runtime.clock, self._times.silence_ms)
@@ -388,10 +388,10 @@ class ClusterClient:
         await stream.half_close()
         return stream
 
-    async def _take_all(self, stream: Stream, asked: Container[str], silence: Silence, backoff: Backoff) -> None:
+    async def _take_all(self, stream: Stream, asked: Container[str], silence: Silence, wait: ExponentialWait) -> None:
         while (data := await stream.receive()) is not None:
             silence.heard()
-            backoff.succeeded()
+            wait.succeeded()
             self._take(pb.ClusterChange.FromString(data), asked)
         raise ConnectionLost("the broker ended the stream")
 

@@ -10,7 +10,7 @@ from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
 from lograft.runtime.network import ConnectFailed
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 
 EARLIEST = pb.ListOffsetsRequest.EARLIEST
 LATEST = pb.ListOffsetsRequest.LATEST
@@ -47,7 +47,7 @@ class OffsetLookup:
 
     async def find(self, questions: Mapping[TopicPartition, OffsetQuestion]) -> dict[TopicPartition, int | None]:
         """Asks until all is found; the caller says how long. Raises what is refused for good."""
-        backoff = Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        backoff = ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         found: dict[TopicPartition, int | None] = {}
         while open_questions := {name: asked for name, asked in questions.items() if name not in found}:
             answers = await self.ask(open_questions)

@@ -34,7 +34,7 @@ from lograft.rpc.coded_error import ControllerError
 from lograft.rpc.status import error_of
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
@@ -230,7 +230,7 @@ class BrokerSession:
 
     async def _register(self) -> None:
         """However long it takes: without controllers there is nothing else to do."""
-        backoff = Backoff(self._runtime.rng, _REGISTER_FIRST_RETRY_MS, _REGISTER_LAST_RETRY_MS)
+        backoff = ExponentialWait(self._runtime.rng, _REGISTER_FIRST_RETRY_MS, _REGISTER_LAST_RETRY_MS)
         while self._registered is None:
             try:
                 self._registered = await self._register_after(await self._latest_epoch())

@@ -22,7 +22,7 @@ from lograft.rpc.status import to_stream_error
 from lograft.rpc.unary import read_request, receive_request
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.tasks.deadline import LINEARIZABLE_MS, Deadline, answer_ms
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.world import Runtime
 
 ALIVE_EVERY_MS = 500
@@ -171,7 +171,7 @@ class ClusterService(MachineListener):
 
     async def _committed_index(self) -> int:
         """Asked again and again: a question can be lost together with the leader that it went to."""
-        backoff = Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        backoff = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         while True:
             try:
                 async with asyncio.timeout(_READ_INDEX_TIMEOUT_MS / 1000):

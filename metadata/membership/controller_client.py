@@ -12,7 +12,7 @@ from lograft.rpc.status import read_detail, to_controller_error, to_stream_error
 from lograft.rpc.unary import read_answer
 from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.world import Runtime
 
 R = TypeVar("R", bound=Message)
@@ -84,7 +84,7 @@ class ControllerClient:
     async def call_bytes(self, method: str, request: Callable[[], bytes], *, repeatable: bool = False) -> bytes:
         """The same with messages as bytes, made for each attempt. Errors are `StreamError`s with a detail, the
         controller's own unchanged."""
-        backoff = Backoff(self._runtime.rng, self._limits.first_retry_ms, self._limits.last_retry_ms)
+        backoff = ExponentialWait(self._runtime.rng, self._limits.first_retry_ms, self._limits.last_retry_ms)
         tried: list[int] = []
         may_be_done = False
         while True:

@@ -14,7 +14,7 @@ from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -59,7 +59,7 @@ class Heartbeats:
         self._times = times
         self._is_urgent = asyncio.Event()
         self._is_to_active = False
-        self._backoff = Backoff(runtime.rng, times.first_retry_ms, times.last_retry_ms)
+        self._backoff = ExponentialWait(runtime.rng, times.first_retry_ms, times.last_retry_ms)
         self._complaints = Complaints(log.bind(controller=controller_id, address=address), "heartbeats_failed")
 
     def hurry(self) -> None:

@@ -18,7 +18,7 @@ from lograft.proto.wire_format import CodecError
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Backoff, Complaints
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -69,7 +69,7 @@ class MetadataFollower:
         self._waiters: dict[asyncio.Future[None], int] = {}
         self._lag = Lag()
         self._is_behind = asyncio.Event()
-        self._backoff = Backoff(runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        self._backoff = ExponentialWait(runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         self._complaints = Complaints(log.bind(node_id=node_id), "metadata_source_failed")
 
     # -- for who reads the image

@@ -1,26 +1,67 @@
-"""Trying again: after how long, and how often it is worth a line in the log."""
+"""Retries: tenacity with a node's clock and dice, so that they replay under the virtual clock.
 
+A loop that retries:
+
+    wait = ExponentialWait(runtime.rng, first_ms=20, last_ms=500)
+    async for attempt in retrying(runtime.clock, wait, on=ConnectFailed):
+        with attempt:
+            return await ask()
+
+Raise `TryAgain` inside `with attempt` to retry because of an answer, not an exception. A stream that works again calls
+`wait.succeeded()`, which makes the next delay short. State that is not a loop (a producer's queue of one partition)
+holds an `ExponentialWait` and calls `next_ms()`.
+"""
+
+from collections.abc import Callable
+
+from tenacity import AsyncRetrying, RetryCallState, TryAgain, retry_if_exception
+from tenacity.wait import wait_base
+
+from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import Logger
 from lograft.runtime.rng import Rng
 
+__all__ = ["Complaints", "ExponentialWait", "TryAgain", "retrying"]
 
-class Backoff:
-    """Delays that double with each failure; with jitter, lest those who failed together come back together."""
+Retriable = type[Exception] | tuple[type[Exception], ...] | Callable[[BaseException], bool]
 
-    def __init__(self, rng: Rng, first_ms: int, last_ms: int) -> None:
+_MAX_DOUBLINGS = 16
+
+
+class ExponentialWait(wait_base):
+    """Tenacity's wait strategy: delays double with each failure since the last success, from `first_ms` to `last_ms`.
+
+    With an `rng`, draw each delay from its upper half, so that clients that failed together do not return together.
+    Tenacity hands what this returns to `sleep` unchanged: the unit is milliseconds, as `Clock.sleep_ms` takes them.
+    """
+
+    def __init__(self, rng: Rng | None, first_ms: int, last_ms: int) -> None:
         self._rng = rng
         self._first_ms = first_ms
         self._last_ms = last_ms
         self._failures = 0
 
+    def __call__(self, retry_state: RetryCallState) -> float:
+        return self.next_ms()
+
     def next_ms(self) -> float:
-        """How long to wait before the next attempt."""
-        longest_ms = min(self._last_ms, self._first_ms << min(self._failures, 16))
+        """Count a failure, and return how long to wait before the next attempt."""
+        longest_ms = min(self._last_ms, self._first_ms << min(self._failures, _MAX_DOUBLINGS))
         self._failures += 1
-        return self._rng.uniform(longest_ms / 2, longest_ms)
+        return longest_ms if self._rng is None else self._rng.uniform(longest_ms / 2, longest_ms)
 
     def succeeded(self) -> None:
+        """Make the next delay the first one again."""
         self._failures = 0
+
+
+def retrying(clock: Clock, wait: ExponentialWait, on: Retriable) -> AsyncRetrying:
+    """Return tenacity's loop over attempts: retry what fails with `on` (or `TryAgain`) until an attempt succeeds, raise
+    all else, cancellation included. Bound it with a deadline around the loop (`asyncio.timeout`), or with an `on` that
+    returns False.
+    """
+    is_retriable = (lambda error: isinstance(error, on)) if isinstance(on, type | tuple) else on
+    return AsyncRetrying(sleep=clock.sleep_ms, wait=wait, retry=retry_if_exception(is_retriable), reraise=True)
 
 
 class Complaints:

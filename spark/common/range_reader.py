@@ -24,7 +24,7 @@ from lograft.proto.methods import READ_RANGE
 from lograft.proto.wire_format import Buffer, WireError, cut_out
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.storage.batch.codec import iterate_batches
 from lograft.storage.batch.header import check_crc
 from lograft.storage.errors import InvalidBatch
@@ -92,7 +92,7 @@ class RangeReader:
         topic is; `TimedOut` if nobody gives it for too long; `CorruptBatch` if no replica in sync has it intact."""
         async with self._cluster.within(self._patience_ms, f"nothing could be learnt of topic {wanted.topic!r}"):
             await self._find(wanted)
-        backoff = Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        backoff = ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         position, progress_ms = wanted.start, self._clock.monotonic_ms()
         leader_only, short_since_ms = False, None
         damaged = _Damaged()

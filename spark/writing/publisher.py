@@ -29,7 +29,7 @@ from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.runtime.network import ConnectFailed, StreamError
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.spark.common.cluster_access import ClusterAccess
 from lograft.spark.common.options import ClusterOptions
 from lograft.spark.common.part_records import records_of
@@ -240,7 +240,7 @@ class Publisher:
             raise failures.exceptions[0] from None
 
     async def _store(self, target: Target, batches: list[bytes]) -> None:
-        backoff = Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        backoff = ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         progress_ms = self._clock.monotonic_ms()
         while batches:
             async with self._turns:

@@ -12,7 +12,7 @@ from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import FIND_COORDINATOR
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.tasks.deadline import COORDINATOR_MS
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -101,5 +101,5 @@ class GroupCoordinator:
         self._leader_epoch = error.leader_epoch
         return error.leader_address
 
-    def backoff(self) -> Backoff:
-        return Backoff(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+    def backoff(self) -> ExponentialWait:
+        return ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)

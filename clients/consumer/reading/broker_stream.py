@@ -19,7 +19,7 @@ from lograft.proto.methods import FETCH
 from lograft.proto.wire_format import WireError, cut_out
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.tasks.silence import Silence
 
 log = get_logger(__name__)
@@ -100,7 +100,7 @@ class FetchLine:
         self._is_connected = False
         self._wanted = asyncio.Event()
         self._to_send = asyncio.Event()
-        self._backoff = Backoff(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        self._backoff = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
 
     # -- for the fetcher
 

@@ -14,7 +14,7 @@ from lograft.clients.consumer.reading.replica_choice import intact_source, near_
 from lograft.clients.errors import LograftError, LogTruncated, OffsetOutOfRange, UnknownTopicId
 from lograft.clients.types import TopicPartition
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 
 log = get_logger(__name__)
 
@@ -233,7 +233,7 @@ class Fetcher:
     # -- positions that only brokers know
 
     async def _find_positions(self) -> None:
-        backoff = Backoff(self._rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        backoff = ExponentialWait(self._rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         while True:
             await self._has_anchors.wait()
             asked = {name: partition for name, partition in self.partitions.items() if partition.anchor is not None}

@@ -18,7 +18,7 @@ from lograft.proto.methods import PRODUCE
 from lograft.proto.wire_format import Buffer, message_field
 from lograft.runtime.network import ConnectFailed, MessageTooLarge, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Backoff
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.storage.batch.codec import Compression
 
@@ -85,7 +85,7 @@ class ProduceLine:
         self._under_way: dict[int, _Sent] = {}
         self._numbers = 0
         self._patience = 1  # grows as long as a broker says nothing at all
-        self._backoff = Backoff(self._runtime.rng, settings.first_retry_ms, settings.last_retry_ms)
+        self._backoff = ExponentialWait(self._runtime.rng, settings.first_retry_ms, settings.last_retry_ms)
 
     # -- for the sender
 

@@ -2,8 +2,6 @@ import asyncio
 
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.runtime.rng import Rng
-from lograft.runtime.tasks.retry import Backoff
 from lograft.runtime.tasks.silence import Silence
 
 
@@ -57,11 +55,3 @@ async def test_after_a_stall_in_which_nothing_came_the_silence_is_too_long() -> 
     clock = StallingClock(5000)
     await Silence(clock, 1500).too_long()
     assert 6500 <= clock.now_ms < 6600
-
-
-def test_delays_double_up_to_the_last_and_begin_anew_after_a_success() -> None:
-    backoff = Backoff(Rng(1), 20, 500)
-    for _ in range(2):
-        for longest_ms in (20, 40, 80, 160, 320, 500, 500, 500):
-            assert longest_ms / 2 <= backoff.next_ms() <= longest_ms
-        backoff.succeeded()
