@@ -12,7 +12,7 @@ from time import perf_counter
 from bare_stream import BareStream
 from broker_life import measure_failover, measure_first_write, measure_idle
 from broker_throughput import SIZES, Bench, measure_latency, measure_producing, measure_reading
-from local_cluster import LocalCluster
+from local_cluster import MeasuredCluster
 from measure import MEBIBYTE, Result, warm_memory
 from report import describe_machine, print_results, write_json
 
@@ -49,7 +49,7 @@ async def measure_everything(
         print_results(more)
         results.extend(more)
 
-    with LocalCluster(directory, 3, port) as cluster:
+    with MeasuredCluster(directory, 3, port) as cluster:
         async with aio.Admin(cluster.bootstrap) as admin, BareStream(f"127.0.0.1:{port + 9}") as bare:
             bench = Bench(cluster.bootstrap, admin, bare)
             report(await measure_first_write(cluster, admin))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 from time import perf_counter
 
-from local_cluster import LocalCluster
+from local_cluster import MeasuredCluster
 from measure import Aim, Result
 
 from lograft import aio
@@ -17,7 +17,7 @@ _CHECKPOINTED_SECONDS = 75.0  # what is new is checkpointed, once, within a minu
 _SEND_EVERY_SECONDS = 0.005
 
 
-async def measure_first_write(cluster: LocalCluster, admin: aio.Admin) -> list[Result]:
+async def measure_first_write(cluster: MeasuredCluster, admin: aio.Admin) -> list[Result]:
     """From the very start of the processes; call it first."""
     await admin.create_topic("first", partitions=1, replicas=3)
     async with aio.Producer(cluster.bootstrap) as producer:
@@ -31,7 +31,7 @@ async def measure_first_write(cluster: LocalCluster, admin: aio.Admin) -> list[R
     ]  # fmt: skip
 
 
-async def measure_idle(cluster: LocalCluster, admin: aio.Admin, seconds: float) -> list[Result]:
+async def measure_idle(cluster: MeasuredCluster, admin: aio.Admin, seconds: float) -> list[Result]:
     """Of a cluster with hardly anything on it, then of one with a thousand partitions."""
     results = [_memory(cluster, "Idle, no topics to speak of", Aim(120, "120 MB"))]
     await asyncio.sleep(_SETTLE_SECONDS)
@@ -48,12 +48,12 @@ async def measure_idle(cluster: LocalCluster, admin: aio.Admin, seconds: float) 
     return results
 
 
-def _memory(cluster: LocalCluster, section: str, aim: Aim | None) -> Result:
+def _memory(cluster: MeasuredCluster, section: str, aim: Aim | None) -> Result:
     most = max(cluster.resident_bytes(number) for number in cluster.numbers)
     return Result(section, "memory of the largest node", most / 1e6, "MB", aim=aim)
 
 
-async def _processor(cluster: LocalCluster, section: str, seconds: float, aim: Aim | None) -> Result:
+async def _processor(cluster: MeasuredCluster, section: str, seconds: float, aim: Aim | None) -> Result:
     before = cluster.processor_seconds()
     await asyncio.sleep(seconds)
     share = (cluster.processor_seconds() - before) / seconds
@@ -76,7 +76,7 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.05)
 
 
-async def measure_failover(cluster: LocalCluster, admin: aio.Admin, kills: int) -> list[Result]:
+async def measure_failover(cluster: MeasuredCluster, admin: aio.Admin, kills: int) -> list[Result]:
     """A producer sends a record every few milliseconds while whoever leads the partition is killed with kill -9. The
     pause is the longest time from one acknowledgement to the next."""
     await admin.create_topic("failover", partitions=1, replicas=3)
@@ -95,7 +95,7 @@ async def measure_failover(cluster: LocalCluster, admin: aio.Admin, kills: int) 
     ]
 
 
-async def _pause(cluster: LocalCluster, admin: aio.Admin, producer: aio.Producer, leader: int) -> float:
+async def _pause(cluster: MeasuredCluster, admin: aio.Admin, producer: aio.Producer, leader: int) -> float:
     acknowledged: list[float] = []
 
     async def send_on() -> None:

@@ -18,7 +18,7 @@ from client_latency import measure_latency
 from client_producing import measure_producing
 from client_trials import SIZES, Bench, Records
 from confluent import Confluent
-from local_cluster import LocalCluster
+from local_cluster import MeasuredCluster
 from measure import MEBIBYTE, Result, warm_memory
 from report import describe_machine, print_results, write_json
 
@@ -48,7 +48,7 @@ async def measure_everything(
 ) -> list[Result]:
     results: list[Result] = []
     with (
-        LocalCluster(directory, 3, port) as cluster,
+        MeasuredCluster(directory, 3, port) as cluster,
         Admin(cluster.bootstrap) as admin,
         Confluent() as confluent,
         ceiling(f"127.0.0.1:{port + 55}") as the_ceiling,

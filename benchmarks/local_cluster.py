@@ -8,13 +8,13 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from lograft.clients.local.local_cluster import DevCluster, find_cluster
+from lograft.clients.local.local_cluster import LocalCluster, find_cluster
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class LocalCluster:
+class MeasuredCluster:
     """`lograft dev up --detach`, until the end of the `with`."""
 
     def __init__(self, directory: Path, nodes: int, port: int) -> None:
@@ -22,7 +22,7 @@ class LocalCluster:
         self._nodes = nodes
         self._port = port
         self.started_at = 0.0
-        self.up: DevCluster
+        self.up: LocalCluster
 
     def __enter__(self) -> Self:
         self.started_at = perf_counter()

@@ -18,7 +18,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from local_cluster import LocalCluster
+from local_cluster import MeasuredCluster
 from measure import MEBIBYTE, Aim, Result, megabytes_per_second, slowdown, take_turns, warm_memory
 from processor_time import seconds_below
 from report import Neighbours, describe_machine, print_results, write_json
@@ -115,7 +115,7 @@ def reading(spark: Any, bootstrap: str, topic: str, size: Size, parquet: Path) -
 
 
 async def measure_reading(
-    frames: Mapping[str, Callable[[], Any]], cluster: LocalCluster, size: Size, rounds: int
+    frames: Mapping[str, Callable[[], Any]], cluster: MeasuredCluster, size: Size, rounds: int
 ) -> list[Result]:
     """Also what a row takes of the processors, of Spark, its workers and the node together."""
     results = []
@@ -155,7 +155,7 @@ async def measure_reading(
     return results
 
 
-def processor_seconds(cluster: LocalCluster) -> float:
+def processor_seconds(cluster: MeasuredCluster) -> float:
     """Of Spark, its workers, and the nodes, which are not our children."""
     return seconds_below(os.getpid()) + cluster.processor_seconds()
 
@@ -204,7 +204,7 @@ async def measure_everything(directory: Path, port: int, sizes: tuple[Size, ...]
     results: list[Result] = []
     spark = open_spark(directory)
     try:
-        with LocalCluster(directory / "cluster", 1, port) as cluster:
+        with MeasuredCluster(directory / "cluster", 1, port) as cluster:
             for number, size in enumerate(sizes):
                 fill(cluster.bootstrap, f"rows-{number}", size)
                 frames = reading(spark, cluster.bootstrap, f"rows-{number}", size, directory / f"parquet-{number}")

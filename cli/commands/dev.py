@@ -16,14 +16,14 @@ from lograft.cli.common.common_flags import FORMATS
 from lograft.cli.resources.dev_status import write_status
 from lograft.clients.local.layout import DEFAULT_NODES, DEFAULT_PORT, HIGHEST_PORT, MAX_NODES, Layout
 from lograft.clients.local.local_cluster import (
-    DevCluster,
+    LocalCluster,
     check_ports,
     existing_cluster,
     find_cluster,
     stop_nodes,
     wait_ready,
 )
-from lograft.clients.local.local_node import DevNode, locked
+from lograft.clients.local.local_node import LocalNode, locked
 from lograft.runtime.process.child_processes import reap_children, wait_until
 from lograft.runtime.rng import system_rng
 
@@ -222,12 +222,12 @@ def _make_directory(directory: Path) -> None:
         raise CommandError(f"{directory} cannot be made: {error.strerror}", "choose another --data-dir") from None
 
 
-def _plan(directory: Path, nodes: int | None, port: int | None) -> DevCluster:
+def _plan(directory: Path, nodes: int | None, port: int | None) -> LocalCluster:
     """The cluster as it is to be started. What is not said is as it was before."""
     former = find_cluster(directory)
     if former is None:
         cluster_id = f"dev-{system_rng().uuid().hex[:12]}"
-        return DevCluster(directory, Layout(cluster_id, nodes or DEFAULT_NODES, port or DEFAULT_PORT))
+        return LocalCluster(directory, Layout(cluster_id, nodes or DEFAULT_NODES, port or DEFAULT_PORT))
     here = _same_directory(directory)
     if running := former.up_nodes:
         numbers = ", ".join(str(node.number) for node in running)
@@ -242,10 +242,10 @@ def _plan(directory: Path, nodes: int | None, port: int | None) -> DevCluster:
             f"the cluster in {directory} has {former.layout.nodes} nodes, not {nodes}",
             f"leave --nodes out, or choose another --data-dir, or remove {directory} with all its data",
         )
-    return DevCluster(directory, Layout(former.layout.cluster_id, former.layout.nodes, port or former.layout.port))
+    return LocalCluster(directory, Layout(former.layout.cluster_id, former.layout.nodes, port or former.layout.port))
 
 
-def _start(cluster: DevCluster, interrupted: _Interruptions) -> None:
+def _start(cluster: LocalCluster, interrupted: _Interruptions) -> None:
     check_ports(cluster.nodes)
     cluster.save()
     click.echo(f"Starting {_count(cluster.layout.nodes)} in {cluster.directory} ...", err=True)
@@ -258,7 +258,7 @@ def _start(cluster: DevCluster, interrupted: _Interruptions) -> None:
         raise
 
 
-def _watch(cluster: DevCluster, interrupted: _Interruptions) -> None:
+def _watch(cluster: LocalCluster, interrupted: _Interruptions) -> None:
     """Until somebody wants to end it here, or took it down elsewhere. Tells of nodes that come and go."""
     was_up = dict.fromkeys(cluster.nodes, True)
 
@@ -274,19 +274,19 @@ def _watch(cluster: DevCluster, interrupted: _Interruptions) -> None:
         pass
 
 
-def _stop(cluster: DevCluster, is_hurried: Callable[[], bool]) -> None:
+def _stop(cluster: LocalCluster, is_hurried: Callable[[], bool]) -> None:
     _report_killed(stop_nodes(cluster.up_nodes, is_hurried))
     for node in cluster.nodes:
         node.forget()
     click.echo("The cluster is down.", err=True)
 
 
-def _report_killed(nodes: list[DevNode]) -> None:
+def _report_killed(nodes: list[LocalNode]) -> None:
     for node in nodes:
         click.echo(f"node {node.number} did not stop in time, and was killed", err=True)
 
 
-def _running_node(directory: Path, number: int) -> DevNode:
+def _running_node(directory: Path, number: int) -> LocalNode:
     node = existing_cluster(directory).node(number)
     if not node.is_up:
         raise CommandError(

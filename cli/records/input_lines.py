@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from lograft.cli.common.command_error import CommandError
-from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
+from lograft.clients.records.validation import MAX_RECORD_BYTES
 
 STANDARD_INPUT = "-"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from lograft.cli.common.cluster_options import Settings
 from lograft.cli.output.resource_output import Column, Resource, resource, table_lines, write_resources
-from lograft.clients.local.local_cluster import DevCluster
-from lograft.clients.local.local_node import DevNode, NodeStatus
+from lograft.clients.local.local_cluster import LocalCluster
+from lograft.clients.local.local_node import LocalNode, NodeStatus
 
 _COLUMNS = (
     Column("NODE", lambda node: node["id"], is_number=True),
@@ -21,7 +21,7 @@ _COLUMNS = (
 )
 
 
-def write_status(cluster: DevCluster, statuses: Sequence[tuple[DevNode, NodeStatus]], settings: Settings) -> None:
+def write_status(cluster: LocalCluster, statuses: Sequence[tuple[LocalNode, NodeStatus]], settings: Settings) -> None:
     """The cluster is one resource; in a table, its nodes have a line each."""
     shown = status_resource(cluster, statuses)
     if settings.is_table:
@@ -30,7 +30,7 @@ def write_status(cluster: DevCluster, statuses: Sequence[tuple[DevNode, NodeStat
         write_resources(sys.stdout, [shown], (), settings, is_one=True)
 
 
-def status_resource(cluster: DevCluster, statuses: Sequence[tuple[DevNode, NodeStatus]]) -> Resource:
+def status_resource(cluster: LocalCluster, statuses: Sequence[tuple[LocalNode, NodeStatus]]) -> Resource:
     layout = cluster.layout
     return resource(
         "DevCluster",
@@ -40,7 +40,7 @@ def status_resource(cluster: DevCluster, statuses: Sequence[tuple[DevNode, NodeS
     )
 
 
-def _node_fields(node: DevNode, status: NodeStatus) -> dict[str, Any]:
+def _node_fields(node: LocalNode, status: NodeStatus) -> dict[str, Any]:
     layout, number = node.layout, node.number
     return {
         "id": number,

@@ -16,9 +16,8 @@ from lograft.clients.admin.topic_admin import TopicAdmin
 from lograft.clients.cluster.item_results import checked, error_in, only
 from lograft.clients.cluster.offset_lookup import AT_TIME, EARLIEST, LATEST, OffsetAnswers, OffsetLookup, OffsetQuestion
 from lograft.clients.consumer.group.coordinator_client import GroupCoordinator
-from lograft.clients.consumer.group.given_offsets import GivenOffsets, checked_offsets
 from lograft.clients.consumer.group.member import LEAVE_EPOCH, GroupPartition
-from lograft.clients.consumer.group.offset_commits import write_commit
+from lograft.clients.consumer.group.offset_commits import GivenOffsets, checked_offsets, write_commit
 from lograft.clients.errors import InvalidArgument, LograftError, UnknownTopic
 from lograft.clients.types import MAX_INTEGER, TopicPartition, is_text, partition_name
 from lograft.proto import groups_pb2 as pb

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from lograft.clients.admin import aio_admin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupListing, GroupOffset, GroupState
 from lograft.clients.cluster.sync_client import SyncClient
-from lograft.clients.consumer.group.given_offsets import GivenOffsets
+from lograft.clients.consumer.group.offset_commits import GivenOffsets
 from lograft.clients.errors import LograftError
 from lograft.clients.types import TopicPartition
 

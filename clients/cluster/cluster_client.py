@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from lograft.clients.cluster.cluster_identity import ClusterIdentity
 from lograft.clients.cluster.cluster_view import ClusterView, TopicView
 from lograft.clients.cluster.connections import LEAST_TOPIC, Connections
-from lograft.clients.cluster.unary_call import call, until_first
+from lograft.clients.cluster.unary_call import call
 from lograft.clients.errors import (
     ConnectionLost,
     InvalidRequest,
@@ -26,6 +26,7 @@ from lograft.proto import cluster_pb2 as pb
 from lograft.proto.methods import DESCRIBE_CLUSTER, WATCH_CLUSTER
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import until_first_ends
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
 from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
@@ -366,7 +367,7 @@ class ClusterClient:
         self._wanted_changed.clear()
         asked = self._asked()
         stream = await self._open_watch(connection, asked)
-        await until_first(
+        await until_first_ends(
             self._take_all(stream, asked, silence, backoff),
             self._tire(silence),
             connection.broken.wait(),

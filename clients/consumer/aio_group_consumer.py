@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from lograft.clients.cluster.background_task import ClientTask
 from lograft.clients.cluster.cluster_client import ClusterClient
-from lograft.clients.consumer.group.given_offsets import GivenOffsets, checked_offsets
+from lograft.clients.consumer.group.offset_commits import GivenOffsets, checked_offsets
 from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
 from lograft.clients.consumer.group.session import GroupSession
 from lograft.clients.consumer.reading.options import ConsumerOptions

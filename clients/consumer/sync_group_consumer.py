@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from lograft.clients.cluster.sync_client import SyncClient
 from lograft.clients.consumer import aio_consumer
 from lograft.clients.consumer.aio_group_consumer import CommitCallback, GroupMetadata
-from lograft.clients.consumer.group.given_offsets import GivenOffsets
+from lograft.clients.consumer.group.offset_commits import GivenOffsets
 from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
 from lograft.clients.errors import ClientClosed, InvalidArgument
 from lograft.clients.types import TopicPartition

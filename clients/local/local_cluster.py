@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import HOST, PORTS, Layout, UnknownLayout, layout_from_json
-from lograft.clients.local.local_node import DevNode
+from lograft.clients.local.local_node import LocalNode
 from lograft.runtime.process.child_processes import reap_children, wait_until
 from lograft.runtime.process.host import is_port_free
 
@@ -19,19 +19,19 @@ _STOP_SECONDS = 45.0
 _KILL_SECONDS = 10.0
 
 
-class DevCluster:
+class LocalCluster:
     """The cluster in `directory`."""
 
     def __init__(self, directory: Path, layout: Layout) -> None:
         self.directory = directory
         self.layout = layout
-        self.nodes = [DevNode(directory, layout, number) for number in layout.numbers]
+        self.nodes = [LocalNode(directory, layout, number) for number in layout.numbers]
 
     @property
-    def up_nodes(self) -> list[DevNode]:
+    def up_nodes(self) -> list[LocalNode]:
         return [node for node in self.nodes if node.is_up]
 
-    def node(self, number: int) -> DevNode:
+    def node(self, number: int) -> LocalNode:
         if number not in self.layout.numbers:
             raise LocalClusterError(
                 f"there is no node {number} in {self.directory}", f"its nodes are 1 to {self.layout.nodes}"
@@ -44,11 +44,11 @@ class DevCluster:
         temporary.replace(self.directory / LAYOUT_FILE)
 
 
-def find_cluster(directory: Path) -> DevCluster | None:
+def find_cluster(directory: Path) -> LocalCluster | None:
     """The cluster that was made in `directory`, running or not."""
     path = directory / LAYOUT_FILE
     try:
-        return DevCluster(directory, layout_from_json(path.read_text()))
+        return LocalCluster(directory, layout_from_json(path.read_text()))
     except FileNotFoundError:
         return None
     except (OSError, UnknownLayout) as error:
@@ -57,7 +57,7 @@ def find_cluster(directory: Path) -> DevCluster | None:
         ) from None
 
 
-def existing_cluster(directory: Path) -> DevCluster:
+def existing_cluster(directory: Path) -> LocalCluster:
     cluster = find_cluster(directory)
     if cluster is None:
         remedy = "start one with `lograft dev up`, or say with --data-dir where it is"
@@ -65,7 +65,7 @@ def existing_cluster(directory: Path) -> DevCluster:
     return cluster
 
 
-def check_ports(nodes: Sequence[DevNode]) -> None:
+def check_ports(nodes: Sequence[LocalNode]) -> None:
     """Refuse if something else has a port that one of the nodes needs."""
     taken = [
         f"port {port} (node {node.number}, {use})"
@@ -82,7 +82,7 @@ def check_ports(nodes: Sequence[DevNode]) -> None:
 
 
 def wait_ready(
-    nodes: Sequence[DevNode],
+    nodes: Sequence[LocalNode],
     timeout_seconds: float,
     is_interrupted: Callable[[], bool],
     tell: Callable[[str], object] = lambda line: None,
@@ -90,7 +90,7 @@ def wait_ready(
     """Wait until all nodes are ready, or until `is_interrupted()`. Raise `LocalClusterError` if one ends, or at the
     timeout. Call `tell` once for each node that needs somebody to act before it can be ready."""
     waiting = dict.fromkeys(nodes, "no answer yet")
-    told: list[DevNode] = []
+    told: list[LocalNode] = []
 
     def look() -> bool:
         reap_children()
@@ -114,11 +114,11 @@ def wait_ready(
         )
 
 
-def _look_at_logs(node: DevNode) -> str:
+def _look_at_logs(node: LocalNode) -> str:
     return f"`lograft dev logs {node.number} --data-dir {node.directory.parent}` shows all it said"
 
 
-def stop_nodes(nodes: Sequence[DevNode], is_hurried: Callable[[], bool]) -> list[DevNode]:
+def stop_nodes(nodes: Sequence[LocalNode], is_hurried: Callable[[], bool]) -> list[LocalNode]:
     """Have them end in an orderly way, all at once; those that would not, or that nobody has the patience for, are
     killed, and returned."""
     for node in nodes:

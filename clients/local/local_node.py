@@ -32,7 +32,7 @@ class NodeStatus:
     reason: str = ""
 
 
-class DevNode:
+class LocalNode:
     """Node `number`. Whether it runs is asked of the machine each time: other commands start and stop it, too."""
 
     def __init__(self, cluster_directory: Path, layout: Layout, number: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lograft.clients.errors import InvalidArgument
 from lograft.clients.local.layout import HOST, MAX_NODES, PORTS
-from lograft.clients.local.local_cluster import DevCluster, find_cluster
+from lograft.clients.local.local_cluster import LocalCluster, find_cluster
 from lograft.clients.option_checks import check_integer
 from lograft.runtime.process.child_processes import run_module
 from lograft.runtime.process.host import is_port_free
@@ -28,7 +28,7 @@ class TestingCluster:
 
     __test__ = False  # pytest takes it for a test otherwise
 
-    def __init__(self, directory: Path, found: DevCluster) -> None:
+    def __init__(self, directory: Path, found: LocalCluster) -> None:
         self.directory = directory
         self.nodes = found.layout.nodes
         self.bootstrap = found.layout.bootstrap

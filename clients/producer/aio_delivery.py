@@ -5,8 +5,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from lograft.clients.errors import LograftError
-from lograft.clients.producer.delivery_results import Fates, StoredRange, joint_error, stored_ranges
-from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.producer.delivery_results import ResultSource, StoredRange, joint_error, stored_ranges
+from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.types import RecordMetadata
 
 
@@ -16,15 +16,15 @@ class Delivery:
     An error's `outcome_unknown` says whether the record may be stored all the same. Nothing is stored twice.
     """
 
-    __slots__ = ("fates", "index")
+    __slots__ = ("index", "source")
 
-    def __init__(self, fates: Fates, index: int) -> None:
-        self.fates = fates
+    def __init__(self, source: ResultSource, index: int) -> None:
+        self.source = source
         self.index = index
 
     def done(self) -> bool:
         """Whether its fate is known."""
-        return self.fates.is_known(self.index)
+        return self.source.is_known(self.index)
 
     def result(self) -> RecordMetadata:
         """Where it was stored, or its error raised. `InvalidStateError` if that is not known yet: await it first."""
@@ -41,17 +41,17 @@ class Delivery:
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
         """Call `callback` with this, soon after its fate is known, on the loop."""
         loop = asyncio.get_running_loop()
-        self.fates.listen(self.index, lambda: loop.call_soon(callback, self))
+        self.source.listen(self.index, lambda: loop.call_soon(callback, self))
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            yield from _told(lambda tell: self.fates.listen(self.index, tell))
+            yield from _told(lambda tell: self.source.listen(self.index, tell))
         return self.result()
 
     def _settled(self) -> RecordMetadata | LograftError:
         if not self.done():
             raise asyncio.InvalidStateError("it is not known yet what became of the record")
-        return self.fates.result(self.index)
+        return self.source.result(self.index)
 
 
 class Deliveries:
@@ -60,24 +60,24 @@ class Deliveries:
     `len` says how many there are, and `[number]` gives the `Delivery` of one of them.
     """
 
-    __slots__ = ("_count", "_parcels")
+    __slots__ = ("_count", "_submissions")
 
-    def __init__(self, parcels: Sequence[Parcel]) -> None:
-        self._parcels = parcels
-        self._count = sum(map(len, parcels))
+    def __init__(self, submissions: Sequence[Submission]) -> None:
+        self._submissions = submissions
+        self._count = sum(map(len, submissions))
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, number: int) -> Delivery:
-        return Delivery(*find_record(self._parcels, self._count, number))
+        return Delivery(*find_record(self._submissions, self._count, number))
 
     def __iter__(self) -> Iterator[Delivery]:
-        return (Delivery(parcel, index) for parcel in self._parcels for index in range(len(parcel)))
+        return (Delivery(submission, index) for submission in self._submissions for index in range(len(submission)))
 
     def done(self) -> bool:
         """Whether the fate of all is known."""
-        return all(parcel.is_settled for parcel in self._parcels)
+        return all(submission.is_settled for submission in self._submissions)
 
     def result(self) -> list[StoredRange]:
         """Where they were stored, by partition. If any was not, an error that tells how many, and why. What is known of
@@ -85,38 +85,38 @@ class Deliveries:
         error = self.exception()
         if error is not None:
             raise error
-        return stored_ranges(self._parcels)
+        return stored_ranges(self._submissions)
 
     def exception(self) -> LograftError | None:
         """Their error; None if all were stored. `InvalidStateError` if that is not known yet."""
         if not self.done():
             raise asyncio.InvalidStateError("it is not known yet what became of all records")
-        return joint_error(self._parcels)
+        return joint_error(self._submissions)
 
     def add_done_callback(self, callback: "Callable[[Deliveries], object]") -> None:
         """Call `callback` with this, soon after the fate of all is known, on the loop."""
         loop = asyncio.get_running_loop()
-        listen_to_all(self._parcels, lambda: loop.call_soon(callback, self))
+        listen_to_all(self._submissions, lambda: loop.call_soon(callback, self))
 
     def __await__(self) -> Generator[Any, None, list[StoredRange]]:
         if not self.done():
-            yield from _told(lambda tell: listen_to_all(self._parcels, tell))
+            yield from _told(lambda tell: listen_to_all(self._submissions, tell))
         return self.result()
 
 
-def find_record(parcels: Sequence[Parcel], count: int, number: int) -> tuple[Parcel, int]:
-    """The parcel that has it, and its index there. `IndexError` if there is none."""
+def find_record(submissions: Sequence[Submission], count: int, number: int) -> tuple[Submission, int]:
+    """The submission that has it, and its index there. `IndexError` if there is none."""
     index = number + count if number < 0 else number
-    for parcel in parcels:
-        if 0 <= index < len(parcel):
-            return parcel, index
-        index -= len(parcel)
+    for submission in submissions:
+        if 0 <= index < len(submission):
+            return submission, index
+        index -= len(submission)
     raise IndexError(f"record {number} of {count}")
 
 
-def listen_to_all(parcels: Sequence[Parcel], listener: Callable[[], object]) -> None:
+def listen_to_all(submissions: Sequence[Submission], listener: Callable[[], object]) -> None:
     """Call `listener` when the fate of all records is known: at once, if it is."""
-    left = len(parcels)
+    left = len(submissions)
 
     def one_settled() -> None:
         nonlocal left
@@ -124,10 +124,10 @@ def listen_to_all(parcels: Sequence[Parcel], listener: Callable[[], object]) -> 
         if left == 0:
             listener()
 
-    if not parcels:
+    if not submissions:
         listener()
-    for parcel in parcels:
-        parcel.listen_to_all(one_settled)
+    for submission in submissions:
+        submission.listen_to_all(one_settled)
 
 
 def _told(listen: Callable[[Callable[[], object]], object]) -> Generator[Any, None, None]:

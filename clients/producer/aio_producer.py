@@ -18,9 +18,9 @@ from lograft.clients.producer.pipeline.metrics import ProducerMetrics
 from lograft.clients.producer.pipeline.options import ProducerKeywords, ProducerOptions
 from lograft.clients.producer.pipeline.partition_queue import QueueLimits
 from lograft.clients.producer.pipeline.pending_batch import BATCH_OVERHEAD_BYTES
-from lograft.clients.producer.pipeline.router import Placer
+from lograft.clients.producer.pipeline.router import Router
 from lograft.clients.producer.pipeline.sender import Sender
-from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.producer.producer_work import ProducerWork
 from lograft.clients.records.list_columns import HeaderPairs, record_bytes
 from lograft.clients.records.serializers import find_serializer, serialize
@@ -56,7 +56,7 @@ class Producer:
         self._cluster: ClusterClient
         self._accumulator: Accumulator
         self._sender: Sender
-        self._placer: Placer
+        self._router: Router
         self._work = ProducerWork()
         self._task = self._work.task
         self._serializers = serializers_of(self._options)
@@ -80,7 +80,7 @@ class Producer:
             options.wire_acks, options.compression_codec, options.request_timeout_ms, options.client_id
         )
         self._sender = Sender(self._cluster, self._accumulator, settings)
-        self._placer = Placer(self._accumulator, options.partitioner, self._runtime.rng, options.batch_bytes)
+        self._router = Router(self._accumulator, options.partitioner, self._runtime.rng, options.batch_bytes)
         self._work.start(self._cluster, self._accumulator, self._sender)
         if self._given_runtime is None:
             self._keep = when_dropped(self, self._work.close, DROPPED)
@@ -151,7 +151,7 @@ class Producer:
             return None  # it may be new
         clock = self._runtime.clock
         moment = clock.wall_ms() if timestamp is None else timestamp
-        batch, index = self._placer.place_one(view, partition, key, value, moment, headers, clock.monotonic_ms())
+        batch, index = self._router.place_one(view, partition, key, value, moment, headers, clock.monotonic_ms())
         self._sender.wake()
         return Delivery(batch, index)
 
@@ -178,29 +178,29 @@ class Producer:
         given = given_columns(
             topic, values, keys, timestamps, headers, self._serializers, self._runtime.clock.wall_ms()
         )
-        taken: list[Parcel] = []
+        taken: list[Submission] = []
         for piece in pieces_of(given, self._options):
-            parcel = Parcel(topic, piece.columns, partition=partition, partitions=piece.partitions)
+            submission = Submission(topic, piece.columns, partition=partition, partitions=piece.partitions)
             try:
-                await self.place(parcel)
+                await self.place(submission)
             except BufferFull as error:
                 raise (partly_taken(error, Deliveries(taken), len(given.columns)) if taken else error) from None
-            taken.append(parcel)
+            taken.append(submission)
         return Deliveries(taken)
 
-    async def place(self, parcel: Parcel) -> None:
+    async def place(self, submission: Submission) -> None:
         """Put records into batches, when there is room. `UnknownPartition` if there is none that one of them wants."""
-        columns = parcel.columns
+        columns = submission.columns
         assert columns is not None
         needed_bytes = columns.size_bytes + BATCH_OVERHEAD_BYTES
         while True:
             self._task.check()
-            view = self._cluster.known_topic(parcel.topic)
+            view = self._cluster.known_topic(submission.topic)
             fits = self._accumulator.has_room(needed_bytes)
-            if view is not None and fits and parcel.wants_only(view.partition_count):
+            if view is not None and fits and submission.wants_only(view.partition_count):
                 break
-            await self._until_possible(parcel.topic, parcel.strangest_partition, needed_bytes)
-        self._placer.place(parcel, view, self._runtime.clock.monotonic_ms())
+            await self._until_possible(submission.topic, submission.strangest_partition, needed_bytes)
+        self._router.place(submission, view, self._runtime.clock.monotonic_ms())
         self._sender.wake()
 
     async def _until_possible(self, topic: str, partition: int, size_bytes: int) -> None:

@@ -15,9 +15,9 @@ from lograft.clients.producer import aio_producer
 from lograft.clients.producer.aio_producer import buffer_full
 from lograft.clients.producer.pipeline.metrics import ProducerMetrics
 from lograft.clients.producer.pipeline.options import ProducerKeywords, ProducerOptions
-from lograft.clients.producer.pipeline.submission_buffer import PARCEL_BYTES, OpenParcel, Staging
+from lograft.clients.producer.pipeline.submission import Submission
+from lograft.clients.producer.pipeline.submission_buffer import SUBMISSION_BYTES, OpenSubmission, SubmissionBuffer
 from lograft.clients.producer.producer_work import not_flushed
-from lograft.clients.producer.sync_delivery import SentParcel
 from lograft.clients.records.validation import check_size
 from lograft.clients.types import check_topic
 from lograft.runtime.tasks.loop_handover import LoopHandover
@@ -44,11 +44,11 @@ class ProducerBacklog:
         # Looked at and changed with the lock held.
         self._handover = LoopHandover(loop, self._take)
         self.lock = self._handover.lock
-        self._staging = Staging(partial(SentParcel, loop))
-        self.open_parcels = self._staging.open_parcels
+        self._buffer = SubmissionBuffer(partial(Submission, loop=loop))
+        self.open_submissions = self._buffer.open_submissions
         self._is_closed = False  # nothing more is taken: it is being closed, or has failed
         # On the loop; what is left to be placed is counted for others to see.
-        self._taken: deque[SentParcel] = deque()
+        self._taken: deque[Submission] = deque()
         self._taken_bytes = 0
         self._taken_count = 0
         self._placed_count = 0
@@ -57,28 +57,28 @@ class ProducerBacklog:
         self._progress = asyncio.Event()  # pulsed
         self._placing = ClientTask("producer", self._place_all)
 
-    def open_parcel(self, topic: str, size_bytes: int) -> OpenParcel[SentParcel]:
+    def open_submission(self, topic: str, size_bytes: int) -> OpenSubmission:
         """With the lock held: one with room for a record of that size. The loop comes to take it."""
         check_topic(topic)
         check_size(size_bytes)
         room_bytes = self._wait_for_room(size_bytes)
-        # Announced first: an interrupt between the two must not leave a parcel that nobody comes for.
+        # Announced first: an interrupt between the two must not leave a submission that nobody comes for.
         self._handover.announce()
-        return self._staging.open(topic, max(min(PARCEL_BYTES, room_bytes), size_bytes))
+        return self._buffer.open(topic, max(min(SUBMISSION_BYTES, room_bytes), size_bytes))
 
-    def put(self, parcel: SentParcel) -> None:
+    def put(self, submission: Submission) -> None:
         if not self._loop.is_alive:
             raise self.lost()
-        size_bytes = parcel.size_bytes
+        size_bytes = submission.size_bytes
         with self.lock:
             self._wait_for_room(size_bytes)
-            self._staging.put(parcel)
+            self._buffer.put(submission)
             self._handover.announce()
 
     def _wait_for_room(self, size_bytes: int) -> int:
         """With the lock held: how much there is. `ClientClosed` or `BufferFull` if there is too little."""
         if not self._is_closed and not self._has_room(size_bytes):
-            self._staging.close_all()
+            self._buffer.close_all()
         if not self._is_closed and not self._has_room(size_bytes):
             # Once it is full, it is left to empty for a while: few long waits cost less than many short ones.
             spare_bytes = self._options.buffer_bytes // 4
@@ -99,7 +99,7 @@ class ProducerBacklog:
     @property
     def _used_bytes(self) -> int:
         """At most, as it may be on its way from one to the other."""
-        return self._staging.size_bytes + self._taken_bytes + self.inner.buffered_bytes
+        return self._buffer.size_bytes + self._taken_bytes + self.inner.buffered_bytes
 
     def lost(self) -> ClientClosed:
         """Why the loop takes nothing any more."""
@@ -136,10 +136,10 @@ class ProducerBacklog:
 
     def _take(self) -> None:
         """With the lock held."""
-        parcels = self._staging.take()
-        self._taken.extend(parcels)
-        self._taken_count += len(parcels)
-        self._taken_bytes += sum(parcel.size_bytes for parcel in parcels)
+        submissions = self._buffer.take()
+        self._taken.extend(submissions)
+        self._taken_count += len(submissions)
+        self._taken_bytes += sum(submission.size_bytes for submission in submissions)
         self._has_taken.set()
 
     def _take_last(self) -> None:
@@ -152,8 +152,8 @@ class ProducerBacklog:
     def _refuse_all(self, error: LograftError) -> None:
         """Those that were not placed, and all to come."""
         self._take_last()
-        for parcel in self._taken:
-            parcel.fail(error)
+        for submission in self._taken:
+            submission.fail(error)
         self._taken.clear()
         self._taken_bytes = 0
         self._progress.set()
@@ -164,9 +164,9 @@ class ProducerBacklog:
             await self._has_taken.wait()
             self._has_taken.clear()
             while self._taken:
-                parcel = self._taken[0]
-                size_bytes = parcel.size_bytes
-                await self._place(parcel)
+                submission = self._taken[0]
+                size_bytes = submission.size_bytes
+                await self._place(submission)
                 self._taken.popleft()
                 self._taken_bytes -= size_bytes
                 self._placed_count += 1
@@ -175,17 +175,17 @@ class ProducerBacklog:
             self._progress.set()
             self._progress.clear()
 
-    async def _place(self, parcel: SentParcel) -> None:
+    async def _place(self, submission: Submission) -> None:
         try:
             try:
-                await self.inner.place(parcel)
+                await self.inner.place(submission)
             except UnknownPartition as error:
-                parcel.refuse_strangers(await self.inner.partitions_for(parcel.topic), error)
-                await self.inner.place(parcel)
-            self.inner.refused(len(parcel.refused))
+                submission.refuse_strangers(await self.inner.partitions_for(submission.topic), error)
+                await self.inner.place(submission)
+            self.inner.refused(len(submission.refused))
         except LograftError as error:
-            self.inner.refused(len(parcel))
-            parcel.fail(error)
+            self.inner.refused(len(submission))
+            submission.fail(error)
 
     async def metrics(self) -> ProducerMetrics:
         """The producer's figures, as of now."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lograft.clients.errors import LograftError
-from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.types import RecordMetadata
 
 
-class Fates(Protocol):
-    """Whoever knows what becomes of records, each by its index: a batch, or a parcel that is to come into batches."""
+class ResultSource(Protocol):
+    """Knows the result of each record by its index: a batch, or a submission whose records are routed to batches."""
 
     def is_known(self, index: int, /) -> bool: ...
 
@@ -30,10 +30,10 @@ class StoredRange:
     count: int
 
 
-def stored_ranges(parcels: Iterable[Parcel]) -> list[StoredRange]:
-    """Where the records of the parcels were stored, by partition; those that were not stored are left out."""
+def stored_ranges(submissions: Iterable[Submission]) -> list[StoredRange]:
+    """Where the records of the submissions were stored, by partition; those that were not stored are left out."""
     ranges: list[StoredRange] = []
-    results = [result for parcel in parcels for result in parcel.results()]
+    results = [result for submission in submissions for result in submission.results()]
     stored = [(found, count) for count, found in results if isinstance(found, RecordMetadata)]
     for found, count in sorted(stored, key=lambda each: each[0][:3]):
         last = ranges[-1] if ranges else None
@@ -48,14 +48,14 @@ def _follows(last: StoredRange, offset: int) -> bool:
     return offset == -1 if last.offset == -1 else offset == last.offset + last.count
 
 
-def joint_error(parcels: Iterable[Parcel]) -> LograftError | None:
+def joint_error(submissions: Iterable[Submission]) -> LograftError | None:
     """One error for all that were not stored; None if all were. Of several causes it is the first that is told."""
     total = failed = 0
     first: LograftError | None = None
     outcome_unknown = False
-    for parcel in parcels:
-        total += len(parcel)
-        for count, found in parcel.results():
+    for submission in submissions:
+        total += len(submission)
+        for count, found in submission.results():
             if isinstance(found, LograftError):
                 first = first or found
                 failed += count

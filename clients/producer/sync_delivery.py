@@ -7,25 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.producer.aio_delivery import find_record, listen_to_all
 from lograft.clients.producer.delivery_results import StoredRange, joint_error, stored_ranges
-from lograft.clients.producer.pipeline.submission import Parcel, RecordColumns
+from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.types import RecordMetadata
 from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
-
-
-class SentParcel(Parcel):
-    """One that other threads may ask about, by way of the loop."""
-
-    def __init__(
-        self,
-        loop: LoopThread,
-        topic: str,
-        columns: RecordColumns,
-        *,
-        partition: int | None = None,
-        partitions: list[int | None] | None = None,
-    ) -> None:
-        super().__init__(topic, columns, partition=partition, partitions=partitions)
-        self.loop = loop
 
 
 class Delivery:
@@ -34,15 +18,15 @@ class Delivery:
     An error's `outcome_unknown` says whether the record may be stored all the same. Nothing is stored twice.
     """
 
-    __slots__ = ("_index", "_parcel")
+    __slots__ = ("_index", "_submission")
 
-    def __init__(self, parcel: SentParcel, index: int) -> None:
-        self._parcel = parcel
+    def __init__(self, submission: Submission, index: int) -> None:
+        self._submission = submission
         self._index = index
 
     def done(self) -> bool:
         """Whether its fate is known."""
-        return self._parcel.is_known(self._index)
+        return self._submission.is_known(self._index)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where it was stored, or its error raised; `TimeoutError` if that is not known after `timeout` seconds."""
@@ -58,15 +42,15 @@ class Delivery:
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
         """Call `callback` with this when its fate is known, on the client's thread: it should be quick."""
-        _post(self._parcel.loop, self._listen, lambda: callback(self))
+        _post(self._submission.loop, self._listen, lambda: callback(self))
 
     def _settled(self, timeout: float | None) -> RecordMetadata | LograftError:
         if not self.done():
-            _wait(self._parcel.loop, self._listen, timeout)
-        return self._parcel.result(self._index)
+            _wait(self._submission.loop, self._listen, timeout)
+        return self._submission.result(self._index)
 
     def _listen(self, listener: Callable[[], object]) -> None:
-        self._parcel.listen(self._index, listener)
+        self._submission.listen(self._index, listener)
 
 
 class Deliveries:
@@ -75,27 +59,26 @@ class Deliveries:
     `len` says how many there are, and `[number]` gives the `Delivery` of one of them.
     """
 
-    __slots__ = ("_count", "_loop", "_parcels")
+    __slots__ = ("_count", "_loop", "_submissions")
 
-    def __init__(self, loop: LoopThread, parcels: Sequence[SentParcel]) -> None:
+    def __init__(self, loop: LoopThread, submissions: Sequence[Submission]) -> None:
         self._loop = loop
-        self._parcels = parcels
-        self._count = sum(map(len, parcels))
+        self._submissions = submissions
+        self._count = sum(map(len, submissions))
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, number: int) -> Delivery:
-        parcel, index = find_record(self._parcels, self._count, number)
-        assert isinstance(parcel, SentParcel)
-        return Delivery(parcel, index)
+        submission, index = find_record(self._submissions, self._count, number)
+        return Delivery(submission, index)
 
     def __iter__(self) -> Iterator[Delivery]:
-        return (Delivery(parcel, index) for parcel in self._parcels for index in range(len(parcel)))
+        return (Delivery(submission, index) for submission in self._submissions for index in range(len(submission)))
 
     def done(self) -> bool:
         """Whether the fate of all is known."""
-        return all(parcel.is_settled for parcel in self._parcels)
+        return all(submission.is_settled for submission in self._submissions)
 
     def result(self, timeout: float | None = None) -> list[StoredRange]:
         """Where they were stored, by partition. If any was not, an error that tells how many, and why; what is known of
@@ -103,26 +86,27 @@ class Deliveries:
         error = self.exception(timeout)
         if error is not None:
             raise error
-        return stored_ranges(self._parcels)
+        return stored_ranges(self._submissions)
 
     def exception(self, timeout: float | None = None) -> LograftError | None:
         """Their error; None if all were stored. `TimeoutError` if not all is known after `timeout` seconds."""
         if not self.done():
             _wait(self._loop, self._listen, timeout)
-        return joint_error(self._parcels)
+        return joint_error(self._submissions)
 
     def add_done_callback(self, callback: "Callable[[Deliveries], object]") -> None:
         """Call `callback` with this when the fate of all is known, on the client's thread: it should be quick."""
         _post(self._loop, self._listen, lambda: callback(self))
 
     def _listen(self, listener: Callable[[], object]) -> None:
-        listen_to_all(self._parcels, listener)
+        listen_to_all(self._submissions, listener)
 
 
 _Listen = Callable[[Callable[[], object]], None]
 
 
-def _post(loop: LoopThread, listen: _Listen, tell: Callable[[], object]) -> None:
+def _post(loop: LoopThread | None, listen: _Listen, tell: Callable[[], object]) -> None:
+    assert loop is not None
     try:
         # What a callback raises is the loop's to report, and must not come between others and their answers.
         loop.post(lambda: listen(lambda: asyncio.get_running_loop().call_soon(tell)))
@@ -130,7 +114,9 @@ def _post(loop: LoopThread, listen: _Listen, tell: Callable[[], object]) -> None
         raise ClientClosed(str(error)) from None
 
 
-def _wait(loop: LoopThread, listen: _Listen, timeout: float | None) -> None:
+def _wait(loop: LoopThread | None, listen: _Listen, timeout: float | None) -> None:
+    assert loop is not None
+
     async def told() -> None:
         settled = asyncio.Event()
         listen(settled.set)

@@ -1,7 +1,7 @@
 """The producer, for ordinary functions: the same as for asyncio, on a loop in another thread.
 
-Whoever sends puts records into parcels, one for each topic, and the loop takes them whole: it costs the same for one
-record as for a thousand.
+`send` puts records into submissions, one for each topic. The loop takes a submission whole, which costs the same for
+one record as for a thousand.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,8 @@ from lograft.clients.producer.backlog import ProducerBacklog, unlimited
 from lograft.clients.producer.pipeline.column_input import given_columns
 from lograft.clients.producer.pipeline.metrics import ProducerMetrics
 from lograft.clients.producer.pipeline.options import ProducerKeywords, ProducerOptions
-from lograft.clients.producer.sync_delivery import Deliveries, Delivery, SentParcel
+from lograft.clients.producer.pipeline.submission import Submission
+from lograft.clients.producer.sync_delivery import Deliveries, Delivery
 from lograft.clients.records.list_columns import RECORD_OVERHEAD_BYTES, HeaderPairs, record_bytes
 from lograft.clients.records.serializers import serialize
 from lograft.clients.records.validation import check_place, check_record, check_timestamp
@@ -42,7 +43,7 @@ class Producer(SyncClient):
         inner = aio_producer.Producer(bootstrap, **unlimited(options))
         self._backlog = ProducerBacklog(self._loop, inner, self._options)
         self._lock = self._backlog.lock
-        self._open_parcels = self._backlog.open_parcels
+        self._open_submissions = self._backlog.open_submissions
         self._wait(self._start)
 
     async def _start(self) -> None:
@@ -80,9 +81,9 @@ class Producer(SyncClient):
             size_bytes = RECORD_OVERHEAD_BYTES + len(value)
             timestamp = wall_ns() // 1_000_000
             with self._lock:
-                filling = self._open_parcels.get(topic)
+                filling = self._open_submissions.get(topic)
                 if filling is None or filling.size_bytes + size_bytes > filling.limit_bytes:
-                    filling = self._backlog.open_parcel(topic, size_bytes)
+                    filling = self._backlog.open_submission(topic, size_bytes)
                 index = len(filling.ends)
                 try:
                     if filling.is_plain:
@@ -95,7 +96,7 @@ class Producer(SyncClient):
                 except BaseException:
                     filling.cut(index)
                     raise
-            return Delivery(filling.parcel, index)
+            return Delivery(filling.submission, index)
         return self._send_any(topic, value, key, partition, timestamp, headers)
 
     def _send_any(
@@ -127,11 +128,11 @@ class Producer(SyncClient):
         if not self._loop.is_alive:
             raise self._backlog.lost()
         with self._lock:
-            filling = self._open_parcels.get(topic) if topic.__class__ is str else None
+            filling = self._open_submissions.get(topic) if topic.__class__ is str else None
             if filling is None or filling.size_bytes + size_bytes > filling.limit_bytes:
-                filling = self._backlog.open_parcel(topic, size_bytes)
+                filling = self._backlog.open_submission(topic, size_bytes)
             index = filling.add(key, value, timestamp, pairs, partition, size_bytes)
-        return Delivery(filling.parcel, index)
+        return Delivery(filling.submission, index)
 
     def send_many(
         self,
@@ -153,15 +154,17 @@ class Producer(SyncClient):
         """
         check_place(topic, partition)
         given = given_columns(topic, values, keys, timestamps, headers, self._serializers, wall_ns() // 1_000_000)
-        taken: list[SentParcel] = []
+        taken: list[Submission] = []
         for piece in pieces_of(given, self._options):
-            parcel = SentParcel(self._loop, topic, piece.columns, partition=partition, partitions=piece.partitions)
+            submission = Submission(
+                topic, piece.columns, partition=partition, partitions=piece.partitions, loop=self._loop
+            )
             try:
-                self._backlog.put(parcel)
+                self._backlog.put(submission)
             except BufferFull as error:
                 so_far = Deliveries(self._loop, taken)
                 raise (partly_taken(error, so_far, len(given.columns)) if taken else error) from None
-            taken.append(parcel)
+            taken.append(submission)
         return Deliveries(self._loop, taken)
 
     def flush(self, timeout: float | None = None) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lograft.clients.errors import BatchTooLarge, InvalidArgument
-from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
 from lograft.clients.records.list_columns import HeaderPairs
 from lograft.clients.types import check_topic, is_text
+from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.storage.batch.header import MAX_TIMESTAMP
+
+MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
+"""A batch travels whole, with a little around it."""
 
 _BYTES_OR_NONE = {bytes, type(None)}
 

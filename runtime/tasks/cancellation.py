@@ -40,3 +40,15 @@ async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
             task.cancel()
         # Not left to the group's end: before Python 3.13, one that fails there leaves us marked as cancelled for good.
         await asyncio.wait(tasks)
+
+
+async def until_first_ends(*coroutines: Coroutine[Any, Any, object]) -> None:
+    """Run all at once until one of them returns or raises; the others are cancelled, and have ended when this returns.
+
+    Raise what the first that failed raised. A task group whose member fails just when it is cancelled forgets the
+    cancellation, hence `keep_cancellation`.
+    """
+    try:
+        await keep_cancellation(until_first(*coroutines))
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None

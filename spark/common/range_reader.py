@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 
 from lograft.clients.cluster.cluster_client import ClusterClient
-from lograft.clients.consumer.reading.replica_choice import MOST_REFETCHES, intact_source, near_follower
+from lograft.clients.consumer.reading.fetched_partition import MOST_REFETCHES
+from lograft.clients.consumer.reading.fetcher import intact_source, near_follower
 from lograft.clients.errors import (
     ConnectionLost,
     CorruptBatch,

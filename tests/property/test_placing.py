@@ -15,12 +15,11 @@ from lograft.clients import errors
 from lograft.clients.cluster.cluster_view import Leader, TopicView
 from lograft.clients.producer.delivery_results import StoredRange, joint_error, stored_ranges
 from lograft.clients.producer.pipeline.accumulator import Accumulator, AccumulatorLimits
-from lograft.clients.producer.pipeline.batch_sealing import contents, seal
 from lograft.clients.producer.pipeline.column_input import Serializers, given_columns
-from lograft.clients.producer.pipeline.pending_batch import PartitionKey, PendingBatch, Stored
-from lograft.clients.producer.pipeline.router import Placer
-from lograft.clients.producer.pipeline.submission import Parcel
-from lograft.clients.producer.pipeline.submission_buffer import OpenParcel
+from lograft.clients.producer.pipeline.pending_batch import PartitionKey, PendingBatch, Stored, encode
+from lograft.clients.producer.pipeline.router import Router
+from lograft.clients.producer.pipeline.submission import Submission
+from lograft.clients.producer.pipeline.submission_buffer import OpenSubmission
 from lograft.clients.records.list_columns import SizedLists
 from lograft.storage.batch.codec import Compression, decode_records
 from lograft.storage.batch.record import Record
@@ -58,18 +57,18 @@ def view(partitions: int) -> TopicView:
     return TopicView(TOPIC_ID, "orders", 0, leaders=[Leader(1, 0)] * partitions)
 
 
-def as_lists(sent: list[Sent]) -> list[Parcel]:
+def as_lists(sent: list[Sent]) -> list[Submission]:
     """As `send` does it, one by one."""
-    parcel = Parcel("orders", SizedLists())
-    filling = OpenParcel(parcel, 2**40)
+    submission = Submission("orders", SizedLists())
+    filling = OpenSubmission(submission, 2**40)
     for each in sent:
         size_bytes = 16 + len(each.key or b"") + len(each.value or b"")
         size_bytes += sum(8 + 4 * len(name) + len(content or b"") for name, content in each.headers)
         filling.add(each.key, each.value, each.timestamp, each.headers, each.wanted, size_bytes)
-    return [parcel]
+    return [submission]
 
 
-def as_arrow(sent: list[Sent]) -> list[Parcel]:
+def as_arrow(sent: list[Sent]) -> list[Submission]:
     """As `send_many` does it with a table, in pieces."""
     columns: dict[str, Any] = {
         "value": pa.array([each.value for each in sent], pa.binary()),
@@ -82,10 +81,10 @@ def as_arrow(sent: list[Sent]) -> list[Parcel]:
         pairs = [[{"key": name, "value": content} for name, content in each.headers] for each in sent]
         columns["headers"] = pa.array(pairs, pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
     given_ones = given_columns("orders", pa.table(columns), None, None, None, Serializers(), 0)
-    return [Parcel("orders", each.columns, partitions=each.partitions) for each in given_ones.pieces(2000, 700)]
+    return [Submission("orders", each.columns, partitions=each.partitions) for each in given_ones.pieces(2000, 700)]
 
 
-def as_given_lists(sent: list[Sent]) -> list[Parcel]:
+def as_given_lists(sent: list[Sent]) -> list[Submission]:
     """As `send_many` does it with lists."""
     given_ones = given_columns(
         "orders",
@@ -96,12 +95,12 @@ def as_given_lists(sent: list[Sent]) -> list[Parcel]:
         Serializers(),
         0,
     )
-    return [Parcel("orders", each.columns) for each in given_ones.pieces(2000, 700)]
+    return [Submission("orders", each.columns) for each in given_ones.pieces(2000, 700)]
 
 
 def records_in(batch: PendingBatch) -> list[Record]:
     """As a reader sees them."""
-    return decode_records(seal(contents(batch), Compression.NONE))
+    return decode_records(encode([batch.contents], Compression.NONE)[0])
 
 
 @settings(deadline=None)
@@ -114,14 +113,14 @@ def test_each_record_is_found_in_one_batch_of_its_partition_and_in_order(
     rounds: list[tuple[list[Sent], Any]], partitions: int, seed: int
 ) -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    placer = Placer(accumulator, None, Random(seed), BATCH_BYTES)
+    router = Router(accumulator, None, Random(seed), BATCH_BYTES)
     found: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
     for sent, way in rounds:
-        parcels = way(sent)
-        assert sum(map(len, parcels)) == len(sent)
-        for parcel in parcels:
-            placer.place(parcel, view(partitions), 0)
-        places = [parcel._find(index) for parcel in parcels for index in range(len(parcel))]
+        submissions = way(sent)
+        assert sum(map(len, submissions)) == len(sent)
+        for submission in submissions:
+            router.place(submission, view(partitions), 0)
+        places = [submission._find(index) for submission in submissions for index in range(len(submission))]
         for record, place in zip(sent, places, strict=True):
             assert not isinstance(place, errors.LograftError)
             batch, index = place
@@ -140,7 +139,7 @@ def test_each_record_is_found_in_one_batch_of_its_partition_and_in_order(
     assert accumulator.buffered_bytes == sum(batch.size_bytes for batch in batches)
     for batch in batches:
         assert batch.size_bytes <= BATCH_BYTES or batch.record_count == 1
-        assert len(seal(contents(batch), Compression.NONE)) <= batch.size_bytes + 5 * batch.record_count
+        assert len(encode([batch.contents], Compression.NONE)[0]) <= batch.size_bytes + 5 * batch.record_count
 
 
 @settings(deadline=None)
@@ -152,9 +151,9 @@ def test_lists_arrow_and_one_by_one_put_records_with_keys_into_the_same_partitio
     outcomes = []
     for way in (as_lists, as_arrow, as_given_lists):
         accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-        placer = Placer(accumulator, None, Random(1), BATCH_BYTES)
-        for parcel in way(keyed):
-            placer.place(parcel, view(partitions), 0)
+        router = Router(accumulator, None, Random(1), BATCH_BYTES)
+        for submission in way(keyed):
+            router.place(submission, view(partitions), 0)
         in_partitions: dict[int, list[Any]] = defaultdict(list)
         for batch in accumulator:
             records = [(record.key, record.value, record.timestamp, record.headers) for record in records_in(batch)]
@@ -168,17 +167,17 @@ def test_lists_arrow_and_one_by_one_put_records_with_keys_into_the_same_partitio
 def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data: st.DataObject) -> None:
     """Batches are stored, split or refused, in any order."""
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    placer = Placer(accumulator, None, Random(1), BATCH_BYTES)
-    parcels = way(sent)
-    for parcel in parcels:
-        placer.place(parcel, view(3), 0)
+    router = Router(accumulator, None, Random(1), BATCH_BYTES)
+    submissions = way(sent)
+    for submission in submissions:
+        router.place(submission, view(3), 0)
     accumulator.close_all()
     told: list[int] = []
-    for number, parcel in enumerate(parcels):
-        parcel.listen_to_all(lambda number=number: told.append(number))  # type: ignore[misc]
+    for number, submission in enumerate(submissions):
+        submission.listen_to_all(lambda number=number: told.append(number))  # type: ignore[misc]
     next_offset = 0
     while accumulator.partitions:
-        assert not all(parcel.is_settled for parcel in parcels)
+        assert not all(submission.is_settled for submission in submissions)
         key = data.draw(st.sampled_from(accumulator.partitions))
         batch = accumulator.take(key, 0)
         assert batch is not None
@@ -191,15 +190,15 @@ def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data:
             case _:
                 accumulator.refused(batch, errors.InvalidRecord("no"), 0)
     assert accumulator.buffered_bytes == 0
-    assert sorted(told) == list(range(len(parcels)))
-    results = [parcel.result(index) for parcel in parcels for index in range(len(parcel))]
+    assert sorted(told) == list(range(len(submissions)))
+    results = [submission.result(index) for submission in submissions for index in range(len(submission))]
     stored = [result for result in results if not isinstance(result, errors.LograftError)]
     places = [(result.partition, result.offset) for result in stored]
     assert len(set(places)) == len(places)
-    ranges = stored_ranges(parcels)
+    ranges = stored_ranges(submissions)
     in_ranges = [(each.partition, each.offset + number) for each in ranges for number in range(each.count)]
     assert in_ranges == sorted(places)
-    error = joint_error(parcels)
+    error = joint_error(submissions)
     failed = len(results) - len(stored)
     assert (error is None) == (failed == 0)
     if error is not None:
@@ -208,15 +207,15 @@ def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data:
 
 def test_ranges_that_follow_each_other_are_told_as_one() -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    (parcel,) = as_lists([Sent(None, bytes(200), 0, [], 1) for _ in range(6)])
-    Placer(accumulator, None, Random(1), BATCH_BYTES).place(parcel, view(3), 0)
+    (submission,) = as_lists([Sent(None, bytes(200), 0, [], 1) for _ in range(6)])
+    Router(accumulator, None, Random(1), BATCH_BYTES).place(submission, view(3), 0)
     accumulator.close_all()
     for number in range(3):
         batch = accumulator.take(PartitionKey(TOPIC_ID, 1), 0)
         assert batch is not None
         assert batch.record_count == 2
         accumulator.stored(batch, Stored([10, 12, 20][number]))
-    assert stored_ranges([parcel]) == [StoredRange("orders", 1, 10, 4), StoredRange("orders", 1, 20, 2)]
+    assert stored_ranges([submission]) == [StoredRange("orders", 1, 10, 4), StoredRange("orders", 1, 20, 2)]
 
 
 def test_an_interrupt_leaves_a_record_whole_or_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,13 +223,13 @@ def test_an_interrupt_leaves_a_record_whole_or_not_there(monkeypatch: pytest.Mon
         def append(self, _: int) -> None:
             raise KeyboardInterrupt
 
-    parcel = Parcel("orders", SizedLists())
-    filling = OpenParcel(parcel, 2**40)
+    submission = Submission("orders", SizedLists())
+    filling = OpenSubmission(submission, 2**40)
     filling.add(b"k", b"v", 1, [("a", b"1")], 2, 18)
     monkeypatch.setattr(filling, "ends", Interrupting(filling.ends))
     with pytest.raises(KeyboardInterrupt):
         filling.add(b"k", b"w", 2, [("b", b"2")], 1, 18)
-    assert isinstance(parcel.columns, SizedLists)
-    lists = parcel.columns.lists
+    assert isinstance(submission.columns, SizedLists)
+    lists = submission.columns.lists
     assert (lists.values, lists.keys, lists.timestamps) == ([b"v"], [b"k"], [1])
-    assert (lists.headers, parcel.partitions, filling.size_bytes) == ([[("a", b"1")]], [2], 18)
+    assert (lists.headers, submission.partitions, filling.size_bytes) == ([[("a", b"1")]], [2], 18)

@@ -115,8 +115,8 @@ def _settle(send: Send, delivery: Delivery) -> None:
 
 
 def _batch(delivery: Delivery) -> PendingBatch:
-    assert isinstance(delivery.fates, PendingBatch)
-    return delivery.fates
+    assert isinstance(delivery.source, PendingBatch)
+    return delivery.source
 
 
 def _stored(batch: PendingBatch, index: int) -> Stored:

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lograft.clients.cluster.unary_call import until_first
 from lograft.clients.consumer.group.coordinator_client import GroupCoordinator
 from lograft.clients.consumer.group.member import Beat, BeatAnswer, GroupMember, GroupPartition
 from lograft.clients.errors import LograftError
@@ -13,6 +12,7 @@ from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import GROUP_HEARTBEAT
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import until_first_ends
 
 log = get_logger(__name__)
 
@@ -115,7 +115,7 @@ class GroupHeartbeat:
     async def _say(self, beat: Beat) -> None:
         """Until it is answered, or there is something else to say."""
         self._sent += 1
-        await until_first(self._call(beat, self._sent), self._outdated(beat))
+        await until_first_ends(self._call(beat, self._sent), self._outdated(beat))
 
     async def _call(self, beat: Beat, number: int) -> None:
         sent_ms = self._clock.monotonic_ms()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.consumer.group.coordinator_client import GroupCoordinator
@@ -12,15 +12,23 @@ from lograft.clients.errors import (
     ClientClosed,
     CommitFailed,
     FencedMemberEpoch,
+    InvalidArgument,
     LograftError,
     PartitionNotOwned,
     UnknownMember,
     error_of,
 )
-from lograft.clients.types import MAX_INTEGER, OffsetAndMetadata, TopicPartition
+from lograft.clients.option_checks import MAX_INT32
+from lograft.clients.types import MAX_INTEGER, OffsetAndMetadata, TopicPartition, is_text, partition_name
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import COMMIT_OFFSETS, FETCH_OFFSETS
 
+GivenOffsets: TypeAlias = (
+    Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[tuple[str, int], int | OffsetAndMetadata]
+)
+"""By partition: the offset of the next record to read."""
+
+_MAX_METADATA = 4096
 _REMEDY = (
     "the consumer polled too rarely (max_poll_interval_ms), or was cut off from the cluster (session_timeout_ms); poll "
     "again to go on, with fewer records at a time (max_poll_records) if that takes too long"
@@ -230,3 +238,24 @@ def write_commit(partition: GroupPartition, offset: OffsetAndMetadata) -> pb.Com
 def read_committed(committed: pb.FetchOffsetsResponse.Committed) -> OffsetAndMetadata:
     epoch = committed.leader_epoch if committed.HasField("leader_epoch") else None
     return OffsetAndMetadata(committed.offset, committed.metadata, epoch)
+
+
+# -- offsets as users give them
+
+
+def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """`InvalidArgument` for what cannot be committed."""
+    return {partition_name(partition): _checked(given) for partition, given in offsets.items()}
+
+
+def _checked(given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    if not isinstance(offset.offset, int) or not 0 <= offset.offset <= MAX_INTEGER:
+        raise InvalidArgument(f"there is no offset {offset.offset!r}: give that of the next record to read")
+    epoch = offset.leader_epoch
+    if epoch is not None and (not isinstance(epoch, int) or not 0 <= epoch <= MAX_INT32):
+        raise InvalidArgument(f"there is no leader epoch {epoch!r}: give None if it is not known")
+    metadata = offset.metadata
+    if not isinstance(metadata, str) or len(metadata) > _MAX_METADATA or not is_text(metadata):
+        raise InvalidArgument(f"the metadata is {metadata!r:.100}: give a text of at most {_MAX_METADATA} characters")
+    return offset

@@ -8,7 +8,6 @@ from typing import Protocol
 from google.protobuf.message import DecodeError
 
 from lograft.clients.cluster.cluster_client import ClusterClient
-from lograft.clients.cluster.unary_call import until_first
 from lograft.clients.consumer.reading.fetch_credit import FetchCredit
 from lograft.clients.consumer.reading.fetched_chunk import Bytes
 from lograft.clients.consumer.reading.fetched_partition import FetchedPartition
@@ -19,6 +18,7 @@ from lograft.proto.methods import FETCH
 from lograft.proto.wire_format import WireError, cut_out
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import until_first_ends
 from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.tasks.silence import Silence
 
@@ -74,7 +74,7 @@ class FetchListener(Protocol):
         ...
 
 
-class FetchLine:
+class FetchStream:
     """From `broker_id`."""
 
     def __init__(
@@ -146,7 +146,7 @@ class FetchLine:
                 stream = connection.open(FETCH)
                 silence = Silence(self._runtime.clock)
                 self._is_connected = True
-                await until_first(
+                await until_first_ends(
                     self._send_all(stream),
                     self._receive_all(stream, silence),
                     self._tire(silence),

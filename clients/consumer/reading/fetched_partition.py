@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 from lograft.clients.consumer.reading.fetch_credit import FetchCredit
 from lograft.clients.consumer.reading.fetched_chunk import Bytes, Damaged, FetchedChunk, NotAsStored, open_batch
 from lograft.clients.consumer.reading.record_run import Position, RecordRun
-from lograft.clients.consumer.reading.replica_choice import MOST_REFETCHES
 from lograft.clients.errors import CorruptBatch, LograftError, LogTruncated
 from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import BatchHeader, Columns, arrow_of, decode_columns
+
+MOST_REFETCHES = 6
+"""How often records that came damaged are fetched again, each time from another replica if there is one."""
 
 
 class Anchor(Enum):

@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lograft.clients.cluster.cluster_client import ClusterClient
-from lograft.clients.consumer.reading.broker_stream import FetchLine, FetchSettings, Subscription
+from lograft.clients.cluster.cluster_view import ClusterView
+from lograft.clients.consumer.reading.broker_stream import FetchSettings, FetchStream, Subscription
 from lograft.clients.consumer.reading.fetched_partition import FetchedPartition, Start
 from lograft.clients.consumer.reading.metrics import FetchFigures
 from lograft.clients.consumer.reading.position_lookup import PositionLookup
-from lograft.clients.consumer.reading.replica_choice import intact_source, near_follower
 from lograft.clients.errors import LograftError, LogTruncated, OffsetOutOfRange, UnknownTopicId
 from lograft.clients.types import TopicPartition
 from lograft.runtime.observability.logging import get_logger
@@ -35,7 +35,7 @@ class _Place:
     follower may be, `from_leader_ms` after the last one failed, which was asked at `followed_ms`. `refetched`:
     the generation of the last refetch that was seen to; `damaged`: when brokers last gave damaged records."""
 
-    line: FetchLine | None = None
+    line: FetchStream | None = None
     subscription: Subscription | None = None
     retry_at_ms: float = 0
     refused_epoch: int = -1
@@ -67,7 +67,7 @@ class Fetcher:
         self._reset = reset
         self._lookup = PositionLookup(cluster)
         self._places: dict[FetchedPartition, _Place] = {}
-        self._lines: dict[int, FetchLine] = {}
+        self._lines: dict[int, FetchStream] = {}
         self._woken = asyncio.Event()
         self._has_anchors = asyncio.Event()
         cluster.listen(self._woken.set)
@@ -183,10 +183,10 @@ class Fetcher:
             place.line.unsubscribe(place.subscription)
         place.line = place.subscription = None
 
-    def _line(self, broker_id: int, group: asyncio.TaskGroup) -> FetchLine:
+    def _line(self, broker_id: int, group: asyncio.TaskGroup) -> FetchStream:
         line = self._lines.get(broker_id)
         if line is None:
-            line = FetchLine(self._cluster, broker_id, self._settings, self, self.figures)
+            line = FetchStream(self._cluster, broker_id, self._settings, self, self.figures)
             self._lines[broker_id] = line
             group.create_task(line.run(), name=f"fetch-from-{broker_id}")
         return line
@@ -246,3 +246,34 @@ class Fetcher:
                 backoff.succeeded()
             else:
                 await self._clock.sleep_ms(backoff.next_ms())
+
+
+# -- which replica to read from
+
+
+def near_follower(view: ClusterView, topic_id: bytes, partition: int, rack: str | None) -> int | None:
+    """A follower in sync that is in the reader's rack, if the leader is not. Partitions take turns among several."""
+    leader = view.leader(topic_id, partition)
+    if rack is None or leader is None or leader.broker_id is None or view.racks.get(leader.broker_id) == rack:
+        return None
+    near = [
+        broker_id
+        for broker_id in sorted(view.in_sync(topic_id, partition))
+        if view.racks.get(broker_id) == rack and broker_id in view.addresses
+    ]
+    return near[partition % len(near)] if near else None
+
+
+def intact_source(
+    view: ClusterView, topic_id: bytes, partition: int, preferred: int | None, damaged: Mapping[int, float]
+) -> int | None:
+    """The replica to read from once some gave damaged records: one that gave none, else the one that gave them longest
+    ago; of equals `preferred`, then the leader. Return a follower in sync, or None for the leader. `damaged`: when
+    brokers last gave such records."""
+    leader = view.leader(topic_id, partition)
+    if leader is None or leader.broker_id is None:
+        return None
+    in_sync = [each for each in sorted(view.in_sync(topic_id, partition)) if each in view.addresses]
+    first = [] if preferred is None else [preferred]
+    chosen = min(dict.fromkeys([*first, leader.broker_id, *in_sync]), key=lambda each: damaged.get(each, -1.0))
+    return None if chosen == leader.broker_id else chosen

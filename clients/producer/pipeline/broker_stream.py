@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from lograft.clients.cluster.cluster_client import ClusterClient
-from lograft.clients.cluster.unary_call import until_first
 from lograft.clients.errors import BatchTooLarge, LograftError, TimedOut, error_of
 from lograft.clients.producer.pipeline.accumulator import Accumulator
-from lograft.clients.producer.pipeline.batch_sealing import Contents, contents, seal_all
 from lograft.clients.producer.pipeline.metrics import ProducerCounters
-from lograft.clients.producer.pipeline.pending_batch import PartitionKey, PendingBatch, Stored
+from lograft.clients.producer.pipeline.pending_batch import BatchContents, PartitionKey, PendingBatch, Stored, encode
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
 from lograft.proto.wire_format import Buffer, message_field
 from lograft.runtime.network import ConnectFailed, MessageTooLarge, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import until_first_ends
 from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.storage.batch.codec import Compression
@@ -60,7 +59,7 @@ class _Sent:
     message_bytes: int = 0
 
 
-class ProduceLine:
+class ProduceStream:
     """To `broker_id`. `changed` is called whenever there is something new for the sender to look at."""
 
     def __init__(
@@ -115,7 +114,7 @@ class ProduceLine:
                 connection = await self._cluster.connect(self._broker_id)
                 stream = connection.open(PRODUCE)
                 silence = Silence(self._runtime.clock, SILENCE_LIMIT_MS * self._patience)
-                await until_first(
+                await until_first_ends(
                     self._send_all(stream, silence),
                     self._receive_all(stream, silence),
                     self._tire(silence),
@@ -182,7 +181,7 @@ class ProduceLine:
             if not sent:
                 self._has_ready.clear()
                 continue
-            await self._seal(sent)
+            await self._encode(sent)
             if not any(each.is_out for each in self._under_way.values()):
                 silence.heard()  # until now there was nothing to say
             request = self._request(sent)
@@ -212,25 +211,25 @@ class ProduceLine:
             self._ready[key] = None
         return taken
 
-    async def _seal(self, sent: dict[int, _Sent]) -> None:
+    async def _encode(self, sent: dict[int, _Sent]) -> None:
         """Make bytes of what is not yet. Meanwhile batches may be recalled, expire, or be numbered anew."""
-        unsealed = {number: each.batch for number, each in sent.items() if each.batch.encoded is None}
-        parts = [contents(batch) for batch in unsealed.values()]
+        unencoded = {number: each.batch for number, each in sent.items() if each.batch.encoded is None}
+        parts = [batch.contents for batch in unencoded.values()]
         compression = self._settings.compression
         if compression is Compression.NONE:
-            sealed = seal_all(parts, compression)
+            encoded = encode(parts, compression)
         else:
-            sealed = await self._seal_beside(parts)
-        for (number, batch), encoded in zip(unsealed.items(), sealed, strict=True):
+            encoded = await self._encode_beside(parts)
+        for (number, batch), data in zip(unencoded.items(), encoded, strict=True):
             if number in self._under_way and not batch.is_settled:
-                batch.encoded = encoded
+                batch.encoded = data
 
-    async def _seal_beside(self, parts: Sequence[Contents]) -> list[bytes]:
+    async def _encode_beside(self, parts: Sequence[BatchContents]) -> list[bytes]:
         compression = self._settings.compression
         try:
-            return await self._runtime.blocking.run_blocking(seal_all, parts, compression)
+            return await self._runtime.blocking.run_blocking(encode, parts, compression)
         except RuntimeError:
-            return seal_all(parts, compression)  # the process is about to end, and lets nobody have a thread any more
+            return encode(parts, compression)  # the process is about to end, and lets nobody have a thread any more
 
     def _request(self, sent: dict[int, _Sent]) -> bytes | None:
         """The message, whose batches count as out from now on. None if none of them is to be sent any more."""

@@ -7,17 +7,14 @@ from lograft.clients.errors import InvalidArgument
 from lograft.clients.option_checks import check_client_id, check_duration, check_integer
 from lograft.clients.producer.pipeline.partitioner import Partitioner
 from lograft.clients.records.serializers import SerializerOption, find_serializer
+from lograft.clients.records.validation import MAX_RECORD_BYTES
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS, answer_ms
 from lograft.storage.batch.codec import Compression
 from lograft.storage.errors import UnknownCompression
 
 MAX_DELIVERY_TIMEOUT_MS = 3_600_000
 """Brokers remember a producer for much longer than that, so a batch sent again is always recognised."""
-
-MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
-"""A batch travels whole, with a little around it."""
 
 _NO_LIMIT = 2**63
 _ACKS = {"all": pb.ACKS_ALL, "-1": pb.ACKS_ALL, "1": pb.ACKS_LEADER, "0": pb.ACKS_NONE}

@@ -1,12 +1,13 @@
 """Records on their way to one partition: filled by `send`, then sent as one batch until its fate is known. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lograft.clients.errors import LograftError
 from lograft.clients.records.list_columns import HeaderPairs, ListColumns
 from lograft.clients.types import RecordMetadata
+from lograft.storage.batch.codec import Compression, encode_arrow, encode_batch
 
 if TYPE_CHECKING:  # it imports Arrow, which takes long, and which not all have a need for
     from lograft.clients.records.arrow_columns import ArrowColumns
@@ -31,6 +32,12 @@ class SequenceStart(NamedTuple):
     producer_id: int
     epoch: int
     base: int
+
+
+NO_SEQUENCE = SequenceStart(-1, -1, -1)
+
+BatchContents: TypeAlias = tuple[BatchColumns, SequenceStart]
+"""What a batch is encoded from. Its columns do not change after it was taken; its sequence may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,10 @@ class PendingBatch:
     @property
     def size_bytes(self) -> int:
         return BATCH_OVERHEAD_BYTES + self.columns.size_bytes
+
+    @property
+    def contents(self) -> BatchContents:
+        return self.columns, self.sequence or NO_SEQUENCE
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderPairs, size_bytes: int) -> int:
         """The record's place in the batch."""
@@ -164,3 +175,32 @@ class PendingBatch:
         offset = outcome.base_offset + index if outcome.base_offset >= 0 else -1
         timestamp = self.columns.timestamp(index) if outcome.append_time is None else outcome.append_time
         return RecordMetadata(self.topic, self.partition_key.partition, offset, timestamp)
+
+
+def encode(contents: Sequence[BatchContents], compression: Compression) -> list[bytes]:
+    """Return the bytes of each batch that go to the broker. It needs nothing of the loop's, so a thread may do it."""
+    return [_encode(columns, sequence, compression) for columns, sequence in contents]
+
+
+def _encode(columns: BatchColumns, sequence: SequenceStart, compression: Compression) -> bytes:
+    if isinstance(columns, ListColumns):
+        return encode_batch(
+            columns.values,
+            keys=columns.keys,
+            timestamps=columns.timestamps,
+            headers=columns.headers,
+            compression=compression,
+            producer_id=sequence.producer_id,
+            producer_epoch=sequence.epoch,
+            base_sequence=sequence.base,
+        )
+    return encode_arrow(
+        columns.values,
+        keys=columns.keys,
+        timestamps=columns.timestamps,
+        headers=columns.headers,
+        compression=compression,
+        producer_id=sequence.producer_id,
+        producer_epoch=sequence.epoch,
+        base_sequence=sequence.base,
+    )

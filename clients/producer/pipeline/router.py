@@ -10,14 +10,14 @@ from lograft.clients.errors import InvalidArgument, LograftError
 from lograft.clients.producer.pipeline.accumulator import Accumulator
 from lograft.clients.producer.pipeline.partitioner import Partitioner, Turns, partition_of_key
 from lograft.clients.producer.pipeline.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey, PendingBatch
-from lograft.clients.producer.pipeline.submission import Group, Parcel, RecordColumns, Run
+from lograft.clients.producer.pipeline.submission import BatchSlice, PartitionSlice, RecordColumns, Submission
 from lograft.clients.records.list_columns import HeaderPairs, SizedLists, record_bytes
 from lograft.runtime.rng import Rng
 
 _BY_TURNS = -1
 
 
-class Placer:
+class Router:
     """Records with a partition of their own go there; else the `partitioner` decides, if there is one and it cares;
     else the key; else partitions take turns, a batch each."""
 
@@ -99,50 +99,50 @@ class Placer:
 
     # -- many at once
 
-    def place(self, parcel: Parcel, view: TopicView, now_ms: int) -> None:
-        """Put all records of the parcel into batches. Partitions that were asked for are there."""
-        columns = parcel.columns
+    def place(self, submission: Submission, view: TopicView, now_ms: int) -> None:
+        """Put all records of the submission into batches. Partitions that were asked for are there."""
+        columns = submission.columns
         assert columns is not None
-        partition = self._partition_of_all(parcel, columns, view)
+        partition = self._partition_of_all(submission, columns, view)
         if partition is not None:
-            group = Group(range(len(columns)))
+            group = PartitionSlice(range(len(columns)))
             self._fill(group, columns, partition, view, now_ms)
-            parcel.placed({0: group}, None)
+            submission.placed({0: group}, None)
             return
-        if isinstance(columns, SizedLists) or parcel.partitions is not None or self._partitioner is not None:
-            partitions: Any = self._partitions_of_lists(parcel, columns, view)
-            indices: Mapping[int, Any] = _grouped(partitions, parcel.refused)
+        if isinstance(columns, SizedLists) or submission.partitions is not None or self._partitioner is not None:
+            partitions: Any = self._partitions_of_lists(submission, columns, view)
+            indices: Mapping[int, Any] = _grouped(partitions, submission.refused)
         else:
             without_key = columns.keys.null_count
             partitions = columns.partitions_of_keys(
                 view.partition_count, lambda: self._turn_of_some(view, columns, without_key)
             )
             indices = columns.grouped(partitions)
-        groups = {number: Group(some) for number, some in indices.items()}
+        groups = {number: PartitionSlice(some) for number, some in indices.items()}
         for number, group in groups.items():
             self._fill(group, columns.pick(group.indices), number, view, now_ms)  # type: ignore[arg-type]
-        parcel.placed(groups, partitions)
+        submission.placed(groups, partitions)
 
-    def _partition_of_all(self, parcel: Parcel, columns: RecordColumns, view: TopicView) -> int | None:
+    def _partition_of_all(self, submission: Submission, columns: RecordColumns, view: TopicView) -> int | None:
         """The partition of all records, if there is one. Only if all of them may go anywhere, partitions take turns
-        within the parcel."""
-        if parcel.partition is not None:
-            return parcel.partition
-        if parcel.partitions is not None or self._partitioner is not None:
+        within the submission."""
+        if submission.partition is not None:
+            return submission.partition
+        if submission.partitions is not None or self._partitioner is not None:
             return None
         if view.partition_count == 1:
             return 0
         return None if columns.has_keys else _BY_TURNS
 
-    def _partitions_of_lists(self, parcel: Parcel, columns: RecordColumns, view: TopicView) -> list[int]:
+    def _partitions_of_lists(self, submission: Submission, columns: RecordColumns, view: TopicView) -> list[int]:
         lists = columns.as_lists()
         count = view.partition_count
         keys = lists.keys or [None] * len(lists)
-        if parcel.partitions is None and self._partitioner is None:
+        if submission.partitions is None and self._partitioner is None:
             # As `partition_of_key` has it: spelt out, because a call each would take longer than all else.
             partitions = [_BY_TURNS if key is None else crc32(key) % count for key in keys]
         else:
-            partitions = self._partitions_one_by_one(parcel, keys, lists.values, view)
+            partitions = self._partitions_one_by_one(submission, keys, lists.values, view)
         by_turns = partitions.count(_BY_TURNS)
         if not by_turns:
             return partitions
@@ -158,22 +158,22 @@ class Placer:
         return mine
 
     def _partitions_one_by_one(
-        self, parcel: Parcel, keys: Sequence[bytes | None], values: Sequence[bytes | None], view: TopicView
+        self, submission: Submission, keys: Sequence[bytes | None], values: Sequence[bytes | None], view: TopicView
     ) -> list[int]:
-        wanted: Sequence[int | None] = parcel.partitions or [None] * len(values)
+        wanted: Sequence[int | None] = submission.partitions or [None] * len(values)
         partitions = []
         for index, (partition, key, value) in enumerate(zip(wanted, keys, values, strict=True)):
-            if partition is None and index not in parcel.refused:
+            if partition is None and index not in submission.refused:
                 try:
                     partition = self._chosen(view, key, value)
                 except LograftError as error:
-                    parcel.refused[index] = error
+                    submission.refused[index] = error
             if partition is None:
                 partition = _BY_TURNS if key is None else partition_of_key(key, view.partition_count)
             partitions.append(partition)
         return partitions
 
-    def _fill(self, group: Group, columns: RecordColumns, number: int, view: TopicView, now_ms: int) -> None:
+    def _fill(self, group: PartitionSlice, columns: RecordColumns, number: int, view: TopicView, now_ms: int) -> None:
         start, count = 0, len(columns)
         while start < count:
             if number == _BY_TURNS:
@@ -181,7 +181,7 @@ class Placer:
             else:
                 key = PartitionKey(view.id, number)
                 batch, first, end = self._accumulator.fill(key, view.name, columns, start, now_ms)
-            group.runs.append(Run(batch, first, start))
+            group.batches.append(BatchSlice(batch, first, start))
             start = end
 
     def _fill_by_turns(

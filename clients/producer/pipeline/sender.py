@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.errors import LograftError, UnknownTopicId
 from lograft.clients.producer.pipeline.accumulator import Accumulator
-from lograft.clients.producer.pipeline.broker_stream import ProduceLine, ProduceSettings
+from lograft.clients.producer.pipeline.broker_stream import ProduceSettings, ProduceStream
 from lograft.clients.producer.pipeline.metrics import ProducerCounters
 from lograft.clients.producer.pipeline.partition_queue import ProducerIdentity
 from lograft.clients.producer.pipeline.pending_batch import PartitionKey
@@ -28,7 +28,7 @@ class Sender:
         self._settings = settings
         self.counters = ProducerCounters(self._clock.monotonic_ms())
         accumulator.when_settled = self.counters.settled
-        self._lines: dict[int, ProduceLine] = {}
+        self._lines: dict[int, ProduceStream] = {}
         self._woken = asyncio.Event()
         self._metadata_changed = False
         self._identifying: asyncio.Task[None] | None = None
@@ -101,7 +101,7 @@ class Sender:
             return  # until the metadata says who
         line = self._lines.get(leader.broker_id)
         if line is None:
-            line = ProduceLine(
+            line = ProduceStream(
                 self._cluster, self._accumulator, leader.broker_id, self._settings, self.counters, self.wake
             )
             self._lines[leader.broker_id] = line

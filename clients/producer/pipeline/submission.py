@@ -14,14 +14,15 @@ from lograft.clients.types import RecordMetadata
 
 if TYPE_CHECKING:
     from lograft.clients.records.arrow_columns import ArrowColumns
+    from lograft.runtime.tasks.loop_thread import LoopThread
 
 RecordColumns: TypeAlias = "SizedLists | ArrowColumns"
-"""What a parcel consists of."""
+"""What a submission consists of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Records of a group that are one after the other in a batch: the first, there and here."""
+class BatchSlice:
+    """Consecutive records of a `PartitionSlice` in one batch, where the first is at `first`; here it is at `start`."""
 
     batch: PendingBatch
     first: int
@@ -29,23 +30,23 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Those of a parcel that go to one partition, or, if they have no key, to one after the other. `indices`: which."""
+class PartitionSlice:
+    """The records of a submission, by their `indices`, that go to one partition, or without a key to any."""
 
     indices: Sequence[int]
-    runs: list[Run] = field(default_factory=list)
+    batches: list[BatchSlice] = field(default_factory=list)
 
     def find(self, index: int) -> tuple[PendingBatch, int]:
         position = bisect_left(self.indices, index)
-        run = self.runs[bisect_right(self.runs, position, key=lambda run: run.start) - 1]
-        return run.batch, run.first + position - run.start
+        piece = self.batches[bisect_right(self.batches, position, key=lambda piece: piece.start) - 1]
+        return piece.batch, piece.first + position - piece.start
 
 
-class Parcel:
-    """Filled by whoever sends, then handed over, and from then on changed on the loop alone.
+class Submission:
+    """Records of one topic: filled by the thread that sends them, then handed to the loop, which alone changes it then.
 
-    `partition`: of all records. `partitions`: of each, None for those that have no say. It is `placed` once, and lets
-    go of its columns then, or it fails.
+    `loop` is how other threads ask about it, if they may. `partition` is that of all records, `partitions` that of each
+    (None: the producer chooses). `placed` or `fail` is called once, and lets go of the columns.
     """
 
     def __init__(
@@ -55,15 +56,17 @@ class Parcel:
         *,
         partition: int | None = None,
         partitions: list[int | None] | None = None,
+        loop: "LoopThread | None" = None,
     ) -> None:
         self.topic = topic
         self.columns: RecordColumns | None = columns
         self._count = 0
         self.partition = partition
         self.partitions = partitions
+        self.loop = loop
         self.refused: dict[int, LograftError] = {}  # records that never came into a batch
         self._error: LograftError | None = None
-        self._groups: dict[int, Group] | None = None
+        self._groups: dict[int, PartitionSlice] | None = None
         self._group_of: Sequence[int] | None = None
         self._when_placed: list[Callable[[], object]] = []
 
@@ -98,7 +101,7 @@ class Parcel:
 
     # -- what became of it
 
-    def placed(self, groups: dict[int, Group], group_of: Sequence[int] | None) -> None:
+    def placed(self, groups: dict[int, PartitionSlice], group_of: Sequence[int] | None) -> None:
         """All that are not refused are in batches. `group_of` says in which group each is; None: there is but one."""
         self._group_of = group_of
         self._groups = groups
@@ -126,8 +129,8 @@ class Parcel:
     def batches(self) -> Iterator[PendingBatch]:
         """Those that its records are in; one may come more than once."""
         for group in (self._groups or {}).values():
-            for run in group.runs:
-                yield run.batch
+            for piece in group.batches:
+                yield piece.batch
 
     # -- one record
 
@@ -195,6 +198,6 @@ class Parcel:
         for error in self.refused.values():
             yield 1, error
         for group in (self._groups or {}).values():
-            ends = [*(run.start for run in group.runs[1:]), len(group.indices)]
-            for run, end in zip(group.runs, ends, strict=True):
-                yield from run.batch.results(run.first, end - run.start)
+            ends = [*(piece.start for piece in group.batches[1:]), len(group.indices)]
+            for piece, end in zip(group.batches, ends, strict=True):
+                yield from piece.batch.results(piece.first, end - piece.start)

@@ -1,35 +1,32 @@
-"""Records between the threads that send them and the loop: in parcels, in the order they were sent. Pure."""
+"""Records between the threads that send them and the loop: in submissions, in the order they were sent. Pure."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
-from lograft.clients.producer.pipeline.submission import Parcel
+from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.records.list_columns import HeaderPairs, SizedLists
 
-PARCEL_BYTES = 256 * 1024
-"""When a parcel is full: what the loop handles without a pause."""
-
-P = TypeVar("P", bound=Parcel)
+SUBMISSION_BYTES = 256 * 1024
+"""When a submission is full: what the loop handles without a pause."""
 
 
-class OpenParcel(Generic[P]):
+class OpenSubmission:
     """One that takes more records, up to `limit_bytes`: so much of the producer's buffer is set aside for it.
     `is_plain`: none has more than a value and a timestamp. Whoever adds one by
     itself has to `cut` it off again if it is interrupted.
     """
 
-    __slots__ = ("_lists", "ends", "is_plain", "limit_bytes", "parcel", "size_bytes", "timestamps", "values")
+    __slots__ = ("_lists", "ends", "is_plain", "limit_bytes", "size_bytes", "submission", "timestamps", "values")
 
-    def __init__(self, parcel: P, limit_bytes: int) -> None:
-        assert isinstance(parcel.columns, SizedLists)
-        self.parcel = parcel
+    def __init__(self, submission: Submission, limit_bytes: int) -> None:
+        assert isinstance(submission.columns, SizedLists)
+        self.submission = submission
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self.is_plain = True
-        self._lists = parcel.columns.lists
+        self._lists = submission.columns.lists
         self.values = self._lists.values
         self.timestamps = self._lists.timestamps
-        self.ends = parcel.columns.ends
+        self.ends = submission.columns.ends
 
     def add(
         self,
@@ -49,9 +46,9 @@ class OpenParcel(Generic[P]):
                 lists.add_key(key, index)
             if headers or lists.headers is not None:
                 lists.add_headers(headers, index)
-            if partition is not None or self.parcel.partitions is not None:
+            if partition is not None or self.submission.partitions is not None:
                 self._add_partition(partition, index)
-            self.is_plain = lists.keys is None and lists.headers is None and self.parcel.partitions is None
+            self.is_plain = lists.keys is None and lists.headers is None and self.submission.partitions is None
             self.size_bytes += size_bytes
             self.ends.append(self.size_bytes)
         except BaseException:
@@ -60,52 +57,52 @@ class OpenParcel(Generic[P]):
         return index
 
     def _add_partition(self, partition: int | None, index: int) -> None:
-        if self.parcel.partitions is None:
-            self.parcel.partitions = [None] * index
-        self.parcel.partitions.append(partition)
+        if self.submission.partitions is None:
+            self.submission.partitions = [None] * index
+        self.submission.partitions.append(partition)
 
     def cut(self, count: int) -> None:
         """Back to the first so many records."""
         lists = self._lists
-        columns = (self.values, lists.keys, self.timestamps, lists.headers, self.parcel.partitions, self.ends)
+        columns = (self.values, lists.keys, self.timestamps, lists.headers, self.submission.partitions, self.ends)
         for column in columns:
             if column is not None:
                 del column[count:]
         self.size_bytes = self.ends[-1] if self.ends else 0
 
 
-class Staging(Generic[P]):
-    """Invariant: of each topic at most one parcel is open, and it is the last of that topic."""
+class SubmissionBuffer:
+    """Invariant: of each topic at most one submission is open, and it is the last of that topic."""
 
-    def __init__(self, make_parcel: Callable[[str, SizedLists], P]) -> None:
-        self._make_parcel = make_parcel
-        self._parcels: list[P] = []
-        self.open_parcels: dict[str, OpenParcel[P]] = {}
+    def __init__(self, make_submission: Callable[[str, SizedLists], Submission]) -> None:
+        self._make_submission = make_submission
+        self._submissions: list[Submission] = []
+        self.open_submissions: dict[str, OpenSubmission] = {}
 
     @property
     def size_bytes(self) -> int:
         """Of all records, and of what is set aside for more."""
-        aside_bytes = sum(each.limit_bytes - each.size_bytes for each in self.open_parcels.values())
-        return aside_bytes + sum(parcel.size_bytes for parcel in self._parcels)
+        aside_bytes = sum(each.limit_bytes - each.size_bytes for each in self.open_submissions.values())
+        return aside_bytes + sum(submission.size_bytes for submission in self._submissions)
 
-    def open(self, topic: str, limit_bytes: int) -> OpenParcel[P]:
-        """Another parcel for the topic, behind all that was sent before."""
-        parcel = self._make_parcel(topic, SizedLists())
-        self._parcels.append(parcel)
-        opened = self.open_parcels[topic] = OpenParcel(parcel, limit_bytes)
+    def open(self, topic: str, limit_bytes: int) -> OpenSubmission:
+        """Another submission for the topic, behind all that was sent before."""
+        submission = self._make_submission(topic, SizedLists())
+        self._submissions.append(submission)
+        opened = self.open_submissions[topic] = OpenSubmission(submission, limit_bytes)
         return opened
 
-    def put(self, parcel: P) -> None:
-        """A whole parcel, behind all that was sent before."""
-        self.open_parcels.pop(parcel.topic, None)
-        self._parcels.append(parcel)
+    def put(self, submission: Submission) -> None:
+        """A whole submission, behind all that was sent before."""
+        self.open_submissions.pop(submission.topic, None)
+        self._submissions.append(submission)
 
     def close_all(self) -> None:
         """Nothing is set aside any more."""
-        self.open_parcels.clear()
+        self.open_submissions.clear()
 
-    def take(self) -> list[P]:
+    def take(self) -> list[Submission]:
         """All there is."""
         self.close_all()
-        parcels, self._parcels = self._parcels, []
-        return [parcel for parcel in parcels if len(parcel)]
+        submissions, self._submissions = self._submissions, []
+        return [submission for submission in submissions if len(submission)]

@@ -20,8 +20,8 @@ from lograft.cli.main import cli
 from lograft.clients.errors import CommitFailed, CorruptBatch, DiskFull, InvalidArgument, LograftError
 from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import Layout
-from lograft.clients.local.local_cluster import DevCluster, wait_ready
-from lograft.clients.local.local_node import DevNode
+from lograft.clients.local.local_cluster import LocalCluster, wait_ready
+from lograft.clients.local.local_node import LocalNode
 
 HERE = "tests/unit/cli/test_errors.py"
 
@@ -122,26 +122,26 @@ def _names(node: ast.stmt) -> list[str]:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> DevNode:
-    cluster = DevCluster(tmp_path, Layout("c", 1, 9092))
+def node(tmp_path: Path) -> LocalNode:
+    cluster = LocalCluster(tmp_path, Layout("c", 1, 9092))
     cluster.save()
     return cluster.nodes[0]
 
 
-def test_a_node_that_does_not_die_is_told_of(node: DevNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DevNode, "is_up", True)
-    monkeypatch.setattr(DevNode, "send", lambda *_: None)
+def test_a_node_that_does_not_die_is_told_of(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalNode, "is_up", True)
+    monkeypatch.setattr(LocalNode, "send", lambda *_: None)
     monkeypatch.setattr(dev_commands, "wait_until", lambda *_, **__: False)
     result = CliRunner().invoke(cli, ["dev", "kill", "1", "--data-dir", str(node.directory.parent)])
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("Error: node 1 does not die\nRemedy: ")
 
 
-def test_nodes_that_are_not_ready_in_time_are_named(node: DevNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_are_not_ready_in_time_are_named(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
     class Starting:
         state, reason = "starting", "it has no leader yet"
 
-    monkeypatch.setattr(DevNode, "status", lambda _: Starting())
+    monkeypatch.setattr(LocalNode, "status", lambda _: Starting())
     with pytest.raises(LocalClusterError, match="not ready after 0 s: node 1: it has no leader yet") as refusal:
         wait_ready([node], 0.01, lambda: False)
     assert refusal.value.remedy == f"`lograft dev logs 1 --data-dir {node.directory.parent}` shows all it said"

@@ -223,7 +223,7 @@ def test_a_bug_of_ours_is_told_to_whoever_sends_and_leaves_nobody_waiting(
         raise ZeroDivisionError
 
     with Producer(cluster.bootstrap) as producer:
-        monkeypatch.setattr(producer._backlog.inner._placer, "place", fail)
+        monkeypatch.setattr(producer._backlog.inner._router, "place", fail)
         delivery = producer.send("orders", b"v")
         assert isinstance(delivery.exception(timeout=10), errors.Internal)
         with pytest.raises(errors.LograftError):

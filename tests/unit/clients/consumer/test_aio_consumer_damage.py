@@ -11,7 +11,7 @@ from support.raft_nodes import virtual
 
 from lograft.clients import errors
 from lograft.clients.consumer.aio_consumer import Consumer
-from lograft.clients.consumer.reading.replica_choice import MOST_REFETCHES
+from lograft.clients.consumer.reading.fetched_partition import MOST_REFETCHES
 from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import iterate_batches
 

@@ -14,8 +14,8 @@ import pytest
 from lograft.clients.local import local_node as dev_node
 from lograft.clients.local.errors import LocalClusterError
 from lograft.clients.local.layout import Layout
-from lograft.clients.local.local_cluster import DevCluster, existing_cluster, find_cluster, wait_ready
-from lograft.clients.local.local_node import DevNode, NodeStatus, locked
+from lograft.clients.local.local_cluster import LocalCluster, existing_cluster, find_cluster, wait_ready
+from lograft.clients.local.local_node import LocalNode, NodeStatus, locked
 from lograft.runtime.process.child_processes import (
     ProcessIdentity,
     ProcessState,
@@ -28,8 +28,8 @@ from lograft.runtime.process.host import boot_id
 LAYOUT = Layout("dev-1", 2, 1)  # nobody listens there
 
 
-def node_with(directory: Path, process: Any) -> DevNode:
-    node = DevNode(directory, LAYOUT, 1)
+def node_with(directory: Path, process: Any) -> LocalNode:
+    node = LocalNode(directory, LAYOUT, 1)
     node.directory.mkdir(exist_ok=True)
     text = process if isinstance(process, str) else json.dumps(process)
     (node.directory / "process.json").write_text(text)
@@ -64,15 +64,15 @@ def test_a_file_that_makes_no_sense_is_no_process(tmp_path: Path, text: str) -> 
     node = node_with(tmp_path, text)
     assert node.process is None
     assert not node.is_up
-    assert not DevNode(tmp_path, LAYOUT, 2).is_up
+    assert not LocalNode(tmp_path, LAYOUT, 2).is_up
 
 
 def test_who_waits_for_a_node_is_told_once_what_has_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, other = DevNode(tmp_path, LAYOUT, 1), DevNode(tmp_path, LAYOUT, 2)
+    node, other = LocalNode(tmp_path, LAYOUT, 1), LocalNode(tmp_path, LAYOUT, 2)
     not_a_voter = NodeStatus("starting", 7, "not a voter of the quorum: `quorum replace 1` if it lost its disk")
     states = {node: [NodeStatus("starting", 7, "no answer yet"), not_a_voter, not_a_voter, NodeStatus("ready", 7)]}
     states[other] = [NodeStatus("starting", 8, "logs are recovered"), NodeStatus("ready", 8)]
-    monkeypatch.setattr(DevNode, "status", lambda asked: states[asked].pop(0))
+    monkeypatch.setattr(LocalNode, "status", lambda asked: states[asked].pop(0))
     told: list[str] = []
     wait_ready([node, other], 10, lambda: False, told.append)
     assert told == [f"Waiting, for up to 10s: node 1: {not_a_voter.reason}"]
@@ -109,7 +109,7 @@ def test_a_cluster_is_found_where_it_was_made(tmp_path: Path) -> None:
     assert find_cluster(tmp_path) is None
     with pytest.raises(LocalClusterError, match="there is no cluster in"):
         existing_cluster(tmp_path)
-    DevCluster(tmp_path, LAYOUT).save()
+    LocalCluster(tmp_path, LAYOUT).save()
     assert existing_cluster(tmp_path).layout == LAYOUT
     assert existing_cluster(tmp_path).up_nodes == []
     (tmp_path / "cluster.json").write_text("{")
@@ -140,16 +140,16 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ProcessIdentity]]:
 
 
 def test_a_node_that_was_started_is_found(tmp_path: Path, started: list[ProcessIdentity]) -> None:
-    node = DevNode(tmp_path, LAYOUT, 1)
+    node = LocalNode(tmp_path, LAYOUT, 1)
     node.start()
     assert [node.process] == started
-    assert DevNode(tmp_path, LAYOUT, 1).is_up
+    assert LocalNode(tmp_path, LAYOUT, 1).is_up
 
 
 def test_on_a_full_disk_no_node_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ProcessIdentity]
 ) -> None:
-    node = DevNode(tmp_path, LAYOUT, 1)
+    node = LocalNode(tmp_path, LAYOUT, 1)
     monkeypatch.setattr(Path, "write_text", no_room)
     with pytest.raises(LocalClusterError, match=r"node 1 was not started: .*No space left") as refused:
         node.start()
@@ -160,8 +160,8 @@ def test_on_a_full_disk_no_node_is_started(
 def test_a_node_that_cannot_be_noted_is_not_left_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ProcessIdentity]
 ) -> None:
-    node = DevNode(tmp_path, LAYOUT, 1)
-    monkeypatch.setattr(DevNode, "_note_process", no_room)
+    node = LocalNode(tmp_path, LAYOUT, 1)
+    monkeypatch.setattr(LocalNode, "_note_process", no_room)
     with pytest.raises(LocalClusterError, match="No space left"):
         node.start()
     (identity,) = started
@@ -179,6 +179,6 @@ def test_a_node_whose_directory_cannot_be_written_is_not_started(
 ) -> None:
     (tmp_path / "node-1").write_text("not a directory")
     with pytest.raises(LocalClusterError, match=r"node 1 was not started: .*File exists") as refused:
-        DevNode(tmp_path, LAYOUT, 1).start()
+        LocalNode(tmp_path, LAYOUT, 1).start()
     assert refused.value.remedy == "see that the directory can be written"
     assert started == []

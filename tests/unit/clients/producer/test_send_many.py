@@ -14,7 +14,7 @@ from support.raft_nodes import virtual
 from lograft.clients import errors
 from lograft.clients.producer.aio_producer import Producer
 from lograft.clients.producer.delivery_results import StoredRange
-from lograft.clients.producer.pipeline.options import MAX_RECORD_BYTES
+from lograft.clients.records.validation import MAX_RECORD_BYTES
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from support.free_ports import free_address
 
-from lograft.clients.cluster import unary_call
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.production import grpc_network
 from lograft.runtime.production.grpc_network import GrpcNetwork
-from lograft.runtime.tasks.cancellation import keep_cancellation, until_first
+from lograft.runtime.tasks.cancellation import keep_cancellation, until_first, until_first_ends
 
 TRIES = 150
 
@@ -135,7 +134,7 @@ def test_a_failed_race_leaves_no_cancellation_on_its_caller(
             with pytest.raises(BaseExceptionGroup):
                 await until_first(*(racer() for racer in racers))
             with pytest.raises(Lost):
-                await unary_call.until_first(*(racer() for racer in racers))
+                await until_first_ends(*(racer() for racer in racers))
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
@@ -148,7 +147,7 @@ def test_a_cancellation_is_kept_though_racers_fail_at_the_same_time() -> None:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().call_soon(task.cancel)
-        await unary_call.until_first(asyncio.Event().wait(), lose_badly(), fail())
+        await until_first_ends(asyncio.Event().wait(), lose_badly(), fail())
 
     assert in_a_task(main).cancelled()
 

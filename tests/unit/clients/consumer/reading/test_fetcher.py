@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from lograft.clients.cluster.cluster_view import ClusterView
-from lograft.clients.consumer.reading.replica_choice import intact_source, near_follower
+from lograft.clients.consumer.reading.fetcher import intact_source, near_follower
 from lograft.proto import cluster_pb2 as pb
 
 ORDERS = b"o" * 16

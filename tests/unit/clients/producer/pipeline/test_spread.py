@@ -15,9 +15,9 @@ from lograft.clients.producer.pipeline.column_input import Serializers, given_co
 from lograft.clients.producer.pipeline.partition_queue import QueueLimits
 from lograft.clients.producer.pipeline.partitioner import FIRST_TURN_BYTES, Turns
 from lograft.clients.producer.pipeline.pending_batch import BATCH_OVERHEAD_BYTES, PartitionKey, PendingBatch, Stored
-from lograft.clients.producer.pipeline.router import Placer
-from lograft.clients.producer.pipeline.submission import Parcel
-from lograft.clients.producer.pipeline.submission_buffer import PARCEL_BYTES
+from lograft.clients.producer.pipeline.router import Router
+from lograft.clients.producer.pipeline.submission import Submission
+from lograft.clients.producer.pipeline.submission_buffer import SUBMISSION_BYTES
 from lograft.clients.records.list_columns import ListColumns, SizedLists
 from lograft.runtime.rng import Rng
 
@@ -35,15 +35,17 @@ def unlimited() -> Accumulator:
     return Accumulator(AccumulatorLimits(BATCH_BYTES, buffer_bytes=2**40), is_idempotent=False)
 
 
-def parcels_of(way: str, records: int, value: bytes) -> list[Parcel]:
+def submissions_of(way: str, records: int, value: bytes) -> list[Submission]:
     """As `send` hands them over, or `send_many`."""
-    if way in ("send", "one huge parcel"):
-        most = PARCEL_BYTES // (16 + len(value)) if way == "send" else records
+    if way in ("send", "one huge submission"):
+        most = SUBMISSION_BYTES // (16 + len(value)) if way == "send" else records
         counts = [min(most, records - start) for start in range(0, records, most)]
-        return [Parcel("orders", SizedLists.of(ListColumns([value] * each, None, [0] * each))) for each in counts]
+        return [Submission("orders", SizedLists.of(ListColumns([value] * each, None, [0] * each))) for each in counts]
     values: Any = [value] * records
     given = given_columns("orders", pa.array(values) if way == "arrow" else values, None, 0, None, Serializers(), 0)
-    return [Parcel("orders", each.columns) for each in given.pieces(1024 * 1024, BATCH_BYTES - BATCH_OVERHEAD_BYTES)]
+    return [
+        Submission("orders", each.columns) for each in given.pieces(1024 * 1024, BATCH_BYTES - BATCH_OVERHEAD_BYTES)
+    ]
 
 
 def spread(accumulator: Accumulator) -> Counter[int]:
@@ -54,12 +56,12 @@ def spread(accumulator: Accumulator) -> Counter[int]:
 
 
 @pytest.mark.parametrize("value_bytes", [1, 10, 100, 1000])
-@pytest.mark.parametrize("way", ["send", "one huge parcel", "lists", "arrow"])
+@pytest.mark.parametrize("way", ["send", "one huge submission", "lists", "arrow"])
 def test_a_hundred_thousand_at_full_speed_are_spread_over_all_partitions(way: str, value_bytes: int) -> None:
     accumulator = unlimited()
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
-    for parcel in parcels_of(way, 100_000, bytes(value_bytes)):
-        placer.place(parcel, view(6), 0)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
+    for submission in submissions_of(way, 100_000, bytes(value_bytes)):
+        router.place(submission, view(6), 0)
     counts = spread(accumulator)
     assert sum(counts.values()) == 100_000
     assert set(counts) == set(range(6))
@@ -68,9 +70,9 @@ def test_a_hundred_thousand_at_full_speed_are_spread_over_all_partitions(way: st
 
 def test_one_by_one_they_are_spread_as_well() -> None:
     accumulator = unlimited()
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
     for _ in range(100_000):
-        placer.place_one(view(6), None, None, b"ten bytes.", 0, (), 0)
+        router.place_one(view(6), None, None, b"ten bytes.", 0, (), 0)
     counts = spread(accumulator)
     assert max(counts.values()) <= 2 * min(counts.values()), counts
 
@@ -79,13 +81,13 @@ def test_those_without_a_key_among_others_are_spread_too() -> None:
     """Also where the application's partitioner leaves it open, and where some records ask for a partition."""
     for way, some_partition in (("keys", None), ("partitioner", None), ("partitions", 3)):
         accumulator = unlimited()
-        placer = Placer(accumulator, (lambda *_: None) if way == "partitioner" else None, Rng(1), BATCH_BYTES)
+        router = Router(accumulator, (lambda *_: None) if way == "partitioner" else None, Rng(1), BATCH_BYTES)
         for _ in range(400):
             keys = [b"k" if way == "keys" and not number else None for number in range(250)]
             lists = ListColumns([b"v" * 100] * 250, keys, [0] * 250)
             asked = [some_partition if not number else None for number in range(250)]
             partitions = asked if some_partition else None
-            placer.place(Parcel("orders", SizedLists.of(lists), partitions=partitions), view(6), 0)
+            router.place(Submission("orders", SizedLists.of(lists), partitions=partitions), view(6), 0)
         counts = spread(accumulator)
         assert max(counts.values()) <= 2 * min(counts.values()), (way, counts)
 
@@ -102,12 +104,12 @@ async def test_at_full_speed_the_brokers_have_them_spread() -> None:
         assert max(counts) <= 3 * min(counts), counts
 
 
-@pytest.mark.parametrize("way", ["send", "one huge parcel", "lists", "arrow"])
+@pytest.mark.parametrize("way", ["send", "one huge submission", "lists", "arrow"])
 def test_long_streams_fill_their_batches(way: str) -> None:
     accumulator = unlimited()
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
-    for parcel in parcels_of(way, 300_000, bytes(100)):
-        placer.place(parcel, view(6), 0)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
+    for submission in submissions_of(way, 300_000, bytes(100)):
+        router.place(submission, view(6), 0)
     batches = [batch.size_bytes for batch in accumulator]
     assert sum(batches) / len(batches) > 0.8 * BATCH_BYTES
 
@@ -136,37 +138,37 @@ def test_a_turn_takes_no_more_than_each_partition_has_had() -> None:
 
 def test_partitions_without_a_leader_and_those_that_fail_are_passed_over() -> None:
     accumulator = unlimited()
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
     failing = PartitionKey(TOPIC_ID, 4)
     accumulator.append(failing, "orders", None, b"v", 0, (), 0)
     accumulator.troubled(failing, "broker 2: too few replicas in sync")
     for _ in range(20):
-        placer.place(Parcel("orders", SizedLists.of(ListColumns([bytes(60_000)], None, [0]))), view(6, (1, 2)), 0)
+        router.place(Submission("orders", SizedLists.of(ListColumns([bytes(60_000)], None, [0]))), view(6, (1, 2)), 0)
     assert set(spread(accumulator)) == {0, 3, 4, 5}
     assert spread(accumulator)[4] == 1
     batch = accumulator.take(failing, 0)
     assert batch is not None
     accumulator.stored(batch, Stored(0))
     for _ in range(8):
-        placer.place_one(view(6, (1, 2)), None, None, bytes(60_000), 0, (), 0)
+        router.place_one(view(6, (1, 2)), None, None, bytes(60_000), 0, (), 0)
     assert spread(accumulator)[4] > 0, "it has its turn again"
 
 
 def test_if_none_has_a_leader_any_partition_does() -> None:
     accumulator = unlimited()
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
     for _ in range(20):
-        placer.place_one(view(3, (0, 1, 2)), None, None, bytes(60_000), 0, (), 0)
+        router.place_one(view(3, (0, 1, 2)), None, None, bytes(60_000), 0, (), 0)
     assert sum(spread(accumulator).values()) == 20
 
 
 def test_one_whose_leader_is_lost_in_its_turn_gets_no_more() -> None:
     accumulator = unlimited()
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
-    first, _ = placer.place_one(view(3), None, None, b"v", 0, (), 0)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
+    first, _ = router.place_one(view(3), None, None, b"v", 0, (), 0)
     lost = first.partition_key.partition
     for _ in range(10):
-        batch, _ = placer.place_one(view(3, (lost,)), None, None, b"v", 0, (), 0)
+        batch, _ = router.place_one(view(3, (lost,)), None, None, b"v", 0, (), 0)
         assert batch is not first
 
 
@@ -176,10 +178,10 @@ def test_one_whose_leader_is_lost_in_its_turn_gets_no_more() -> None:
 def test_what_lingers_stays_together() -> None:
     limits = AccumulatorLimits(BATCH_BYTES, queue=QueueLimits(linger_ms=50))
     accumulator = Accumulator(limits, is_idempotent=False)
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
     sent: list[PendingBatch] = []
     for now_ms in range(500):
-        placer.place_one(view(6), None, None, b"v", 0, (), now_ms)
+        router.place_one(view(6), None, None, b"v", 0, (), now_ms)
         for key in accumulator.partitions:
             batch = accumulator.take(key, now_ms)
             if batch is not None:
@@ -194,7 +196,7 @@ def test_while_one_is_under_way_the_next_waits_as_in_a_single_partition() -> Non
     sent_counts = []
     for partitions in (1, 6):
         accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-        placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
+        router = Router(accumulator, None, Rng(1), BATCH_BYTES)
         under_way: list[tuple[int, PendingBatch]] = []
         sent: list[PendingBatch] = []
         for now_ms in range(300):
@@ -202,7 +204,7 @@ def test_while_one_is_under_way_the_next_waits_as_in_a_single_partition() -> Non
                 if now_ms - since_ms >= 3:  # a broker's answer takes that long
                     under_way.remove((since_ms, batch))
                     accumulator.stored(batch, Stored(0))
-            placer.place_one(view(partitions), None, None, b"v", 0, (), now_ms)
+            router.place_one(view(partitions), None, None, b"v", 0, (), now_ms)
             for key in accumulator.partitions:
                 batch_or_none = accumulator.take(key, now_ms)
                 if batch_or_none is not None:
@@ -215,14 +217,14 @@ def test_while_one_is_under_way_the_next_waits_as_in_a_single_partition() -> Non
 
 def test_a_batch_does_not_wait_for_one_that_is_stuck() -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    placer = Placer(accumulator, None, Rng(1), BATCH_BYTES)
-    first, _ = placer.place_one(view(2), None, None, b"v", 0, (), 0)
+    router = Router(accumulator, None, Rng(1), BATCH_BYTES)
+    first, _ = router.place_one(view(2), None, None, b"v", 0, (), 0)
     assert accumulator.take(first.partition_key, 0) is first
-    second, _ = placer.place_one(view(2), None, None, b"v", 0, (), 0)
+    second, _ = router.place_one(view(2), None, None, b"v", 0, (), 0)
     assert second.partition_key != first.partition_key
     assert accumulator.sendable_at_ms(second.partition_key) == 5
     assert accumulator.take(second.partition_key, 5) is second
     assert second.behind is None, "a chain of all batches would never be forgotten"
-    third, _ = placer.place_one(view(2), None, None, b"v", 0, (), 6)
+    third, _ = router.place_one(view(2), None, None, b"v", 0, (), 6)
     accumulator.stored(second, Stored(0))
     assert accumulator.sendable_at_ms(third.partition_key) in (6, 11)
