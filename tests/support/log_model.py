@@ -25,7 +25,7 @@ from lograft.storage.files.segment import SegmentFiles
 from lograft.storage.log.admission import admit
 from lograft.storage.log.log_config import FlushMode, LogConfig
 from lograft.storage.log.partition_disk import Disk
-from lograft.storage.log.partition_log import Frame, PartitionLog, open_log
+from lograft.storage.log.partition_log import PartitionLog, ReplicaFrame, open_log
 from lograft.storage.state.epoch_cache import EpochEntry
 
 DIRECTORY = "/data/topic-0.00000000000000000000000000000001"
@@ -295,7 +295,7 @@ class Story:
             parts.append(stamp(self._encode(records), offset, epoch))
             added.append(ModelBatch(offset, offset + len(records), epoch, tuple(records)))
             offset += len(records)
-        self.log.append_as_follower(Frame(start, offset, b"".join(parts), epochs))
+        self.log.append_as_follower(ReplicaFrame(start, offset, b"".join(parts), epochs))
         for batch in added:
             self._appended(batch)
 

@@ -26,7 +26,7 @@ from lograft.storage.errors import CorruptLog
 from lograft.storage.files.segment import read_index
 from lograft.storage.log.log_config import FlushMode, LogConfig
 from lograft.storage.log.partition_disk import Disk
-from lograft.storage.log.partition_log import Frame, PartitionLog, open_log
+from lograft.storage.log.partition_log import PartitionLog, ReplicaFrame, open_log
 
 Story = Callable[[PartitionLog], Awaitable[None]]
 
@@ -480,7 +480,7 @@ def test_a_follower_takes_over_cleaned_batches_and_cleans_them_again(tmp_path: P
         await _two_generations(leader)
         await clean(leader)
         batches = b"".join(await read_batches(leader))
-        follower.append_as_follower(Frame(0, 4, batches, list(leader.epochs)))
+        follower.append_as_follower(ReplicaFrame(0, 4, batches, list(leader.epochs)))
         await seal(follower)
         await clean(follower)
         assert await read_records(follower) == await read_records(leader)
