@@ -67,6 +67,24 @@ def test_nodes_are_given_time_to_stop() -> None:
     assert min(times) > SHUTDOWN_SECONDS
 
 
+# -- where Kubernetes puts nodes
+
+
+def test_no_two_nodes_share_a_machine_and_zones_get_as_many_as_can_be() -> None:
+    pod = STATEFUL_SET["spec"]["template"]
+    affinity = pod["spec"]["affinity"]["podAntiAffinity"]
+    (apart,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    (spread,) = pod["spec"]["topologySpreadConstraints"]
+    assert (apart["topologyKey"], spread["topologyKey"]) == ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+    assert apart["labelSelector"]["matchLabels"] == spread["labelSelector"]["matchLabels"] == pod["metadata"]["labels"]
+
+
+def test_a_node_asks_for_the_memory_that_the_documents_name() -> None:
+    (container,) = STATEFUL_SET["spec"]["template"]["spec"]["containers"]
+    (named,) = re.findall(r"Give it (\d+) GiB at least", (DEPLOY.parent / "docs" / "operations.md").read_text())
+    assert container["resources"]["requests"]["memory"] == f"{named}Gi"
+
+
 # -- the secret, which is nowhere in the files
 
 
@@ -124,6 +142,7 @@ def kubernetes_environments(replicas: int) -> dict[str, dict[str, str]]:
             "metadata.name": f"{name}-{index}",
             "metadata.namespace": "space",
             "metadata.labels['apps.kubernetes.io/pod-index']": str(index),
+            "metadata.labels['topology.kubernetes.io/zone']": ["zone-a", "zone-b", ""][index % 3],
         }
         environment = environment_of_image()
         for variable in container["env"]:
