@@ -52,6 +52,9 @@ format: setup ## let ruff mend what it can
 	$(VENV)/ruff check --fix .
 	$(VENV)/ruff format .
 
+ratchet: setup ## store what has fallen of the figures in tests/tidy/known.toml; the tidy test asks for it
+	PYTHONPATH=tests $(VENV)/python -m tidy.known
+
 # mypy cannot see packages through package-dir, so it is shown a tree laid out as the installed package is.
 typecheck: setup ## mypy, strict
 	@rm -rf .typecheck && mkdir -p .typecheck/lograft
@@ -126,4 +129,4 @@ clean: ## remove all that make made
 	rm -rf .venv .bench .chaos .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo up down bench transcripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format typecheck proto bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean
+.PHONY: help setup demo up down bench transcripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format ratchet typecheck proto bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean

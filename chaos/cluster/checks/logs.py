@@ -135,10 +135,6 @@ def check_acknowledged(
         require(there == send.value, "acknowledged is at its offset", described(send), "there is", there)
 
 
-def _is_earlier_attempt(stored: Stored, send: Send) -> bool:
-    return send.leader_epoch is not None and stored.leader_epoch < send.leader_epoch
-
-
 def _may_be_gone(send: Send, leader_epoch: int, history: ClusterHistory) -> bool:
     match send.acks:
         case Acks.ALL:

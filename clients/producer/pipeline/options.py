@@ -87,11 +87,6 @@ class ProducerOptions:
         find_serializer("value_serializer", self.value_serializer)
 
     @property
-    def broker_timeout_ms(self) -> int:
-        """How long a broker may wait for replicas: it says why it gave up before the delivery has failed here."""
-        return min(self.request_timeout_ms, answer_ms(self.delivery_timeout_ms))
-
-    @property
     def wire_acks(self) -> pb.Acks:
         return _ACKS[str(self.acks)]
 
