@@ -25,7 +25,6 @@ from lograft.chaos.cluster.checks.history import (
     Read,
     ReplicaLog,
     Send,
-    Stored,
     Told,
     named,
     require,

@@ -9,7 +9,7 @@ from lograft.clients.producer.pipeline.partitioner import Partitioner
 from lograft.clients.records.serializers import SerializerOption, find_serializer
 from lograft.clients.records.validation import MAX_RECORD_BYTES
 from lograft.proto import log_pb2 as pb
-from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS, answer_ms
+from lograft.runtime.tasks.deadline import MAX_TIMEOUT_MS
 from lograft.storage.batch.codec import Compression
 from lograft.storage.errors import UnknownCompression
 
