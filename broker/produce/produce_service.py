@@ -20,7 +20,7 @@ from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.proto.methods import PRODUCE
 from lograft.rpc.unary import invalid
 from lograft.runtime.histogram import Histogram
-from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget, LargeTurn
 from lograft.runtime.limits.byte_budget import Claim
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.observability.logging import get_logger
@@ -110,10 +110,12 @@ class _Line:
 
 @dataclass(slots=True, eq=False)
 class _Message:
-    """What holds the memory of a request's batches: until the last of them is stored, or refused."""
+    """A request's batches. `open`: those not acknowledged or refused yet; the memory of all is held until then.
+    `unstored`: those that this broker has not stored or refused yet; a large message has its turn until then."""
 
     claim: Claim
     open: int
+    unstored: int
     is_large: bool
 
 
@@ -131,8 +133,8 @@ class _Conversation:
         self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
         self._stream = stream
         self._own = service.budget.open(stream)
-        self._large_turns = service.budget.large_turns
-        self._has_large_turn = self._waits = False
+        self._large_turn = LargeTurn(service.budget.large_turns)
+        self._waits = False
         self._client_id = ""
         self._lines: dict[tuple[bytes, int], _Line] = {}
         self._ready: list[_Entry] = []  # settled, and first in their lines
@@ -147,7 +149,7 @@ class _Conversation:
         """The stream is over. What has its offset is stored all the same."""
         self._in_flight.clear()
         self._own.close()
-        self._end_large_turn()
+        self._large_turn.end()
 
     # -- taking in
 
@@ -158,7 +160,8 @@ class _Conversation:
             size_bytes = len(data)
             claim = self._own.charge(size_bytes)
             if size_bytes >= LARGE_BYTES:
-                await self._large_turn()
+                with self._waiting():
+                    await self._large_turn.take()
             touched = self._take_all(data, claim, group)
             del data  # what waits keeps the batches of it that it needs
             with self._waiting():
@@ -168,12 +171,6 @@ class _Conversation:
                 await self._own.ready_to_receive(size_bytes)
         self._has_all = True
         self._news.set()
-
-    async def _large_turn(self) -> None:
-        """Large messages are stored one after the other, of all streams."""
-        with self._waiting():
-            await self._large_turns.acquire()
-        self._has_large_turn = True
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -185,18 +182,13 @@ class _Conversation:
         finally:
             self._waits = False
 
-    def _end_large_turn(self) -> None:
-        if self._has_large_turn:
-            self._has_large_turn = False
-            self._large_turns.release()
-
     def _take_all(self, data: bytes, claim: Claim, group: asyncio.TaskGroup) -> dict[ServedReplica, None]:
         """Everything that one message has; the replicas that it is for."""
         message = self._read(data)
-        held = _Message(claim, len(message.items), len(data) >= LARGE_BYTES)
+        held = _Message(claim, len(message.items), len(message.items), len(data) >= LARGE_BYTES)
         if not message.items:
             self._own.release(held.claim)
-            self._end_large_turn()
+            self._large_turn.end()
         touched: dict[ServedReplica, None] = {}
         for item in message.items:
             self._take(item, message, held, touched, group)
@@ -272,7 +264,11 @@ class _Conversation:
         admitted: Admitted,
     ) -> None:
         entry.pending = replica.begin_append(
-            admitted, acks=message.acks, leader_epoch=item.leader_epoch, timeout_ms=message.timeout_ms
+            admitted,
+            acks=message.acks,
+            leader_epoch=item.leader_epoch,
+            timeout_ms=message.timeout_ms,
+            when_stored=partial(self._stored, entry.message) if entry.message.is_large else None,
         )
         if entry.pending.done():
             self._settled(line)
@@ -281,7 +277,15 @@ class _Conversation:
 
     def _refuse(self, line: _Line, entry: _Entry, error: Exception) -> None:
         entry.error = self._logs.detail(error)
+        if entry.message.is_large:
+            self._stored(entry.message)
         self._settled(line)
+
+    def _stored(self, message: _Message) -> None:
+        """One more batch of a large message needs this broker's disk no longer."""
+        message.unstored -= 1
+        if not message.unstored:
+            self._large_turn.end()
 
     # -- answering
 
@@ -294,8 +298,6 @@ class _Conversation:
             entry.message.open -= 1
             if not entry.message.open:  # the answer takes nothing to speak of, and is not waited for
                 self._own.release(entry.message.claim)
-                if entry.message.is_large:
-                    self._end_large_turn()
         if not line.entries:
             self._lines.pop(line.key, None)
 

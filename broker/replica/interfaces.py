@@ -149,8 +149,20 @@ class ServedReplica(Protocol):
         follows it, in sync, if the reader is content with that."""
         ...
 
-    def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:
-        """Check that it may be appended, and give it an offset, at once; its acknowledgement follows."""
+    def begin_append(
+        self,
+        batch: Admitted,
+        *,
+        acks: Acks,
+        leader_epoch: int | None,
+        timeout_ms: int,
+        when_stored: Callable[[], None] | None = None,
+    ) -> PendingAppend:
+        """Check that it may be appended, and give it an offset, at once; its acknowledgement follows.
+
+        Call `when_stored` once, now or later, when this broker has stored the batch, whether followers have it or not;
+        or when the time is over, or this broker no longer leads. If this raises, it is not called.
+        """
         ...
 
     def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:

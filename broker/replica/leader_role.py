@@ -85,7 +85,9 @@ class Leading:
 
     # -- appending
 
-    def begin_append(self, batch: Admitted, acks: Acks, timeout_ms: int) -> PendingAppend:
+    def begin_append(
+        self, batch: Admitted, acks: Acks, timeout_ms: int, when_stored: Callable[[], None] | None = None
+    ) -> PendingAppend:
         """Nothing is awaited from the checks to the offset. Storage's errors come as they are."""
         core, log = self.core, self.log
         if acks is Acks.ALL and not core.has_enough_in_sync:
@@ -102,13 +104,21 @@ class Leading:
                 self._watch_followers()
             self._tell_feeds()
         appended = Appended(stored.base_offset, stored.append_time, log.start_offset)
-        pending = PendingAppend(appended, stored.next_offset, now_ms + timeout_ms)
-        if self._is_acknowledged(acks, stored.next_offset):
+        deadline_ms = now_ms + timeout_ms
+        pending = PendingAppend(appended, stored.next_offset, deadline_ms)
+        if when_stored is not None:
+            locally = PendingAppend(appended, stored.next_offset, deadline_ms)
+            locally.add_done_callback(when_stored)
+            self._await_acknowledgement(locally, Acks.LEADER)
+        self._await_acknowledgement(pending, acks)
+        return pending
+
+    def _await_acknowledgement(self, pending: PendingAppend, acks: Acks) -> None:
+        if self._is_acknowledged(acks, pending.next_offset):
             pending.acknowledge()
         else:
             (self._for_watermark if acks is Acks.ALL else self._for_disk).add(pending)
             self._set_alarm(pending.deadline_ms)
-        return pending
 
     def _check_room(self, batch: Admitted) -> None:
         """Raise if the disk takes no more: LEADER_NOT_AVAILABLE, which producers retry, while leadership may be handed

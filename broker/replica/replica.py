@@ -324,8 +324,16 @@ class Replica:
     def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
         return reader_parts_at(self.log, last_epoch, offset)
 
-    def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> PendingAppend:
-        return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms)
+    def begin_append(
+        self,
+        batch: Admitted,
+        *,
+        acks: Acks,
+        leader_epoch: int | None,
+        timeout_ms: int,
+        when_stored: Callable[[], None] | None = None,
+    ) -> PendingAppend:
+        return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms, when_stored)
 
     async def append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> Appended:
         """`begin_append`, and its outcome."""

@@ -30,8 +30,8 @@ from lograft.proto.wire_format import WireError, fields_before
 from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.request_limits import check_timeout
 from lograft.rpc.unary import unary
-from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget
-from lograft.runtime.network import Handler
+from lograft.runtime.limits.buffer_budget import DEFAULT_BUDGET_BYTES, LARGE_BYTES, BufferBudget, LargeTurn
+from lograft.runtime.network import Handler, Stream
 from lograft.runtime.world import Runtime
 from lograft.storage.errors import BatchTooLarge, OffsetOutOfRange
 from lograft.storage.log.log_reader import Batches
@@ -57,14 +57,19 @@ class RecordsService:
 
     def handlers(self) -> Mapping[str, Handler]:
         return {
-            APPEND: unary(self._serve_append, pb.AppendRequest, self._admit_append),
+            APPEND: self._serve_append,
             READ: unary(self._serve_read, pb.ReadRequest),
         }
 
     # -- append
 
+    async def _serve_append(self, stream: Stream) -> None:
+        turn = LargeTurn(self._large_turns)
+        serve = partial(self._answer_append, turn=turn)
+        await unary(serve, pb.AppendRequest, partial(self._admit_append, turn=turn))(stream)
+
     @asynccontextmanager
-    async def _admit_append(self, data: bytes) -> AsyncIterator[None]:
+    async def _admit_append(self, data: bytes, turn: LargeTurn) -> AsyncIterator[None]:
         """Refuse what no batch can hold before it is copied; have large requests take turns."""
         size_bytes = len(data)
         if size_bytes >= _CHECKED_BYTES:
@@ -77,11 +82,11 @@ class RecordsService:
             yield
             return
         with waiting(self._runtime.clock):
-            await self._large_turns.acquire()
+            await turn.take()
         try:
             yield
         finally:
-            self._large_turns.release()
+            turn.end()
 
     def _check_fits(self, data: bytes) -> None:
         try:
@@ -97,13 +102,13 @@ class RecordsService:
                 "send less at a time, or let the topic take more"
             )
 
-    async def _serve_append(self, request: pb.AppendRequest) -> pb.AppendResponse:
+    async def _answer_append(self, request: pb.AppendRequest, turn: LargeTurn) -> pb.AppendResponse:
         try:
-            return await self._append(request)
+            return await self._append(request, turn)
         except SERVICE_ERRORS as error:
             raise self._logs.stream_error(error) from None
 
-    async def _append(self, request: pb.AppendRequest) -> pb.AppendResponse:
+    async def _append(self, request: pb.AppendRequest, turn: LargeTurn) -> pb.AppendResponse:
         clock, blocking = self._runtime.clock, self._runtime.blocking
         acks, timeout_ms = read_acks(request.acks), check_timeout(request.timeout_ms)
         leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
@@ -115,7 +120,13 @@ class RecordsService:
         batch = await blocking.run_blocking(batch_of, request.records, clock.wall_ms())
         admitted = await self._admission.admit(batch, replica.log_config)
         await replica.room()
-        pending = replica.begin_append(admitted, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
+        pending = replica.begin_append(
+            admitted,
+            acks=acks,
+            leader_epoch=leader_epoch,
+            timeout_ms=timeout_ms,
+            when_stored=turn.end if turn.is_taken else None,
+        )
         if acks is Acks.NONE:
             return pb.AppendResponse(base_offset=_NO_OFFSET, log_start=replica.log_start)
         appended = await pending.outcome()

@@ -51,7 +51,8 @@ class BufferBudget:
     """Of one node, for all its clients.
 
     `large_turns`: large messages are read and stored one after the other. Together they would keep disks and loop busy
-    for many seconds, and all that others sent would come after them.
+    for many seconds, and all that others sent would come after them. A turn ends when the leader has stored the
+    message, whether followers have it or not.
     """
 
     def __init__(self, limit_bytes: int, clock: Clock) -> None:
@@ -88,6 +89,23 @@ class BufferBudget:
             self.cut_off += 1
             log.warning("slow_reader_cut_off", peer=own.stream.peer, held_bytes=own.held_bytes)
             own.stream.reset()
+
+
+class LargeTurn:
+    """The turn of one stream or call, taken for each of its large messages. `end` does nothing if there is none."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns = turns
+        self.is_taken = False
+
+    async def take(self) -> None:
+        await self._turns.acquire()
+        self.is_taken = True
+
+    def end(self) -> None:
+        if self.is_taken:
+            self.is_taken = False
+            self._turns.release()
 
 
 class StreamBudget:

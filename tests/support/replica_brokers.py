@@ -501,7 +501,10 @@ def append(
     acks: Acks = Acks.ALL,
     leader_epoch: int | None = None,
     timeout_ms: int = TIMEOUT_MS,
+    when_stored: Callable[[], None] | None = None,
     **fields: Any,
 ) -> PendingAppend:
     batch = admitted(make_batch(records, **fields))
-    return replica.begin_append(batch, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
+    return replica.begin_append(
+        batch, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms, when_stored=when_stored
+    )

@@ -114,6 +114,7 @@ class FakeReplica:
         self.is_internal = False
         self.append_error: Exception | None = None
         self.is_held = False
+        self.disk_is_held = False  # a batch is stored only when it is committed
         self.pending: list[FakePending] = []
         self.timeouts_ms: list[int] = []
         self.acks: list[Acks] = []
@@ -208,7 +209,15 @@ class FakeReplica:
     def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
         return reader_parts_at(Log(self.log_start, self.log_end, self.epochs), last_epoch, offset)
 
-    def begin_append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> FakePending:
+    def begin_append(
+        self,
+        batch: Admitted,
+        *,
+        acks: Acks,
+        leader_epoch: int | None,
+        timeout_ms: int,
+        when_stored: Callable[[], None] | None = None,
+    ) -> FakePending:
         self.check_leads(leader_epoch)
         if self.append_error is not None:
             raise self.append_error
@@ -222,6 +231,10 @@ class FakeReplica:
             pending.settle()
         else:
             self.pending.append(pending)
+        if when_stored is not None and self.disk_is_held:
+            pending.add_done_callback(when_stored)
+        elif when_stored is not None:
+            when_stored()
         if not self.is_held:
             self.commit()
         return pending

@@ -6,12 +6,13 @@ import pytest
 from support.log_services import Node, Talk, settle
 from support.produce_talk import item, numbers, producing, request
 from support.raft_nodes import virtual
-from support.served_replicas import batch
+from support.served_replicas import FakeReplica, batch
 
 from lograft.broker.produce.produce_service import ProduceLimits, ProduceService
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import PRODUCE
-from lograft.runtime.limits.buffer_budget import BufferBudget
+from lograft.runtime.limits.buffer_budget import LARGE_BYTES, BufferBudget
+from lograft.storage.log.log_config import LogConfig
 
 
 async def send_all(talk: Talk[pb.ProduceResponse], requests: list[pb.ProduceRequest]) -> None:
@@ -164,6 +165,53 @@ async def test_nothing_is_received_while_clients_hold_all_there_is_and_goes_on_w
         assert heard == [1, 2]
     await settle(1)
     assert budget.bytes.held_bytes == 0
+
+
+LARGE = LogConfig(max_message_bytes=2 * LARGE_BYTES)
+
+
+async def two_large(disk_is_held: bool) -> tuple[FakeReplica, FakeReplica]:
+    """A large message for each of two partitions, of two streams; the first one's followers take nothing."""
+    node = Node()
+    slow, other = node.lead(0, LARGE), node.lead(1, LARGE)
+    slow.is_held, slow.disk_is_held = True, disk_is_held
+    service = ProduceService(node.runtime, node.logs)
+    connection = await node.serve(service.handlers())
+    first, second = (Talk(connection.open(PRODUCE), pb.ProduceResponse) for _ in range(2))
+    content = batch(size=LARGE_BYTES)
+    await first.say(request(item(1, content)))
+    await settle()
+    sending = asyncio.ensure_future(second.say(request(item(2, content, 1))))
+    await settle(1)
+    if disk_is_held:
+        assert other.log_end == 0
+        slow.commit()
+    assert numbers(await second.hear_until(numbers)) == [2]  # type: ignore[arg-type]
+    await sending
+    return slow, other
+
+
+@virtual
+async def test_a_large_message_waits_for_no_followers_of_another() -> None:
+    slow, other = await two_large(disk_is_held=False)
+    assert (len(slow.pending), other.log_end) == (1, 1)
+
+
+@virtual
+async def test_large_messages_are_stored_one_after_the_other() -> None:
+    slow, other = await two_large(disk_is_held=True)
+    assert (len(slow.pending), other.log_end) == (0, 1)
+
+
+@virtual
+async def test_a_large_message_that_is_refused_gives_its_turn_back() -> None:
+    node = Node()
+    node.lead(0)  # takes a megabyte
+    node.lead(1, LARGE)
+    talk = await producing(node)
+    for number in range(2):
+        await talk.say(request(item(number, batch(size=LARGE_BYTES), number)))
+        assert numbers(await talk.hear_until(numbers)) == [number]  # type: ignore[arg-type]
 
 
 @virtual

@@ -59,6 +59,24 @@ async def test_acks_all_waits_for_every_replica_in_sync() -> None:
 
 
 @virtual
+async def test_what_the_leader_has_stored_is_known_before_followers_have_it() -> None:
+    metadata = Metadata()
+    brokers, _, leader = await led(metadata)
+    brokers[THREE].sink.stop()
+    stored: list[str] = []
+    pending = append(leader, when_stored=lambda: stored.append("first"))
+    assert stored == [], "it is not durable yet"
+    await leader.log.wait_stable(1)
+    await asyncio.sleep(0)
+    assert stored == ["first"]
+    assert not pending.done()
+    late = append(leader, when_stored=lambda: stored.append("late"))
+    metadata.fence(1)
+    await until(lambda: pending.done() and late.done())
+    assert stored == ["first", "late"], "it is not waited for by whoever leads no longer"
+
+
+@virtual
 async def test_acks_leader_waits_for_the_leaders_disk_only() -> None:
     brokers, _, leader = await led(Metadata())
     brokers[TWO].sink.stop()

@@ -16,6 +16,7 @@ from lograft.proto.methods import APPEND, READ
 from lograft.proto.wire_format import varint
 from lograft.rpc.coded_error import ReplicaError
 from lograft.rpc.unary import exchange
+from lograft.runtime.limits.buffer_budget import LARGE_BYTES
 from lograft.storage.batch.codec import decode_records, encode_batch
 from lograft.storage.batch.compression import Compression
 from lograft.storage.batch.header import checksum
@@ -68,6 +69,29 @@ async def test_a_request_that_no_batch_can_hold_is_refused_before_it_is_read() -
     error = await refused(client.call(APPEND, fields + b"\x2a" + varint(200_000) + b"\xff" * 200_000))
     assert error.code == errors_pb2.INVALID_REQUEST, "it may fit, so it is read"
     await client.append(record("x" * 90_000))
+
+
+@virtual
+async def test_large_requests_wait_for_the_disk_but_for_no_followers_of_others() -> None:
+    node = Node()
+    slow, other = (node.lead(number, LogConfig(max_message_bytes=2 * LARGE_BYTES)) for number in range(2))
+    slow.is_held = slow.disk_is_held = True
+    client = Client(node)
+    large = record("x" * LARGE_BYTES)
+    first = asyncio.ensure_future(client.append(large))
+    await settle(1)
+    second = asyncio.ensure_future(client.append(large, partition=1))
+    await settle(1)
+    assert (slow.log_end, other.log_end) == (1, 0)
+    slow.commit()
+    await asyncio.gather(first, second)
+    slow.disk_is_held = False
+    first = asyncio.ensure_future(client.append(large))
+    await settle(1)
+    assert (await client.append(large, partition=1)).base_offset == 1
+    assert not first.done()
+    slow.commit()
+    await first
 
 
 @virtual
