@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import TypeAlias
 
 from lograft.broker.groups.state import SubscribedTopic
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.offsets_partition import GroupPartition, GroupWorld
+from lograft.broker.groups.state import GroupError
 from lograft.broker.replica.interfaces import ServedReplica
 from lograft.broker.replica.timers import Alarms
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 from lograft.metadata.image.records import PartitionChanged, Record, TopicCreated, TopicDeleted
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.proto import errors_pb2

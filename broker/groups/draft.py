@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from lograft.broker.groups.assignors import ASSIGNORS, UNIFORM, Candidate
 from lograft.broker.groups.state import Change, Group, GroupPut, Member, MemberGone, MemberPut, SubscribedTopic
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import PartitionKey
 
 FindTopic: TypeAlias = Callable[[str], SubscribedTopic | None]
 """A topic by its name, as it is now; None if there is none."""

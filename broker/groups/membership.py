@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from lograft.broker.groups.assignors import ASSIGNORS
 from lograft.broker.groups.draft import FindTopic, GroupDraft, subscribed_topics
-from lograft.broker.groups.group_errors import GroupError
-from lograft.broker.groups.state import Change, Group, Member
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.broker.groups.state import Change, Group, GroupError, Member
+from lograft.metadata.image.partition import PartitionKey
 from lograft.proto import errors_pb2
 
 JOIN = 0

@@ -4,20 +4,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.membership import check_group_name, find_member
 from lograft.broker.groups.state import (
     Change,
     Committed,
     Group,
+    GroupError,
     GroupGone,
     GroupPut,
     Member,
     OffsetGone,
     OffsetPut,
 )
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 from lograft.proto import errors_pb2
 
 MAX_METADATA_CHARACTERS = 4096

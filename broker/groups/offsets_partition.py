@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.membership import (
     Heartbeat,
     Told,
@@ -35,6 +34,7 @@ from lograft.broker.groups.state import (
     Change,
     Committed,
     Group,
+    GroupError,
     GroupGone,
     GroupPut,
     GroupTable,
@@ -47,9 +47,8 @@ from lograft.broker.replica.timers import Alarms
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.broker.requests.slow_requests import waiting
 from lograft.metadata.config.effective_settings import cluster_setting
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ReplicaError
 from lograft.runtime.clock import Clock

@@ -18,8 +18,7 @@ from lograft.broker.groups.state import (
     OffsetPut,
     SubscribedTopic,
 )
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 from lograft.proto import group_records_pb2 as pb
 
 

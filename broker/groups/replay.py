@@ -8,7 +8,7 @@ which it held it is still there. Only what was said last of each thing counts, a
 from dataclasses import replace
 
 from lograft.broker.groups.state import Change, GroupTable, Held, MemberPut
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import PartitionKey
 
 
 class GroupReplay:

@@ -8,14 +8,12 @@ from google.protobuf.message import Message
 
 from lograft.broker.groups.coordinator import GroupCoordinator
 from lograft.broker.groups.draft import chosen_assignor
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.membership import Heartbeat, check_group_name
 from lograft.broker.groups.offsets import CommitDecision, Speaker, ToCommit
-from lograft.broker.groups.state import Group, Member
+from lograft.broker.groups.state import Group, GroupError, Member
 from lograft.broker.requests.service_errors import SERVICE_ERRORS, detail_of, stream_error_of
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerId, PartitionKey, TopicId
 from lograft.proto import errors_pb2
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import (

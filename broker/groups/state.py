@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
+from lograft.rpc.coded_error import ReplicaError
 
 Held: TypeAlias = Mapping[PartitionKey, int]
 """Partitions, and the member epoch since which each is held."""
@@ -189,3 +189,7 @@ class GroupTable:
         if group is None:
             group = self.groups[name] = Group(name)
         return group
+
+
+class GroupError(ReplicaError):
+    """`code` is one of `lograft.v1.ErrorCode`. Nothing was done."""

@@ -7,9 +7,8 @@ from uuid import UUID
 from lograft.broker.hosting.topic_log_config import log_config_of
 from lograft.broker.replica.context import Assignment
 from lograft.metadata.config.effective_settings import cluster_setting, effective_min_isr
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerEpoch, BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, PartitionKey, TopicId
 from lograft.metadata.image.records import (
     BrokerRegistered,
     BrokerStateChanged,

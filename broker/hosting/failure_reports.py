@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import PartitionKey
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.retry import Complaints, ExponentialWait

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from lograft.metadata.image.partition import BrokerEpoch
+from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, TopicId
 from lograft.runtime.blocking import run_to_end
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import Files, is_shortage
@@ -266,3 +267,23 @@ def _remove_all(files: Files, paths: Sequence[str]) -> None:
             files.remove_directory(path)
         except OSError as error:
             log.warning("log_not_removed", path=path, reason=str(error))
+
+
+async def settle_strays(directories: LogDirectories, image: ClusterImage, broker_id: BrokerId) -> None:
+    """Once, before logs are opened, with an image that has the broker's own registration."""
+    for name in directories.names():
+        topic_id = TopicId(name.topic_id)
+        partition = image.partition(topic_id, name.partition)
+        wanted = partition.directory_of(broker_id) if partition is not None else None
+        chosen = directories.choose(name, wanted) if wanted is not None else None
+        is_gone = partition is not None or topic_id in image.deleted_topics
+        for directory in directories.copies(name):
+            if directory is chosen:
+                continue
+            with suppress(DiskFailed):  # who opens something there finds out
+                if wanted is not None:
+                    await directories.quarantine(directory, name, "the replica is in another directory")
+                elif is_gone:
+                    await directories.remove(directory, name)
+                else:
+                    await directories.quarantine(directory, name, "the metadata know no such partition")

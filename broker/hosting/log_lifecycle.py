@@ -17,8 +17,7 @@ from lograft.broker.hosting.failure_reports import FailureReports
 from lograft.broker.hosting.log_directories import LogDirectories, LogDirectory
 from lograft.broker.replica.context import ReplicaIdentity, ReplicaWorld
 from lograft.broker.replica.replica import Replica
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import Partition
+from lograft.metadata.image.partition import Partition, PartitionKey
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.observability.logging import get_logger
 from lograft.storage.errors import CorruptLog, ResourceShortage

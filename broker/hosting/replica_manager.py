@@ -14,10 +14,9 @@ from uuid import UUID
 
 from lograft.broker.hosting.assigned_partitions import Changes, WantedPartitions
 from lograft.broker.hosting.failure_reports import FailureReports
-from lograft.broker.hosting.log_directories import LogDirectories, LogDirectory
+from lograft.broker.hosting.log_directories import LogDirectories, LogDirectory, settle_strays
 from lograft.broker.hosting.log_lifecycle import Corrupt, HostedLogs, Open
 from lograft.broker.hosting.maintenance import Upkeep, UpkeepTimes
-from lograft.broker.hosting.stray_logs import settle_strays
 from lograft.broker.replica.context import ReplicaCounts, ReplicaWorld
 from lograft.broker.replica.interfaces import ReplicaFacts
 from lograft.broker.replica.replica import Replica
@@ -26,11 +25,10 @@ from lograft.broker.replica.traffic import Traffic
 from lograft.broker.replication.interfaces import ReplicationSink
 from lograft.broker.replication.isr_requests import IsrRequests
 from lograft.metadata.config.effective_settings import cluster_setting
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.decisions.partitions.alter_isr import Alteration
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey, TopicId
 from lograft.metadata.image.records import Record
 from lograft.metadata.image.state_machine import MachineListener
 from lograft.metadata.membership.broker_session import ReplicaEnd

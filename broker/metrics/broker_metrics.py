@@ -12,8 +12,8 @@ from lograft.broker.metrics.remote_log_ends import EndsElsewhere
 from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.traffic import PartitionTraffic
 from lograft.broker.server.log_service import LogServices
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import PartitionKey
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.storage.log.data_directory import DataDirectory
 

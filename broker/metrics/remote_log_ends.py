@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
+from lograft.metadata.image.partition import PartitionKey
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
 from lograft.rpc.coded_error import ControllerError

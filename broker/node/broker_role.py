@@ -14,7 +14,6 @@ from lograft.broker.metrics.node_metrics import add_budget, add_connections, add
 from lograft.broker.metrics.remote_log_ends import EndsElsewhere
 from lograft.broker.node.config import NodeConfig
 from lograft.broker.node.descriptors import Descriptors
-from lograft.broker.node.readiness import why_not_ready
 from lograft.broker.replica.traffic import Traffic
 from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
 from lograft.broker.replication.leader_server import ReplicationSource
@@ -27,6 +26,7 @@ from lograft.metadata.controller.broker_liveness import SessionTiming
 from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
 from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration
 from lograft.metadata.image.broker import BrokerState
+from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.metadata.membership.broker_session import FullDirectory, Wanted
 from lograft.metadata.membership.cluster_membership import ClusterMembership
@@ -45,6 +45,7 @@ log = get_logger(__name__)
 
 _LISTEN_AGAIN_MS = 100
 _HAND_OVER_MS = 3000
+_SHOWN_PARTITIONS = 3
 _STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no end are cut
 
 
@@ -328,3 +329,21 @@ async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | No
     if not epochs or epochs[0] is None or any(epoch != epochs[0] for epoch in epochs):
         return None
     return BrokerEpoch(epochs[0])
+
+
+def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) -> str | None:
+    """None if the broker is ready: unfenced, and in the ISR of each own partition that has a leader; but for those that
+    a reassignment is about to give it, which may take days. `state` is what the active controller last said of it."""
+    if state is BrokerState.SHUTTING_DOWN:
+        return "shutting down"
+    if state is not BrokerState.ACTIVE:
+        return "fenced: the active controller does not take this broker for a live one yet"
+    behind = [
+        f"{image.topics[topic_id].name}-{number}"
+        for topic_id, number, partition in image.hosted_by(broker_id)
+        if partition.leader is not None and broker_id not in partition.isr and broker_id not in partition.adding
+    ]
+    if not behind:
+        return None
+    more = f" and {len(behind) - _SHOWN_PARTITIONS} more" if len(behind) > _SHOWN_PARTITIONS else ""
+    return f"catching up with {len(behind)} of its partitions: {', '.join(sorted(behind)[:_SHOWN_PARTITIONS])}{more}"

@@ -10,9 +10,8 @@ from lograft.broker.replica.traffic import Traffic
 from lograft.broker.replication.interfaces import ReplicationSink
 from lograft.broker.replication.isr_requests import IsrLeader
 from lograft.broker.replication.isr_state import ProposeIsr
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.broker import Broker
-from lograft.metadata.image.partition import BrokerId, Partition
+from lograft.metadata.image.partition import BrokerId, Partition, PartitionKey
 from lograft.metadata.image.topic_names import INTERNAL_PREFIX
 from lograft.runtime.clock import Clock
 from lograft.runtime.disk.disk_writer import DiskFailed

@@ -7,8 +7,7 @@ can make a rate of it.
 from collections.abc import Container, Iterable, Iterator
 from itertools import chain
 
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 
 
 class PartitionTraffic:

@@ -12,8 +12,7 @@ from lograft.broker.replication.follower_core import Acknowledge, Subscribe
 from lograft.broker.replication.interfaces import Followed, ResetTo
 from lograft.broker.replication.leader_core import Subscriber
 from lograft.broker.replication.log_matching import TruncateTo
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, PartitionKey, TopicId
 from lograft.proto import replication_pb2 as pb
 from lograft.proto.wire_format import WireError, cut_out
 from lograft.storage.log.replica_frame import ReplicaFrame

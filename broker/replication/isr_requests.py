@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lograft.broker.replication.isr_state import ProposeIsr
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.decisions.partitions.alter_isr import Alteration
-from lograft.metadata.image.partition import PartitionEpoch
+from lograft.metadata.image.partition import PartitionEpoch, PartitionKey
 from lograft.proto.controller_pb2 import AlterPartitionsResponse
 from lograft.proto.errors import ERRORS
 from lograft.proto.errors_pb2 import ErrorCode

@@ -7,9 +7,8 @@ from typing import Protocol
 from lograft.broker.replica.interfaces import ServedReplicas
 from lograft.broker.replica.traffic import PartitionTraffic, Traffic
 from lograft.broker.requests.call_stats import ServerStats
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId, PartitionKey
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_LOAD
 from lograft.rpc.coded_error import ReplicaError

@@ -9,9 +9,8 @@ from lograft.metadata.controller.active_controller import ActiveController
 from lograft.metadata.controller.broker_liveness import Process, Sessions
 from lograft.metadata.decisions.brokers.fencing import fence
 from lograft.metadata.decisions.decision import Decide
-from lograft.metadata.decisions.partitions.elect_leaders import elect_allowed_unclean, elect_possible
+from lograft.metadata.decisions.partitions.elect_leaders import elect_allowed_unclean, elect_possible, rebalance_leaders
 from lograft.metadata.decisions.partitions.full_disks import leave_full_disks
-from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
 from lograft.metadata.decisions.partitions.log_ends import LogEnds
 from lograft.metadata.decisions.partitions.reassignment import complete_due
 from lograft.metadata.decisions.topics.disk_room import FindRoom, nothing_reported

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import Partition, TopicId
+from lograft.metadata.image.partition import Partition, PartitionKey, TopicId
 from lograft.metadata.image.records import PartitionChanged
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError
@@ -17,7 +17,6 @@ MAX_PARTS_IN_ONE_OPERATION = 100_000
 # What concerns all partitions is done bit by bit, so that whoever asks for something else does not wait: under 0.1 s.
 PARTS_AT_A_TIME = 5_000
 
-PartitionKey: TypeAlias = tuple[TopicId, int]
 Change: TypeAlias = Callable[[TopicId, int, Partition], Partition]
 """What a partition becomes, or itself; or it raises `ControllerError`."""
 

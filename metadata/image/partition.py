@@ -1,7 +1,7 @@
 """One partition as the metadata sees it. Pure."""
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NewType, TypeAlias
 from uuid import UUID
 
 BrokerId = NewType("BrokerId", int)
@@ -9,6 +9,9 @@ BrokerEpoch = NewType("BrokerEpoch", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 PartitionEpoch = NewType("PartitionEpoch", int)
 TopicId = NewType("TopicId", UUID)
+
+PartitionKey: TypeAlias = tuple[TopicId, int]
+"""A topic's id and a partition's number."""
 
 
 @dataclass(frozen=True, slots=True)

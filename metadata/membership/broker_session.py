@@ -18,7 +18,7 @@ from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import BrokerEpoch, LeaderEpoch, TopicId
 from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.metadata.membership.heartbeat_client import Heartbeats, HeartbeatTimes
-from lograft.metadata.membership.lag import Lag
+from lograft.metadata.membership.metadata_follower import Lag
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
     BrokerHeartbeatRequest,

@@ -11,7 +11,6 @@ from lograft.metadata.image.record_codec import decode_records
 from lograft.metadata.image.records import Record
 from lograft.metadata.image.snapshot import SnapshotBuilder
 from lograft.metadata.image.state_machine import MachineListener
-from lograft.metadata.membership.lag import Lag
 from lograft.proto.controller_pb2 import FollowRequest, FollowResponse, MetadataDelta, MetadataSnapshotPart
 from lograft.proto.methods import FOLLOW
 from lograft.proto.wire_format import CodecError
@@ -255,3 +254,28 @@ class _Intake:
         """All up to there was sent. Who has nothing yet was sent nothing; and a controller may be behind us."""
         if self._builder is None and self._follower.index > 0:
             self._follower.index = max(self._follower.index, applied_index)
+
+
+class Lag:
+    """Who keeps up is always a little behind the latest; what counts is how long it takes to reach what was heard
+    once."""
+
+    def __init__(self) -> None:
+        self._mark = 0
+        self._since_ms: int | None = None
+
+    def heard(self, index: int, own_index: int, now_ms: int) -> None:
+        """`index` was heard of; `own_index` is how far we are."""
+        if self.behind_since_ms(own_index) is None and own_index < index:
+            self._mark, self._since_ms = index, now_ms
+
+    def behind_since_ms(self, own_index: int) -> int | None:
+        """Since when we know of something that is not reached; None if that is reached."""
+        if own_index >= self._mark:
+            self._since_ms = None
+        return self._since_ms
+
+    def restart(self, now_ms: int) -> None:
+        """Begin to count anew, as something has changed."""
+        if self._since_ms is not None:
+            self._since_ms = now_ms

@@ -8,14 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.membership import JOIN, LEAVE, Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
 from lograft.broker.groups.offsets import Speaker, ToCommit, check_may_fetch, decide_commit
 from lograft.broker.groups.record_codec import decode_change, encode_change
 from lograft.broker.groups.replay import GroupReplay
-from lograft.broker.groups.state import Change, Group, GroupTable, SubscribedTopic
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.broker.groups.state import Change, Group, GroupError, GroupTable, SubscribedTopic
+from lograft.metadata.image.partition import PartitionKey, TopicId
 
 NAMES = ("x", "y")
 members = st.sampled_from(["a", "b", "c", "d"])

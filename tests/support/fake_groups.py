@@ -18,9 +18,8 @@ from google.protobuf.message import Message
 from support.fake_log_service import FakeCluster
 from support.model_coordinator import GROUP, INTERVAL_MS, ModelCoordinator, as_key, client_error
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.offsets import Speaker, ToCommit, decide_commit
-from lograft.broker.groups.state import Member
+from lograft.broker.groups.state import GroupError, Member
 from lograft.clients.consumer.group.member import Beat, GroupPartition
 from lograft.clients.errors import LograftError
 from lograft.proto import errors_pb2, methods

@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.membership import Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
-from lograft.broker.groups.state import Change, Group, GroupTable, Member, SubscribedTopic
+from lograft.broker.groups.state import Change, Group, GroupError, GroupTable, Member, SubscribedTopic
 from lograft.clients.consumer.group.member import Beat, BeatAnswer, GroupPartition
 from lograft.clients.errors import LograftError, error_of
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 from lograft.proto.errors import error_detail
 
 INTERVAL_MS = 1000

@@ -42,8 +42,12 @@ from lograft.metadata.decisions.brokers.registration import Registration, latest
 from lograft.metadata.decisions.brokers.report_failures import report_failures
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.alter_isr import Alteration, IsrMember, alter_partitions
-from lograft.metadata.decisions.partitions.elect_leaders import elect_possible, elect_preferred, elect_unclean_leaders
-from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
+from lograft.metadata.decisions.partitions.elect_leaders import (
+    elect_possible,
+    elect_preferred,
+    elect_unclean_leaders,
+    rebalance_leaders,
+)
 from lograft.metadata.decisions.partitions.log_ends import LogEnd
 from lograft.metadata.decisions.partitions.reassignment import Reassignment, complete_due, reassign
 from lograft.metadata.image.cluster_image import ClusterImage

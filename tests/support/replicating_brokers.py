@@ -22,7 +22,6 @@ from lograft.metadata.controller.initial_records import begin_cluster
 from lograft.metadata.decisions.brokers.fencing import fence, unfence
 from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register
 from lograft.metadata.decisions.brokers.report_failures import report_failures
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.alter_isr import Alteration, alter_partitions
 from lograft.metadata.image.cluster_image import ClusterImage
@@ -32,6 +31,7 @@ from lograft.metadata.image.partition import (
     LeaderEpoch,
     Partition,
     PartitionEpoch,
+    PartitionKey,
 )
 from lograft.metadata.image.partition import Replica as Place
 from lograft.metadata.image.records import (

@@ -14,7 +14,7 @@ from lograft.metadata.controller.services.admin_codec import (
     read_brokers,
     refused,
 )
-from lograft.metadata.decisions.bulk_change import PartitionKey, PartitionResult, known_partition
+from lograft.metadata.decisions.bulk_change import PartitionResult, known_partition
 from lograft.metadata.decisions.checks import known_topic
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.elect_leaders import elect_preferred, elect_unclean_leaders
@@ -22,7 +22,7 @@ from lograft.metadata.decisions.partitions.log_ends import LogEnds
 from lograft.metadata.decisions.partitions.reassignment import Reassignment, list_reassignments, reassign
 from lograft.metadata.decisions.topics.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import Partition, TopicId
+from lograft.metadata.image.partition import Partition, PartitionKey, TopicId
 from lograft.metadata.image.records import PartitionChanged, Record
 from lograft.proto import admin_pb2 as pb
 from lograft.rpc.coded_error import ControllerError

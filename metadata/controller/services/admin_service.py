@@ -22,13 +22,12 @@ from lograft.metadata.controller.services.admin_topics import (
     decide_delete,
     decide_describe_configs,
 )
-from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.decisions.brokers.registration import unregister_broker
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.log_ends import LogEnds
 from lograft.metadata.decisions.topics.disk_room import FindRoom, nothing_reported
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerId, TopicId
+from lograft.metadata.image.partition import BrokerId, PartitionKey, TopicId
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import methods
 from lograft.rpc.coded_error import ControllerError

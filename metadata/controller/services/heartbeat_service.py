@@ -10,8 +10,8 @@ from lograft.metadata.controller.active_controller import ActiveController
 from lograft.metadata.controller.broker_liveness import Process, Sessions
 from lograft.metadata.controller.reported_disks import ReportedDisks
 from lograft.metadata.controller.reported_ends import ReportedEnds
-from lograft.metadata.decisions.broker_checks import check_broker_epoch
 from lograft.metadata.decisions.brokers.fencing import shut_down, unfence
+from lograft.metadata.decisions.checks import check_broker_epoch
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.metadata.image.state_machine import MetadataMachine

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lograft.metadata.config.effective_settings import conditions_for, effective_min_isr
-from lograft.metadata.decisions.broker_checks import check_broker_epoch
+from lograft.metadata.decisions.checks import check_broker_epoch
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.leave_isr import Hosted, leave_isrs
 from lograft.metadata.image.broker import Broker, BrokerState

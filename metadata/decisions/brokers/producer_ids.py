@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lograft.metadata.decisions.broker_checks import check_broker_epoch
+from lograft.metadata.decisions.checks import check_broker_epoch
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from lograft.metadata.config.effective_settings import trusts_page_cache
+from lograft.metadata.decisions.checks import check_registered
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.leave_isr import Hosted, leave_isrs
 from lograft.metadata.image.broker import Broker, BrokerState
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
-from lograft.metadata.image.records import BrokerRegistered, PartitionChanged
+from lograft.metadata.image.records import BrokerRegistered, BrokerUnregistered, PartitionChanged
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError
 
@@ -234,3 +235,20 @@ def _check_directories_are_its_own(image: ClusterImage, request: Registration) -
 
 def _invalid(message: str) -> ControllerError:
     return ControllerError(errors_pb2.INVALID_REQUEST, message)
+
+
+def unregister_broker(image: ClusterImage, broker_id: BrokerId) -> Decision[None]:
+    """No broker of that id. BROKER_IN_USE while it lives, or has replicas: they may be the last copies."""
+    broker = check_registered(image, broker_id)
+    if broker.is_live:
+        raise ControllerError(
+            errors_pb2.BROKER_IN_USE, f"broker {broker_id} is running: stop it first, or it would register again"
+        )
+    replicas = image.replica_count(broker_id)
+    if replicas:
+        raise ControllerError(
+            errors_pb2.BROKER_IN_USE,
+            f"broker {broker_id} has {replicas} {'replica' if replicas == 1 else 'replicas'}: reassign them to other "
+            "brokers first",
+        )
+    return Decision((BrokerUnregistered(broker_id),), None)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from lograft.metadata.decisions.broker_checks import check_broker_epoch
+from lograft.metadata.decisions.checks import check_broker_epoch
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.leave_isr import Hosted, leave_isrs
 from lograft.metadata.image.cluster_image import ClusterImage

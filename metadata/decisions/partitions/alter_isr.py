@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from lograft.metadata.config.effective_settings import conditions_for
-from lograft.metadata.decisions.broker_checks import check_broker_epoch
+from lograft.metadata.decisions.checks import check_broker_epoch
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.reassignment import complete_if_due
 from lograft.metadata.image.broker import BrokerState

@@ -5,19 +5,29 @@ Elections that a change of an ISR brings about are part of that change (`partiti
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, islice, zip_longest
 
-from lograft.metadata.config.effective_settings import allows_unclean_election, conditions_for, is_internal
-from lograft.metadata.decisions.bulk_change import Change, PartitionKey, PartitionResult, change_each, name_of
+from lograft.metadata.config.effective_settings import (
+    allows_unclean_election,
+    cluster_setting,
+    conditions_for,
+    is_internal,
+)
+from lograft.metadata.decisions.bulk_change import Change, PartitionResult, change_each, name_of
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.log_ends import NO_LOG_ENDS, LogEnds
 from lograft.metadata.decisions.partitions.reassignment import complete_if_due
 from lograft.metadata.decisions.topics.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerId, Partition, Replica, TopicId
+from lograft.metadata.image.partition import BrokerId, Partition, PartitionKey, Replica, TopicId
 from lograft.metadata.image.partition_transition import elect_unclean, settle
+from lograft.metadata.image.records import PartitionChanged
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError
+
+# Each move briefly pauses clients of the partition, so moves are made in small groups.
+MOVES_AT_ONCE = 100
 
 
 def elect_preferred(
@@ -222,3 +232,36 @@ def _longest_log(
             f"start one of the brokers {away}, or reassign the partition to others first",
         )
     return max(candidates)[-1]
+
+
+def rebalance_leaders(
+    image: ClusterImage, limit: int = MOVES_AT_ONCE, room: DiskRoom = ROOM_EVERYWHERE
+) -> Decision[int]:
+    """Give leadership back to up to `limit` preferred leaders that are in sync, stay and can take records, the brokers
+    taking turns; how many got it. A partition that is being reassigned is left alone.
+
+    Looks at every partition: some milliseconds for 10,000, so not for each change but every half minute or so.
+    """
+    if cluster_setting(image, "leader.rebalance.enable") == "false":
+        return Decision((), 0)
+    turns = zip_longest(*_waiting(image, room).values())
+    moved = islice((key for key in chain.from_iterable(turns) if key is not None), limit)
+    records: list[PartitionChanged] = []
+    for topic_id, number in moved:
+        before = image.topics[topic_id].partitions[number]
+        after = move_leader(image, topic_id, before, before.preferred_leader)
+        records.append(PartitionChanged(topic_id, number, after))
+    return Decision(tuple(records), len(records))
+
+
+def _waiting(image: ClusterImage, room: DiskRoom) -> dict[BrokerId, list[PartitionKey]]:
+    """For each broker, what it could lead and should, but does not."""
+    waiting: dict[BrokerId, list[PartitionKey]] = {}
+    for topic_id, topic in image.topics.items():
+        for number, partition in topic.partitions.items():
+            preferred = partition.preferred_leader
+            if partition.leader == preferred or partition.is_reassigning:
+                continue
+            if can_lead(image, partition, preferred) and has_room(image, room, topic_id, partition, preferred):
+                waiting.setdefault(preferred, []).append((topic_id, number))
+    return waiting

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from lograft.metadata.config.effective_settings import effective_min_isr, is_internal
-from lograft.metadata.decisions.bulk_change import PartitionKey, change_each
+from lograft.metadata.decisions.bulk_change import change_each
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.elect_leaders import has_room, move_leader
 from lograft.metadata.decisions.topics.disk_room import DiskRoom
 from lograft.metadata.image.cluster_image import ClusterImage
-from lograft.metadata.image.partition import BrokerId, Partition, TopicId
+from lograft.metadata.image.partition import BrokerId, Partition, PartitionKey, TopicId
 
 
 def leave_full_disks(image: ClusterImage, room: DiskRoom) -> Decision[int]:

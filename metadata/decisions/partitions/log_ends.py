@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch
+from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
 
 
 @dataclass(frozen=True, slots=True)

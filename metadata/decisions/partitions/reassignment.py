@@ -15,8 +15,8 @@ from lograft.metadata.config.effective_settings import (
     is_cordoned,
     is_internal,
 )
-from lograft.metadata.decisions.broker_checks import check_registered
 from lograft.metadata.decisions.bulk_change import PartitionResult, change_each, name_of
+from lograft.metadata.decisions.checks import check_registered
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.topics.disk_room import ROOM_EVERYWHERE, DiskRoom
 from lograft.metadata.decisions.topics.placement import MAX_REPLICAS_PER_BROKER, DirectoryChoice

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from lograft.metadata.config.effective_settings import cluster_setting
 from lograft.metadata.config.internal_topic_config import LARGEST_BATCH_BYTES
-from lograft.metadata.decisions.broker_checks import check_broker_epoch
+from lograft.metadata.decisions.checks import check_broker_epoch
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.topics.create_topic import CreateTopic, create_topic
 from lograft.metadata.decisions.topics.disk_room import ROOM_EVERYWHERE, DiskRoom

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from lograft.broker.groups.assignors import ASSIGNORS, Candidate, Targets, range_of_each, round_robin, uniform
 from lograft.broker.groups.state import SubscribedTopic
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 
 
 def topic(name: str, partitions: int) -> SubscribedTopic:

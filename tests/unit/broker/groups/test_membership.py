@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.membership import (
     JOIN,
     LEAVE,
@@ -17,9 +16,8 @@ from lograft.broker.groups.membership import (
     decide_heartbeat,
     decide_topics,
 )
-from lograft.broker.groups.state import Group, GroupTable, SubscribedTopic
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.broker.groups.state import Group, GroupError, GroupTable, SubscribedTopic
+from lograft.metadata.image.partition import PartitionKey, TopicId
 from lograft.proto import errors_pb2
 
 ORDERS = TopicId(UUID(int=1))

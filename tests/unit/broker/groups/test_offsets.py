@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from lograft.broker.groups.group_errors import GroupError
 from lograft.broker.groups.offsets import (
     CommitDecision,
     Speaker,
@@ -17,7 +16,7 @@ from lograft.broker.groups.offsets import (
     decide_delete_offsets,
     decide_expiry,
 )
-from lograft.broker.groups.state import Change, Group, GroupGone, GroupPut, GroupTable, Member, MemberPut
+from lograft.broker.groups.state import Change, Group, GroupError, GroupGone, GroupPut, GroupTable, Member, MemberPut
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 

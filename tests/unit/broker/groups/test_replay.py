@@ -18,8 +18,7 @@ from lograft.broker.groups.state import (
     OffsetGone,
     OffsetPut,
 )
-from lograft.metadata.decisions.bulk_change import PartitionKey
-from lograft.metadata.image.partition import TopicId
+from lograft.metadata.image.partition import PartitionKey, TopicId
 
 FIRST: PartitionKey = (TopicId(UUID(int=1)), 0)
 SECOND: PartitionKey = (TopicId(UUID(int=1)), 1)

@@ -14,9 +14,8 @@ from support.served_replicas import FakeReplica
 
 from lograft.broker.groups.coordinator import GroupCoordinator
 from lograft.broker.groups.service import MAX_ITEMS, GroupService
-from lograft.metadata.decisions.bulk_change import PartitionKey
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
-from lograft.metadata.image.partition import BrokerId
+from lograft.metadata.image.partition import BrokerId, PartitionKey
 from lograft.metadata.image.records import PartitionChanged, TopicCreated
 from lograft.proto import errors_pb2, methods
 from lograft.proto import groups_pb2 as pb

@@ -14,7 +14,7 @@ from lograft.broker.fetch.fetch_service import FetchService
 from lograft.broker.metrics.broker_metrics import BrokerMetrics
 from lograft.broker.produce.produce_service import ProduceService
 from lograft.broker.replica.context import ReplicaCounts
-from lograft.metadata.decisions.bulk_change import PartitionKey
+from lograft.metadata.image.partition import PartitionKey
 from lograft.runtime.observability.prometheus_text import Exposition
 
 ORDERS = topic_id(1)

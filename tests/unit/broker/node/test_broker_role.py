@@ -3,7 +3,7 @@
 import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, brokers, image_with, partition
 
-from lograft.broker.node.readiness import why_not_ready
+from lograft.broker.node.broker_role import why_not_ready
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, Partition

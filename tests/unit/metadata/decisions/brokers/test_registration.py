@@ -18,9 +18,8 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register
+from lograft.metadata.decisions.brokers.registration import Registration, latest_epoch, register, unregister_broker
 from lograft.metadata.decisions.brokers.report_failures import report_failures
-from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.cluster_image import ClusterImage

@@ -13,10 +13,10 @@ from lograft.metadata.decisions.brokers.registration import (
     latest_epoch,
     register,
     stale_directories,
+    unregister_broker,
     why_stale,
 )
 from lograft.metadata.decisions.brokers.report_failures import report_failures
-from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.elect_leaders import elect_unclean_leaders
 from lograft.metadata.decisions.partitions.log_ends import LogEnd

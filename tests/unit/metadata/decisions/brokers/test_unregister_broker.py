@@ -3,7 +3,7 @@
 import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, apply, broker, image_with, partition
 
-from lograft.metadata.decisions.brokers.unregister_broker import unregister_broker
+from lograft.metadata.decisions.brokers.registration import unregister_broker
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId

@@ -19,9 +19,8 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.decisions.partitions.elect_leaders import elect_preferred
+from lograft.metadata.decisions.partitions.elect_leaders import elect_preferred, rebalance_leaders
 from lograft.metadata.decisions.partitions.full_disks import leave_full_disks
-from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
 from lograft.metadata.decisions.partitions.reassignment import Reassignment, reassign
 from lograft.metadata.decisions.topics.add_partitions import AddPartitions, add_partitions
 from lograft.metadata.decisions.topics.create_topic import CreateTopic, create_topic

@@ -14,7 +14,7 @@ from support.metadata_images import (
     topic_id,
 )
 
-from lograft.metadata.decisions.partitions.leader_balance import rebalance_leaders
+from lograft.metadata.decisions.partitions.elect_leaders import rebalance_leaders
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import Partition
 
