@@ -28,10 +28,12 @@ class GroupTopic(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class FindCoordinatorRequest(_message.Message):
-    __slots__ = ("group",)
+    __slots__ = ("group", "existing_only")
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    EXISTING_ONLY_FIELD_NUMBER: _ClassVar[int]
     group: str
-    def __init__(self, group: _Optional[str] = ...) -> None: ...
+    existing_only: bool
+    def __init__(self, group: _Optional[str] = ..., existing_only: _Optional[bool] = ...) -> None: ...
 
 class FindCoordinatorResponse(_message.Message):
     __slots__ = ("broker_id", "address", "partition", "leader_epoch")

@@ -48,7 +48,7 @@ class Coordinator:
 
 class GroupCoordinator(MachineListener):
     """Has the metadata follower tell it what changes; then `run`. `create_topic` makes one of the cluster's own, and
-    returns when the image has it."""
+    returns when the image has it. `catch_up` returns when the image has all that was committed before."""
 
     def __init__(
         self,
@@ -56,11 +56,13 @@ class GroupCoordinator(MachineListener):
         image: Callable[[], ClusterImage],
         replicas: LedReplicas,
         create_topic: Callable[[str], Awaitable[None]],
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._clock = clock
         self._image = image
         self._replicas = replicas
         self._create_topic = create_topic
+        self._catch_up = catch_up
         self._alarms = Alarms(clock)
         self._world = GroupWorld(clock, self._alarms, image)
         self._partitions: dict[int, GroupPartition] = {}
@@ -85,10 +87,13 @@ class GroupCoordinator(MachineListener):
         partition.check_serves()
         return partition
 
-    async def find(self, group: str) -> Coordinator:
-        """Who coordinates the group, wherever that is. The first question creates what it takes."""
+    async def find(self, group: str, *, existing_only: bool = False) -> Coordinator:
+        """Return the coordinator of the group, wherever it is. The first question creates the topic that groups need.
+
+        With `existing_only` nothing is created: GROUP_NOT_FOUND if the cluster has never had a group.
+        """
         if self._image().topic(CONSUMER_OFFSETS) is None:
-            await self._create()
+            await (self._check_exists(group) if existing_only else self._create())
         number = self._number_of(group)
         topic = self._image().topic(CONSUMER_OFFSETS)
         assert topic is not None
@@ -127,6 +132,19 @@ class GroupCoordinator(MachineListener):
             raise ControllerError(
                 errors_pb2.UNAVAILABLE, f"no controller created {CONSUMER_OFFSETS} within {_CREATION_MS} ms: try again"
             ) from None
+
+    async def _check_exists(self, group: str) -> None:
+        """Raise unless groups have a topic. This broker's image may be old, so it must not deny one by itself."""
+        try:
+            async with asyncio.timeout(_CREATION_MS / 1000):
+                await self._catch_up()
+        except TimeoutError:
+            raise ControllerError(
+                errors_pb2.UNAVAILABLE,
+                f"no controller said within {_CREATION_MS} ms whether there are groups: try again",
+            ) from None
+        if self._image().topic(CONSUMER_OFFSETS) is None:
+            raise GroupError(errors_pb2.GROUP_NOT_FOUND, f"there is no group {group!r}")
 
     # -- what this broker leads
 

@@ -71,7 +71,7 @@ class GroupService:
 
     async def _find_coordinator(self, request: pb.FindCoordinatorRequest) -> pb.FindCoordinatorResponse:
         check_group_name(request.group)
-        found = await self._coordinator.find(request.group)
+        found = await self._coordinator.find(request.group, existing_only=request.existing_only)
         return pb.FindCoordinatorResponse(
             broker_id=found.broker_id,
             address=found.address,

@@ -88,7 +88,11 @@ class BrokerPart:
         traffic = Traffic(config.metrics_topics)
         self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep, traffic)
         self._groups = GroupCoordinator(
-            runtime.clock, lambda: membership.image, self.replicas, membership.create_internal_topic
+            runtime.clock,
+            lambda: membership.image,
+            self.replicas,
+            membership.create_internal_topic,
+            membership.catch_up,
         )
         membership.follower.listen(self._groups)
         source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)

@@ -18,7 +18,7 @@ from lograft.clients.cluster.offset_lookup import AT_TIME, EARLIEST, LATEST, Off
 from lograft.clients.consumer.group.coordinator_client import GroupCoordinator
 from lograft.clients.consumer.group.member import LEAVE_EPOCH, GroupPartition
 from lograft.clients.consumer.group.offset_commits import GivenOffsets, checked_offsets, write_commit
-from lograft.clients.errors import InvalidArgument, LograftError, UnknownTopic
+from lograft.clients.errors import GroupNotFound, InvalidArgument, LograftError, UnknownTopic
 from lograft.clients.types import MAX_INTEGER, TopicPartition, is_text, partition_name
 from lograft.proto import groups_pb2 as pb
 from lograft.proto import methods
@@ -139,7 +139,10 @@ class GroupAdmin(TopicAdmin):
         wanted = None if partitions is None else [partition_name(each) for each in partitions]
         request = pb.FetchOffsetsRequest(group=group, all=True)
         async with cluster.within(self._timeout_ms, "the offsets could not be found out"):
-            answer = await self._coordinator(group).call(methods.FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
+            try:
+                answer = await self._coordinator(group).call(methods.FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
+            except GroupNotFound:
+                return {}
             found = {TopicPartition(each.topic, each.partition): each for each in answer.offsets if each.topic}
             if wanted is not None:
                 found = {name: found[name] for name in wanted if name in found}

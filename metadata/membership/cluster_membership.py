@@ -173,6 +173,10 @@ class ClusterMembership:
         answer = await self.client.call(CREATE_INTERNAL_TOPIC, request, CreateInternalTopicResponse, repeatable=True)
         await self.follower.wait_for(answer.index)
 
+    async def catch_up(self) -> None:
+        """Return when the image has all that was committed anywhere before this was called."""
+        await self.follower.wait_for(await self.latest_index())
+
     async def latest_index(self) -> int:
         """By which all is applied that was committed anywhere by now."""
         answer = await self.client.call(READ_INDEX, MetadataIndexRequest(), MetadataIndexResponse, repeatable=True)

@@ -42,6 +42,7 @@ class FakeGroups:
         self.commits: list[pb.CommitOffsetsRequest] = []
         self.beats: list[pb.GroupHeartbeatRequest] = []
         self.deleted: list[str] = []
+        self.has_topic = True  # set False: there never was a group; whoever wants one creates it
         self.cluster = cluster
         self.when_found: Callable[[], None] = lambda: None
         self._epoch = 1
@@ -120,7 +121,10 @@ class FakeGroups:
             leader_address=self.cluster.addresses[self.coordinator],
         )
 
-    async def _find(self, _: pb.FindCoordinatorRequest) -> pb.FindCoordinatorResponse:
+    async def _find(self, request: pb.FindCoordinatorRequest) -> pb.FindCoordinatorResponse:
+        if request.existing_only and not self.has_topic:
+            raise _refused(errors_pb2.GROUP_NOT_FOUND, f"there is no group {request.group!r}")
+        self.has_topic = True
         address = self.cluster.addresses[self.coordinator]
         answer = pb.FindCoordinatorResponse(broker_id=self.coordinator, address=address, leader_epoch=self._epoch)
         self.when_found()

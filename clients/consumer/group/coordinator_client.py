@@ -9,7 +9,7 @@ from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.cluster.item_results import Result, checked
 from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavailable
 from lograft.proto import groups_pb2 as pb
-from lograft.proto.methods import FIND_COORDINATOR
+from lograft.proto.methods import COMMIT_OFFSETS, FIND_COORDINATOR, GROUP_HEARTBEAT
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.tasks.deadline import COORDINATOR_MS
 from lograft.runtime.tasks.retry import ExponentialWait
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
+
+# Others change nothing where there never was a group: GroupNotFound.
+_MAKE_GROUPS = (COMMIT_OFFSETS, GROUP_HEARTBEAT)
 
 
 class GroupCoordinator:
@@ -63,7 +66,7 @@ class GroupCoordinator:
         self, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
     ) -> R:
         """The same, without asking again; but the next call may ask another."""
-        address = await self.find()
+        address = await self.find(existing_only=method not in _MAKE_GROUPS)
         try:
             return await self._cluster.call_address(address, method, request, response_type, attempt_ms)
         except ConnectFailed as error:
@@ -78,13 +81,14 @@ class GroupCoordinator:
         if error.retriable and not isinstance(error, Loading):
             self._address = self._hinted(error)
 
-    async def find(self) -> str:
-        """Its address. How long to look for it is up to the caller."""
-        return self._address or await self._find()
+    async def find(self, *, existing_only: bool = False) -> str:
+        """Return its address. How long to look for it is up to the caller. `GroupNotFound` with `existing_only`, if the
+        cluster has never had a group; otherwise the cluster creates what groups need."""
+        return self._address or await self._find(existing_only)
 
-    async def _find(self) -> str:
+    async def _find(self, existing_only: bool) -> str:
         await self._cluster.identify()
-        request = pb.FindCoordinatorRequest(group=self.group)
+        request = pb.FindCoordinatorRequest(group=self.group, existing_only=existing_only)
         answer = await self._cluster.call_any(
             FIND_COORDINATOR, request, pb.FindCoordinatorResponse, repeatable=True, attempt_ms=COORDINATOR_MS
         )

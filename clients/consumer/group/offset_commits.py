@@ -12,6 +12,7 @@ from lograft.clients.errors import (
     ClientClosed,
     CommitFailed,
     FencedMemberEpoch,
+    GroupNotFound,
     InvalidArgument,
     LograftError,
     PartitionNotOwned,
@@ -96,7 +97,10 @@ class GroupOffsets:
             member_epoch=self._committer.epoch if as_member else 0,
             topics=[pb.GroupTopic(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_topic.items()],
         )
-        answer = await self._coordinator.call(FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
+        try:
+            answer = await self._coordinator.call(FETCH_OFFSETS, request, pb.FetchOffsetsResponse)
+        except GroupNotFound:
+            answer = pb.FetchOffsetsResponse()  # there is no group yet
         found = {GroupPartition(each.topic_id, each.partition): read_committed(each) for each in answer.offsets}
         self._highest |= {each: found[each].offset if each in found else 0 for each in wanted}
         return found

@@ -38,11 +38,13 @@ class GroupNode(Node):
         self.tell_role: Callable[[PartitionKey], None] = lambda key: None
         self.replicas.listen_to_roles = self._listen  # type: ignore[attr-defined]
         self.creation_error: Exception | None = None
+        self.image_is_old = False  # the topic of groups is there, and not heard of yet
         self.coordinator = GroupCoordinator(
             self.runtime.clock,
             lambda: self.image,
             self.replicas,
             self._create,  # type: ignore[arg-type]
+            self._catch_up,
         )
         self.service = GroupService(self.coordinator, lambda: self.image, BrokerId(1))
 
@@ -53,6 +55,10 @@ class GroupNode(Node):
         if self.creation_error is not None:
             raise self.creation_error
         self.create_offsets()
+
+    async def _catch_up(self) -> None:
+        if self.image_is_old:
+            self.create_offsets()
 
     def create_offsets(self) -> None:
         new = [PartitionChanged(OFFSETS, number, partition(1 + number, 2 - number)) for number in range(2)]
@@ -115,6 +121,24 @@ async def test_the_first_question_creates_the_topic() -> None:
             methods.FIND_COORDINATOR, pb.FindCoordinatorRequest(group=ELSEWHERE), pb.FindCoordinatorResponse
         )
         assert (found.broker_id, found.partition) == (2, 1)
+
+
+@virtual
+async def test_a_question_about_existing_groups_creates_nothing() -> None:
+    async with node(leads=False) as one:
+        request = pb.FindCoordinatorRequest(group=HERE, existing_only=True)
+        error = await one.refused(methods.FIND_COORDINATOR, request)
+        assert (error.code, error.retriable) == (errors_pb2.GROUP_NOT_FOUND, False)
+        assert one.image.topic(CONSUMER_OFFSETS) is None
+
+
+@virtual
+async def test_a_broker_with_an_old_image_denies_no_group() -> None:
+    async with node(leads=False) as one:
+        one.image_is_old = True
+        request = pb.FindCoordinatorRequest(group=HERE, existing_only=True)
+        found = await one.ask(methods.FIND_COORDINATOR, request, pb.FindCoordinatorResponse)
+        assert (found.broker_id, found.partition) == (1, 0)
 
 
 @virtual
