@@ -14,14 +14,14 @@ from collections.abc import Callable
 from lograft.chaos.harness.schedule import Schedule
 from lograft.chaos.raft.core_simulation import CoreCluster
 from lograft.chaos.raft.node_simulation import NodeCluster, simulate_nodes
-from lograft.chaos.raft.run import Run
+from lograft.chaos.raft.run import RaftRun
 from lograft.runtime.rng import system_rng
 
 TIERS = ("cores", "messages", "streams")
 CORES_PER_DRIVER = 10  # seeds of bare cores for each of the others, which take so much longer
 
 
-def simulate(tier: str, seed: int, on_schedule: Callable[[Schedule], None]) -> Run:
+def simulate(tier: str, seed: int, on_schedule: Callable[[Schedule], None]) -> RaftRun:
     """Run `seed`; `on_schedule` is given what is being written down, so that a failed run can be shown, too."""
     if tier == "cores":
         cluster = CoreCluster(seed)
@@ -54,7 +54,7 @@ def _print_lines(schedule: Schedule, with_messages: bool) -> None:
         print(line)
 
 
-def _described(run: Run) -> str:
+def _described(run: RaftRun) -> str:
     return (
         f"{run.virtual_ms / 1000:.1f} s, {run.elections} elections, {run.truncations} truncations, "
         f"{run.configurations} configurations, {run.committed} entries, {run.acknowledged}/{run.operations} calls ok"

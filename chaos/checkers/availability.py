@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import Acknowledged, Fault, Moment, Send, UncleanElection, began, ended, outcome_of
 from lograft.chaos.history.history import History
-from lograft.chaos.raft.linearizability import Outcome
 
 _SECOND_US = 1_000_000
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.checkers.group_owners import GroupPartition
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import (
     Commit,
     Done,
@@ -18,14 +19,13 @@ from lograft.chaos.history.entries import (
     outcome_of,
 )
 from lograft.chaos.history.history_index import HistoryIndex, Piece
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.clients.types import TopicPartition
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ToldOffset:
     """A committed offset: acknowledged, or told to whoever asked."""
 
     offset: int
@@ -41,7 +41,7 @@ class _Break:
     source: Commit | UncleanElection
     end: Moment | None
 
-    def voids(self, told: _Told, one: _Told) -> bool:
+    def voids(self, told: _ToldOffset, one: _ToldOffset) -> bool:
         """Is `told` no reason to expect as much of `one`?"""
         if self.source is told.source or self.source.invoked > one.at:
             return False
@@ -59,7 +59,7 @@ def commit_regressions(index: HistoryIndex) -> Iterator[Anomaly]:
                 yield anomaly(AnomalyName.COMMIT_REGRESSION, summary, floor.source, one.source)
 
 
-def _floors(told: list[_Told], breaks: list[_Break]) -> Iterator[tuple[_Told, _Told]]:
+def _floors(told: list[_ToldOffset], breaks: list[_Break]) -> Iterator[tuple[_ToldOffset, _ToldOffset]]:
     """Each that was not chosen, and the highest that was known before it was asked for."""
     by_answer = sorted(told, key=lambda one: one.at)
     answered, highest = 0, None
@@ -77,8 +77,8 @@ def _floors(told: list[_Told], breaks: list[_Break]) -> Iterator[tuple[_Told, _T
             yield one, floor
 
 
-def _told_offsets(index: HistoryIndex) -> dict[GroupPartition, list[_Told]]:
-    found: dict[GroupPartition, list[_Told]] = {}
+def _told_offsets(index: HistoryIndex) -> dict[GroupPartition, list[_ToldOffset]]:
+    found: dict[GroupPartition, list[_ToldOffset]] = {}
     for entry in index.history.entries:
         match entry:
             case Commit(completion=Done(at=at)):
@@ -88,7 +88,7 @@ def _told_offsets(index: HistoryIndex) -> dict[GroupPartition, list[_Told]]:
             case _:
                 continue
         for one in offsets:
-            found.setdefault((entry.group, one.partition), []).append(_Told(one.offset, entry, at))
+            found.setdefault((entry.group, one.partition), []).append(_ToldOffset(one.offset, entry, at))
     return found
 
 
@@ -153,7 +153,7 @@ def _read_by_groups(index: HistoryIndex) -> list[GroupPartition]:
 
 
 def _progress(
-    index: HistoryIndex, group: str, partition: TopicPartition, pieces: list[Piece], told: list[_Told]
+    index: HistoryIndex, group: str, partition: TopicPartition, pieces: list[Piece], told: list[_ToldOffset]
 ) -> _Progress | None:
     ends: list[tuple[int, Entry]] = [(piece.end, piece.poll) for piece in pieces if piece.end is not None]
     ends += [(one.offset, one.source) for one in told]

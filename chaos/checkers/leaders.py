@@ -22,7 +22,7 @@ def split_leadership(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ToldEnd:
     ask: AskEnds
     at: Moment
     partition: TopicPartition
@@ -34,14 +34,14 @@ def watermark_regressions(index: HistoryIndex) -> Iterator[Anomaly]:
     """A high watermark goes back, in one generation: for one client; for all, if asked for later in one epoch, or told
     in a later epoch than a higher one, whenever that was. A leader that does not know yet that it leads no more may
     tell others what is old. Nor does a log end before what was told to be committed."""
-    by_generation: dict[tuple[TopicPartition, int], list[_Told]] = {}
+    by_generation: dict[tuple[TopicPartition, int], list[_ToldEnd]] = {}
     for ask in index.history.of(AskEnds):
         if isinstance(ask.completion, EndsTold):
             at = ask.completion.at
             for end in ask.completion.ends:
                 generation = index.generations.of(end.partition, end.leader_epoch, ask.invoked, at)
                 if generation is not None:
-                    told = _Told(ask, at, end.partition, end.offset, end.leader_epoch)
+                    told = _ToldEnd(ask, at, end.partition, end.offset, end.leader_epoch)
                     by_generation.setdefault((end.partition, generation), []).append(told)
     for (partition, generation), of_generation in by_generation.items():
         yield from _regressions(of_generation)
@@ -49,9 +49,9 @@ def watermark_regressions(index: HistoryIndex) -> Iterator[Anomaly]:
             yield from _beyond_the_end(index, partition, of_generation)
 
 
-def _regressions(told: list[_Told]) -> Iterator[Anomaly]:
-    clients: dict[str, list[_Told]] = {}
-    epochs: dict[int, list[_Told]] = {}
+def _regressions(told: list[_ToldEnd]) -> Iterator[Anomaly]:
+    clients: dict[str, list[_ToldEnd]] = {}
+    epochs: dict[int, list[_ToldEnd]] = {}
     for one in told:
         clients.setdefault(one.ask.client, []).append(one)
         if one.leader_epoch is not None:
@@ -59,7 +59,7 @@ def _regressions(told: list[_Told]) -> Iterator[Anomaly]:
     for of_client in clients.values():
         for before, after in _later_but_lower(of_client):
             yield _gone_back(before, after)
-    highest: _Told | None = None
+    highest: _ToldEnd | None = None
     for epoch in sorted(epochs):
         pairs = list(_later_but_lower(epochs[epoch]))
         if highest is not None:
@@ -71,10 +71,10 @@ def _regressions(told: list[_Told]) -> Iterator[Anomaly]:
         highest = top if highest is None or top.offset > highest.offset else highest
 
 
-def _later_but_lower(told: Iterable[_Told]) -> Iterator[tuple[_Told, _Told]]:
+def _later_but_lower(told: Iterable[_ToldEnd]) -> Iterator[tuple[_ToldEnd, _ToldEnd]]:
     """Pairs of which the second was asked for when the first was told already."""
     by_answer = sorted(told, key=lambda one: one.at)
-    highest: _Told | None = None
+    highest: _ToldEnd | None = None
     answered = 0
     for one in sorted(by_answer, key=lambda each: each.ask.invoked):
         while by_answer[answered].at < one.ask.invoked:
@@ -85,12 +85,12 @@ def _later_but_lower(told: Iterable[_Told]) -> Iterator[tuple[_Told, _Told]]:
             yield highest, one
 
 
-def _gone_back(before: _Told, after: _Told) -> Anomaly:
+def _gone_back(before: _ToldEnd, after: _ToldEnd) -> Anomaly:
     summary = f"the watermark of {before.partition} was told to be {before.offset}, and then {after.offset}"
     return anomaly(AnomalyName.WATERMARK_REGRESSION, summary, before.ask, after.ask)
 
 
-def _beyond_the_end(index: HistoryIndex, partition: TopicPartition, told: list[_Told]) -> Iterator[Anomaly]:
+def _beyond_the_end(index: HistoryIndex, partition: TopicPartition, told: list[_ToldEnd]) -> Iterator[Anomaly]:
     for replica in index.replicas.get(partition, ()):
         beyond = [one for one in told if one.offset > replica.end_offset]
         if beyond:

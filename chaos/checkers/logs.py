@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName, anomaly
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import Entry, FinalReplica, TransactionAborted, outcome_of
 from lograft.chaos.history.history_index import HistoryIndex, Sight, only
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.clients.types import TopicPartition
 
 

@@ -12,9 +12,10 @@ from itertools import pairwise
 from math import inf
 
 from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName, anomaly
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import ConfigRead, ConfigTold, ConfigWrite, ended, outcome_of
 from lograft.chaos.history.history_index import HistoryIndex
-from lograft.chaos.raft.linearizability import Operation, Outcome, is_linearizable
+from lograft.chaos.raft.linearizability import Operation, is_linearizable
 from lograft.chaos.raft.register_machine import Kind
 
 Call = ConfigWrite | ConfigRead

@@ -13,9 +13,9 @@ from lograft.chaos.checkers.losses import lost_writes, taken_back
 from lograft.chaos.checkers.readers import acknowledged_unseen, non_monotonic_polls, skipping_polls
 from lograft.chaos.checkers.registers import metadata_linearizability
 from lograft.chaos.checkers.replicas import replica_divergence
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.history import History
 from lograft.chaos.history.history_index import HistoryIndex
-from lograft.chaos.raft.linearizability import Outcome
 
 Checker = Callable[[HistoryIndex], Iterable[Anomaly]]
 

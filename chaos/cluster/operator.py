@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lograft.chaos.cluster.checks.history import require
-from lograft.chaos.cluster.clients.base import Client, Stage, topics_of
+from lograft.chaos.cluster.clients.base import Client, ClientEnvironment, topics_of
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import ConfigKind, ElectionKind
 from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move, plan_balance, plan_drain
@@ -20,7 +20,9 @@ _NAMES = 3
 class Operator(Client):
     """`counts`: how often each wish was granted, or not."""
 
-    def __init__(self, name: str, stage: Stage, rng: Rng, node_ids: list[int], broker_ids: list[int]) -> None:
+    def __init__(
+        self, name: str, stage: ClientEnvironment, rng: Rng, node_ids: list[int], broker_ids: list[int]
+    ) -> None:
         super().__init__(name, stage, rng)
         self.counts: Counter[str] = Counter()
         self._node_ids = node_ids

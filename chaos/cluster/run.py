@@ -18,7 +18,7 @@ from lograft.chaos.cluster.checks.history import (
     FinalPartition,
     PartitionKey,
     ReplicaLog,
-    Send,
+    SentRecord,
     Stored,
     named,
     require,
@@ -37,10 +37,10 @@ from lograft.chaos.cluster.world.node import SimulatedHost
 from lograft.chaos.cluster.world.record_marks import is_deletion, mark_of
 from lograft.chaos.cluster.world.selection import Selection
 from lograft.chaos.cluster.world.weather import ClusterWeather
+from lograft.chaos.harness.failures import NotLive
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.harness.schedule import Detail, Schedule
 from lograft.chaos.history.history import History
-from lograft.chaos.raft.linearizability import Outcome
-from lograft.chaos.raft.run import NotLive
 from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.errors import LograftError
 from lograft.clients.producer.aio_producer import Producer
@@ -81,7 +81,7 @@ class ClusterRun:
     judged: Counter[str]  # what the checkers of live clusters had to look at
 
 
-class Stage(Protocol):
+class ClusterRunTarget(Protocol):
     weather: ClusterWeather
     selection: Selection
     schedule: Schedule
@@ -125,7 +125,7 @@ class Stage(Protocol):
     async def pass_ms(self, duration_ms: float) -> None: ...
 
 
-async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | None = None) -> ClusterRun:
+async def live_through(stage: ClusterRunTarget, trouble: Callable[[], Awaitable[None]] | None = None) -> ClusterRun:
     """Faults, clients and operators for a while; then no faults, and the cluster must recover and work.
 
     `trouble`: what happens meanwhile, instead of faults by chance.
@@ -166,7 +166,7 @@ async def live_through(stage: Stage, trouble: Callable[[], Awaitable[None]] | No
     return _summary(stage, history)
 
 
-def _expect_late(stage: Stage) -> None:
+def _expect_late(stage: ClusterRunTarget) -> None:
     """Brokers that come later, do so at some moment."""
 
     def install(host: SimulatedHost) -> None:
@@ -178,19 +178,19 @@ def _expect_late(stage: Stage) -> None:
         stage.call_later_ms(stage.rng.uniform(0, stage.weather.duration_ms), partial(install, host))
 
 
-async def _be_troubled(stage: Stage) -> None:
+async def _be_troubled(stage: ClusterRunTarget) -> None:
     _trouble(stage, stage.now_us + stage.weather.duration_ms * 1000)
     await stage.pass_ms(stage.weather.duration_ms)
 
 
-def _trouble(stage: Stage, until_us: int) -> None:
+def _trouble(stage: ClusterRunTarget, until_us: int) -> None:
     if stage.now_us < until_us:
         if stage.weather.faults:
             stage.nemesis.act()
         stage.call_later_ms(stage.rng.uniform(0, 2 * stage.weather.fault_every_ms), lambda: _trouble(stage, until_us))
 
 
-async def _ended(stage: Stage, tasks: "list[asyncio.Task[None]]") -> None:
+async def _ended(stage: ClusterRunTarget, tasks: "list[asyncio.Task[None]]") -> None:
     """Clients come to their end, now that nothing stands in their way."""
 
     def unended() -> str:
@@ -203,7 +203,7 @@ async def _ended(stage: Stage, tasks: "list[asyncio.Task[None]]") -> None:
 # -- what is still to come
 
 
-async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> None:
+async def _until(stage: ClusterRunTarget, missing: Callable[[], str], at_most_ms: int) -> None:
     for _ in range(at_most_ms // _LOOK_EVERY_MS):
         if not missing():
             return
@@ -212,7 +212,7 @@ async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> N
     raise NotLive(f"{at_most_ms} ms after the last fault: {missing()}")
 
 
-def _unready(stage: Stage) -> str:
+def _unready(stage: ClusterRunTarget) -> str:
     for host in [host for host in stage.hosts if host.is_expected]:
         reason = host.node.why_not_ready() if host.node is not None else "down"
         if reason is not None:
@@ -228,7 +228,7 @@ def partitions_of(image: ClusterImage) -> list[tuple[PartitionKey, Partition]]:
     ]
 
 
-def _unfinished(stage: Stage) -> str:
+def _unfinished(stage: ClusterRunTarget) -> str:
     """Everything has a leader, all its replicas in sync, and is where it was to be."""
     for key, partition in partitions_of(stage.image):
         if partition.leader is None or len(partition.isr) < len(partition.replicas) or partition.is_reassigning:
@@ -236,7 +236,7 @@ def _unfinished(stage: Stage) -> str:
     return ""
 
 
-def _behind(stage: Stage) -> str:
+def _behind(stage: ClusterRunTarget) -> str:
     """Every replica has everything, and knows that it is committed; so do all nodes of the metadata."""
     sequence = stage.image.sequence
     for host in stage.hosts:
@@ -253,7 +253,7 @@ def _behind(stage: Stage) -> str:
     return ""
 
 
-def _log_of(stage: Stage, key: PartitionKey, broker_id: int) -> PartitionLog | None:
+def _log_of(stage: ClusterRunTarget, key: PartitionKey, broker_id: int) -> PartitionLog | None:
     host = next(host for host in stage.hosts if host.number == broker_id)
     if host.node is None or host.node.broker is None:
         return None
@@ -264,7 +264,7 @@ def _log_of(stage: Stage, key: PartitionKey, broker_id: int) -> PartitionLog | N
 # -- it works
 
 
-async def _expect_work(stage: Stage) -> None:
+async def _expect_work(stage: ClusterRunTarget) -> None:
     """A new producer is served in every partition, and a new consumer gets all there is, the latest included."""
     for key, partition in partitions_of(stage.image):
         stage.note("whole", str(key[0])[:4], key[1], f"leader {partition.leader}@{partition.leader_epoch}")
@@ -286,9 +286,9 @@ async def _within(work: Coroutine[None, None, None], otherwise: str) -> None:
         raise NotLive(f"nothing is wrong, and still: {error}") from error
 
 
-async def _work(stage: Stage) -> None:
+async def _work(stage: ClusterRunTarget) -> None:
     names = [(topic.name, number) for topic in topics_of(stage.image) for number in topic.partitions]
-    sends: list[Send] = []
+    sends: list[SentRecord] = []
     recorder = SendRecorder("last.producer", stage)
     async with Producer(stage.addresses, runtime=stage.client_runtime("last")) as producer:
         for name, number in names:
@@ -310,7 +310,7 @@ async def _work(stage: Stage) -> None:
         await read_to_the_end(stage, {send.key: send.offset + 1 for send in sends if send.offset is not None})
 
 
-def _has_got_to(reader: ReadRecorder, send: Send) -> bool:
+def _has_got_to(reader: ReadRecorder, send: SentRecord) -> bool:
     latest = reader.latest.get(send.key)
     assert send.offset is not None
     return latest is not None and latest.offset >= send.offset
@@ -319,7 +319,7 @@ def _has_got_to(reader: ReadRecorder, send: Send) -> bool:
 # -- the judgement
 
 
-async def _read_all_logs(stage: Stage) -> dict[PartitionKey, FinalPartition]:
+async def _read_all_logs(stage: ClusterRunTarget) -> dict[PartitionKey, FinalPartition]:
     partitions: dict[PartitionKey, FinalPartition] = {}
     rotten = {(rot.key, rot.host.number) for rot in stage.losses.rot()}
     for (topic_id, number), partition in partitions_of(stage.image):
@@ -367,7 +367,7 @@ async def _read_from_start(log: PartitionLog) -> ReplicaLog:
     return ReplicaLog(start_offset, offset, stored)
 
 
-def _summary(stage: Stage, judged_history: History) -> ClusterRun:
+def _summary(stage: ClusterRunTarget, judged_history: History) -> ClusterRun:
     history = stage.history
     stage.note("history", history.digest())
     outcomes = Counter(send.outcome for send in history.sends.values())

@@ -10,13 +10,13 @@ from itertools import count
 from uuid import UUID
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition, PartitionKey, Send
+from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition, PartitionKey, SentRecord
 from lograft.chaos.cluster.clients.poll_recorder import partition_name
 from lograft.chaos.cluster.world.record_marks import is_deletion, record_key_of
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history import entries as live
 from lograft.chaos.history.entries import Entry, Moment
 from lograft.chaos.history.history import History
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.clients.types import TopicPartition
 
 _NOWHERE = "(not taken)"
@@ -52,7 +52,7 @@ def live_history(
     )
 
 
-def _sent(send: Send, number: int) -> live.Send:
+def _sent(send: SentRecord, number: int) -> live.Send:
     topic, partition = partition_name(send.key)
     mark = send.value
     return live.Send(
@@ -71,7 +71,7 @@ def _sent(send: Send, number: int) -> live.Send:
     )
 
 
-def _fate(send: Send, partition: int) -> live.Acknowledged | live.Failed | live.Unknown:
+def _fate(send: SentRecord, partition: int) -> live.Acknowledged | live.Failed | live.Unknown:
     at = Moment(send.settled_us) if send.settled_us is not None else None
     if at is None or send.outcome is Outcome.UNKNOWN:
         return live.Unknown(at, message=send.error)

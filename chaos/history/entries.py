@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.outcome import Outcome
 from lograft.clients.types import TopicPartition
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import (
     EVENTS,
     NEVER_RETURNED,
@@ -23,7 +24,6 @@ from lograft.chaos.history.entries import (
     outcome_of,
 )
 from lograft.chaos.history.entry_codec import COMPLETIONS_OF, from_json, to_json
-from lograft.chaos.raft.linearizability import Outcome
 
 Kind = TypeVar("Kind")
 

@@ -8,6 +8,7 @@ from math import inf
 from sys import maxsize
 
 from lograft.broker.replica.interfaces import Acks
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import (
     Acknowledged,
     Entry,
@@ -27,7 +28,6 @@ from lograft.chaos.history.entries import (
 )
 from lograft.chaos.history.generations import Generations
 from lograft.chaos.history.history import History
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.clients.types import TopicPartition
 
 

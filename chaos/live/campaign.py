@@ -34,7 +34,7 @@ class Ended:
     faults: int
 
 
-class Campaign:
+class LiveCampaign:
     """In `directory`: the state, and the report of each run. The files of nodes stay only where something did not
     hold."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from lograft.chaos.checkers.verdict import Verdict
-from lograft.chaos.live.campaign import Campaign, CampaignRefused
+from lograft.chaos.live.campaign import CampaignRefused, LiveCampaign
 from lograft.chaos.live.judged_run import JudgedRun, judge_run
 from lograft.chaos.live.stories.catalogue import ALWAYS, SCENARIOS
 from lograft.chaos.live.terminal_view import LiveView
@@ -97,7 +97,7 @@ def campaign(seed: int, duration: str, rounds: int, only: tuple[str, ...], direc
             raise click.UsageError(f"there is no story {name!r}: `lograft chaos list` shows those there are")
     try:
         duration_ms = read_duration(duration, "--duration")
-        whole = Campaign(Path(directory), only or tuple(SCENARIOS), seed, rounds, duration, duration_ms)
+        whole = LiveCampaign(Path(directory), only or tuple(SCENARIOS), seed, rounds, duration, duration_ms)
     except CampaignRefused as error:
         raise CommandError(str(error), "give --report another folder, or the same options as before") from None
     for line in whole.run(lambda: LiveView(sys.stderr)):

@@ -7,11 +7,11 @@ from html import escape
 
 from lograft.chaos.checkers.anomalies import Anomaly
 from lograft.chaos.checkers.verdict import Verdict
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import Fault, LeaderSeen, Note, began
 from lograft.chaos.history.entry_codec import to_json
 from lograft.chaos.history.history import History
 from lograft.chaos.live.timeline_svg import Lane, Picture, Span, draw
-from lograft.chaos.raft.linearizability import Outcome
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1d2330; }
@@ -25,7 +25,7 @@ svg { width: 100%; height: auto }
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunReport:
     """What a run was. `replay`: the command that does it again. `holds`: what must, in this scenario; `always`: in each
     of them."""
 
@@ -40,7 +40,7 @@ class Run:
     always: str
 
 
-def html_report(run: Run, history: History, verdict: Verdict, trouble: str | None = None) -> str:
+def html_report(run: RunReport, history: History, verdict: Verdict, trouble: str | None = None) -> str:
     """`trouble`: why the run did not come to its end, if it did not."""
     has_held = verdict.is_sound and trouble is None
     headline = "everything held" if has_held else "something was broken" if verdict.anomalies else "nothing is proved"
@@ -70,7 +70,7 @@ def html_report(run: Run, history: History, verdict: Verdict, trouble: str | Non
     return f"<!doctype html>\n<meta charset=utf-8>\n<title>{title}</title>\n<style>{_STYLE}</style>\n{body}\n"
 
 
-def _must_hold(run: Run) -> str:
+def _must_hold(run: RunReport) -> str:
     return f"<p><b>What must hold:</b> {escape(run.holds)}. <b>And always:</b> {escape(run.always)}</p>"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lograft.chaos.checkers.verdict import Verdict, judge
 from lograft.chaos.live.cluster.cluster import NotInTime
-from lograft.chaos.live.html_report import Run, html_report
+from lograft.chaos.live.html_report import RunReport, html_report
 from lograft.chaos.live.run import Effort, read_run, run_scenario
 from lograft.chaos.live.stories.catalogue import ALWAYS
 from lograft.chaos.live.stories.story import Scenario
@@ -53,7 +53,7 @@ def judge_run(
         trouble = f"the cluster did not recover when nothing was wrong any more: {error}"
         history = read_run(place)
     verdict = judge(history)
-    about = Run(
+    about = RunReport(
         scenario.name, scenario.tells, seed, seconds, _versions(), platform.platform(), replay, scenario.holds, ALWAYS
     )
     report = place / REPORT

@@ -18,8 +18,8 @@ from lograft.chaos.live.clients.probe import Asker
 from lograft.chaos.live.clients.readers import Member, Reader
 from lograft.chaos.live.clients.senders import Sender
 from lograft.chaos.live.cluster.cluster import LiveCluster, NotInTime
-from lograft.chaos.live.stories.nemesis import Nemesis
-from lograft.chaos.live.stories.story import Scenario, Stage
+from lograft.chaos.live.stories.nemesis import LiveNemesis
+from lograft.chaos.live.stories.story import Scenario, StoryContext
 from lograft.chaos.live.terminal_view import LiveView, TalliedWriter
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.cluster.background_task import ClientTask, open_runtime
@@ -204,11 +204,11 @@ class _Run:
     async def _trouble(self, admin: Admin, crowd: Crowd, rng: Rng) -> None:
         self._own.happened(Note, text=f"the story begins: {self._scenario.name}")
         ends_ms = LoopClock().monotonic_ms() + self._duration_seconds * 1000
-        nemesis = Nemesis(self._cluster, self._recorder("nemesis"), rng.fork())
+        nemesis = LiveNemesis(self._cluster, self._recorder("nemesis"), rng.fork())
         self._view.begins(nemesis.under_way, self._duration_seconds)
         try:
             await self._scenario.story(
-                Stage(nemesis, admin, tuple(place.topic for place in self._places), crowd, rng, ends_ms)
+                StoryContext(nemesis, admin, tuple(place.topic for place in self._places), crowd, rng, ends_ms)
             )
         finally:
             await crowd.end()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lograft.chaos.metadata.node import CLUSTER_ID, SimulatedNode, World
+from lograft.chaos.metadata.node import CLUSTER_ID, MetadataEnvironment, SimulatedNode
 from lograft.chaos.metadata.stub.broker import StubBroker
 from lograft.chaos.metadata.stub.log import StubDisks
 from lograft.metadata.decisions.brokers.registration import Registration
@@ -29,7 +29,13 @@ class SimulatedBroker(SimulatedNode):
     """Its disks outlive it. Down: `stub` is None."""
 
     def __init__(
-        self, broker_id: BrokerId, rack: str | None, directories: int, world: World, rng: Rng, group: asyncio.TaskGroup
+        self,
+        broker_id: BrokerId,
+        rack: str | None,
+        directories: int,
+        world: MetadataEnvironment,
+        rng: Rng,
+        group: asyncio.TaskGroup,
     ) -> None:
         super().__init__(f"broker{broker_id}", world, rng, group)
         self.broker_id = broker_id

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.outcome import Outcome
 from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.rpc.coded_error import ControllerError

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lograft.chaos.metadata.node import CLUSTER_ID, SimulatedNode, World
+from lograft.chaos.metadata.node import CLUSTER_ID, MetadataEnvironment, SimulatedNode
 from lograft.chaos.world.raft_store import MemoryDisk, MemoryStore
 from lograft.metadata.controller.timers import ControllerTiming
 from lograft.metadata.controller_node import ControllerNode, ControllerSettings
@@ -20,7 +20,7 @@ PORT = 9093
 class _Watch(MachineListener):
     """The checker's eyes in one controller's life."""
 
-    def __init__(self, world: World, process: str, machine: MetadataMachine) -> None:
+    def __init__(self, world: MetadataEnvironment, process: str, machine: MetadataMachine) -> None:
         self._world = world
         self._process = process
         self._machine = machine
@@ -36,7 +36,7 @@ class _Watch(MachineListener):
 class SimulatedController(SimulatedNode):
     """Its disk outlives it. Down: `node` is None."""
 
-    def __init__(self, node_id: int, world: World, rng: Rng, group: asyncio.TaskGroup) -> None:
+    def __init__(self, node_id: int, world: MetadataEnvironment, rng: Rng, group: asyncio.TaskGroup) -> None:
         super().__init__(f"controller{node_id}", world, rng, group)
         self.node_id = node_id
         self.disk = MemoryDisk(CLUSTER_ID, node_id, rng.fork())

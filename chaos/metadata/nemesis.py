@@ -13,7 +13,7 @@ from lograft.chaos.metadata.weather import MetadataWeather
 from lograft.runtime.rng import Rng
 
 
-class Cluster(Protocol):
+class MetadataTarget(Protocol):
     weather: MetadataWeather
     brokers: list[SimulatedBroker]
     quorum: list[SimulatedController]
@@ -48,7 +48,7 @@ class Cluster(Protocol):
 class MetadataNemesis:
     """One fault at a time, drawn from those the weather allows."""
 
-    def __init__(self, cluster: Cluster, rng: Rng) -> None:
+    def __init__(self, cluster: MetadataTarget, rng: Rng) -> None:
         self._cluster = cluster
         self._rng = rng
         self._is_over = False

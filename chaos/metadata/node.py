@@ -22,7 +22,7 @@ CLUSTER_ID = "simulated"
 _LOOK_SECONDS = 0.05
 
 
-class World(Protocol):
+class MetadataEnvironment(Protocol):
     """What a node needs of the world around it."""
 
     weather: MetadataWeather
@@ -60,7 +60,7 @@ class PausableClock(VirtualClock):
 class SimulatedNode:
     """One node, at one host. Each of its lives is a task; `life` counts them."""
 
-    def __init__(self, host: str, world: World, rng: Rng, group: asyncio.TaskGroup) -> None:
+    def __init__(self, host: str, world: MetadataEnvironment, rng: Rng, group: asyncio.TaskGroup) -> None:
         self.host = host
         self.world = world
         self.rng = rng

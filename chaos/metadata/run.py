@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from lograft.chaos.harness.failures import NotLive
 from lograft.chaos.harness.schedule import Detail, Schedule
 from lograft.chaos.metadata.broker import SimulatedBroker
 from lograft.chaos.metadata.client import SimulatedClient
@@ -16,7 +17,6 @@ from lograft.chaos.metadata.rules.invariants import MetadataInvariants
 from lograft.chaos.metadata.stub.acknowledged_ledger import Ledger
 from lograft.chaos.metadata.weather import MetadataWeather
 from lograft.chaos.metadata.workload import Workload
-from lograft.chaos.raft.run import NotLive
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import Partition
 from lograft.metadata.image.records import ProducerIdsAllocated
@@ -41,7 +41,7 @@ class MetadataRun:
     wishes: Counter[str]
 
 
-class Stage(Protocol):
+class MetadataRunTarget(Protocol):
     weather: MetadataWeather
     schedule: Schedule
     facts: Facts
@@ -67,7 +67,7 @@ class Stage(Protocol):
     async def pass_ms(self, duration_ms: float) -> None: ...
 
 
-async def live_through(stage: Stage) -> MetadataRun:
+async def live_through(stage: MetadataRunTarget) -> MetadataRun:
     """Faults and operators for a while; then none, and the cluster must recover, work and be quiet."""
     await stage.start()
     await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
@@ -88,7 +88,7 @@ async def live_through(stage: Stage) -> MetadataRun:
     return _summary(stage)
 
 
-def _trouble(stage: Stage, until_us: int) -> None:
+def _trouble(stage: MetadataRunTarget, until_us: int) -> None:
     if stage.now_us < until_us:
         stage.nemesis.act()
         stage.call_later_ms(stage.rng.uniform(0, 2 * stage.weather.fault_every_ms), lambda: _trouble(stage, until_us))
@@ -97,7 +97,7 @@ def _trouble(stage: Stage, until_us: int) -> None:
 # -- what is still to come
 
 
-async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> None:
+async def _until(stage: MetadataRunTarget, missing: Callable[[], str], at_most_ms: int) -> None:
     for _ in range(at_most_ms // _LOOK_EVERY_MS):
         if not missing():
             return
@@ -106,7 +106,7 @@ async def _until(stage: Stage, missing: Callable[[], str], at_most_ms: int) -> N
     raise NotLive(f"{at_most_ms} ms after the last fault: {missing()}")
 
 
-def _unready(stage: Stage) -> str:
+def _unready(stage: MetadataRunTarget) -> str:
     """There is an active controller, all brokers are unfenced, and everybody has the same image."""
     active = [controller for controller in stage.quorum if controller.is_active]
     if len(active) != 1:
@@ -126,7 +126,7 @@ def _unready(stage: Stage) -> str:
     return ""
 
 
-def _partitions(stage: Stage) -> list[tuple[PartitionKey, Partition]]:
+def _partitions(stage: MetadataRunTarget) -> list[tuple[PartitionKey, Partition]]:
     return [
         ((topic.topic_id, number), partition)
         for topic in stage.invariants.image.topics.values()
@@ -134,7 +134,7 @@ def _partitions(stage: Stage) -> list[tuple[PartitionKey, Partition]]:
     ]
 
 
-def _unfinished(stage: Stage) -> str:
+def _unfinished(stage: MetadataRunTarget) -> str:
     """Whatever has its data has a leader, all its replicas in sync, and is where it was to be."""
     for key, partition in _partitions(stage):
         if partition.leader is None:
@@ -145,12 +145,12 @@ def _unfinished(stage: Stage) -> str:
     return ""
 
 
-def _leaderless(stage: Stage) -> str:
+def _leaderless(stage: MetadataRunTarget) -> str:
     lost = [f"{key}: {partition}" for key, partition in _partitions(stage) if partition.leader is None]
     return "; ".join(lost)
 
 
-async def _give_up_what_is_lost(stage: Stage) -> None:
+async def _give_up_what_is_lost(stage: MetadataRunTarget) -> None:
     """An operator elects whoever is left for what has no complete copy any more."""
     for _ in range(20):
         lost = [key for key, partition in _partitions(stage) if partition.leader is None]
@@ -162,7 +162,7 @@ async def _give_up_what_is_lost(stage: Stage) -> None:
         await stage.pass_ms(700)
 
 
-async def _expect_calm(stage: Stage) -> None:
+async def _expect_calm(stage: MetadataRunTarget) -> None:
     """Leaders go back to where they are preferred; then nothing changes any more."""
     await _until(stage, lambda: _away(stage), _RECOVERY_MS)
     before = stage.invariants.index
@@ -173,12 +173,12 @@ async def _expect_calm(stage: Stage) -> None:
             raise NotLive(f"nothing is wrong, and still the metadata changes: {records}")
 
 
-def _away(stage: Stage) -> str:
+def _away(stage: MetadataRunTarget) -> str:
     away = [key for key, partition in _partitions(stage) if partition.leader != partition.preferred_leader]
     return f"not led by who should: {away}" if away else ""
 
 
-async def _expect_progress(stage: Stage) -> None:
+async def _expect_progress(stage: MetadataRunTarget) -> None:
     """Every partition takes writes, and they are acknowledged."""
     before = {key: len(stage.ledger.acknowledged.get(key, [])) for key, _ in _partitions(stage)}
     stage.weather = replace(stage.weather, append_probability=0.5)
@@ -190,7 +190,7 @@ async def _expect_progress(stage: Stage) -> None:
     await _until(stage, stuck, _RECOVERY_MS)
 
 
-def _check_all(stage: Stage) -> None:
+def _check_all(stage: MetadataRunTarget) -> None:
     stage.workload.check_all()
     for controller in stage.quorum:
         assert controller.node is not None
@@ -200,7 +200,7 @@ def _check_all(stage: Stage) -> None:
         stage.invariants.check_same(broker.process, broker.follower.index, broker.follower.image)
 
 
-def _summary(stage: Stage) -> MetadataRun:
+def _summary(stage: MetadataRunTarget) -> MetadataRun:
     ledger = stage.ledger
     return MetadataRun(
         schedule=stage.schedule,

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.harness.schedule import Detail
 from lograft.chaos.metadata.client import SimulatedClient
 from lograft.chaos.metadata.rules.facts import Facts, PartitionKey
 from lograft.chaos.metadata.rules.invariants import MetadataInvariants
 from lograft.chaos.metadata.rules.partition_rules import require
 from lograft.chaos.metadata.weather import MetadataWeather
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.metadata.image.cluster_image import Topic
 from lograft.metadata.image.partition import BrokerId, Partition, TopicId
 from lograft.proto import admin_pb2 as pb
@@ -25,7 +25,7 @@ _NAMES = 12
 _READ_MS = 3_000
 
 
-class Stage(Protocol):
+class WorkloadTarget(Protocol):
     weather: MetadataWeather
     facts: Facts
     invariants: MetadataInvariants
@@ -37,7 +37,7 @@ class Stage(Protocol):
 class Workload:
     """One operator after the other asks for something; what came of it is written down, and checked."""
 
-    def __init__(self, stage: Stage, rng: Rng) -> None:
+    def __init__(self, stage: WorkloadTarget, rng: Rng) -> None:
         self._stage = stage
         self._rng = rng
         self._is_over = False

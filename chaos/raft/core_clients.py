@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lograft.chaos.harness.schedule import Detail, Weather
+from lograft.chaos.harness.outcome import Outcome
+from lograft.chaos.harness.schedule import Detail
 from lograft.chaos.raft.core_node import Answer
-from lograft.chaos.raft.linearizability import History, Outcome
+from lograft.chaos.raft.linearizability import OperationHistory
 from lograft.chaos.raft.register_machine import Kind, Value, command
+from lograft.chaos.raft.weather import Weather
 from lograft.raft.core.raft_core import RaftCore
 from lograft.runtime.rng import Rng
 
@@ -42,7 +44,7 @@ class CoreClients:
     """Odd keys are only appended to, even ones also overwritten: each shows other anomalies best."""
 
     def __init__(self, world: ClientsWorld, nodes: Sequence[AskedNode], rng: Rng) -> None:
-        self.history = History()
+        self.history = OperationHistory()
         self._world = world
         self._nodes = nodes
         self._rng = rng

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from lograft.chaos.harness.schedule import Weather
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.raft.core_disk import CoreDisk
 from lograft.chaos.raft.invariants import RaftInvariants
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.chaos.raft.register_machine import RegisterMachine, Value
+from lograft.chaos.raft.weather import Weather
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.core.entries import Command, Entry, SnapshotMetadata
 from lograft.raft.core.messages import Envelope, InstallSnapshot

@@ -6,14 +6,15 @@ run = simulate_cores(seed)      raises InvariantBroken, NotLinearizable, NotLive
 import heapq
 from collections.abc import Callable
 
-from lograft.chaos.harness.schedule import Detail, Schedule, Weather, draw_weather
+from lograft.chaos.harness.schedule import Detail, Schedule
 from lograft.chaos.raft.core_clients import CoreClients
 from lograft.chaos.raft.core_disk import CoreDisk
 from lograft.chaos.raft.core_node import CoreNode
 from lograft.chaos.raft.invariants import RaftInvariants
-from lograft.chaos.raft.links import Links
-from lograft.chaos.raft.nemesis import Nemesis
-from lograft.chaos.raft.run import Run, Standing, live_through
+from lograft.chaos.raft.links import RaftLinks
+from lograft.chaos.raft.nemesis import RaftNemesis
+from lograft.chaos.raft.run import RaftRun, Standing, live_through
+from lograft.chaos.raft.weather import Weather, draw_weather
 from lograft.raft.core.configuration import ConfigurationChange, InvalidChange, Member, configuration
 from lograft.raft.core.messages import Envelope, InstallSnapshot
 from lograft.raft.core.raft_core import RaftCore
@@ -31,7 +32,7 @@ class CoreCluster:
         self._rng = rng.fork()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._event_count = 0
-        self._links = Links(rng.fork())
+        self._links = RaftLinks(rng.fork())
         self.node_ids = list(range(1, self.weather.voters + self.weather.spares + 1))
         self._nodes = {node_id: CoreNode(node_id, self, rng.fork()) for node_id in self.node_ids}
         self._disks: dict[Member, CoreDisk] = {node.member: node.disk for node in self._nodes.values()}
@@ -43,7 +44,7 @@ class CoreCluster:
             lambda member: self._disks[member],
             lambda member, term: self.note("leader", member.node_id, f"term {term}"),
         )
-        self.nemesis = Nemesis(self, rng.fork())
+        self.nemesis = RaftNemesis(self, rng.fork())
         self.clients = CoreClients(self, list(self._nodes.values()), rng.fork())
         self.note("weather", str(self.weather))
 
@@ -202,12 +203,12 @@ class CoreCluster:
     def propose(self, core: RaftCore, data: bytes) -> None:
         self._nodes[core.member.node_id].propose(data, lambda outcome, seen: None)
 
-    def run(self) -> Run:
+    def run(self) -> RaftRun:
         course = live_through(self, self._rng.fork())
         try:
             course.send(None)
         except StopIteration as end:
-            run: Run = end.value
+            run: RaftRun = end.value
             return run
         raise AssertionError("a cluster of bare cores waits for nothing")
 
@@ -216,6 +217,6 @@ def _discard(_: bool) -> None:
     """The nemesis does not care."""
 
 
-def simulate_cores(seed: int, weather: Weather | None = None) -> Run:
+def simulate_cores(seed: int, weather: Weather | None = None) -> RaftRun:
     """Run a cluster of bare cores from `seed`, in `weather` or that of the seed's own."""
     return CoreCluster(seed, weather).run()

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from lograft.chaos.harness.schedule import Detail, Weather
+from lograft.chaos.harness.outcome import Outcome
+from lograft.chaos.harness.schedule import Detail
 from lograft.chaos.raft.core_node import Answer
 from lograft.chaos.raft.invariants import RaftInvariants
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.chaos.raft.message_fabric import Fabric
 from lograft.chaos.raft.register_machine import RegisterMachine
+from lograft.chaos.raft.weather import Weather
 from lograft.chaos.world.crash import is_simulated_crash
 from lograft.chaos.world.loop import VirtualClock
 from lograft.chaos.world.raft_store import Content, MemoryDisk, MemoryStore

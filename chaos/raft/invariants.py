@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.raft.register_machine import Digest
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.core.entries import Command, Entry, HardState, NewConfiguration
@@ -24,14 +25,6 @@ from lograft.raft.core.messages import (
 from lograft.raft.core.raft_core import RaftCore
 from lograft.raft.core.ready import Ready
 from lograft.raft.core.roles import Leader
-
-
-class InvariantBroken(Exception):
-    """Raft promised that this never happens. `rule` names the promise."""
-
-    def __init__(self, rule: str, what: str) -> None:
-        super().__init__(f"{rule}: {what}")
-        self.rule = rule
 
 
 class Durable(Protocol):

@@ -10,17 +10,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.raft.register_machine import Kind, Value
 
 _MAX_STATES = 200_000
-
-
-class Outcome(Enum):
-    """FAIL is definite: it did not and will not happen."""
-
-    OK = "ok"
-    FAIL = "fail"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,7 @@ class Operation:
     seen: Value | None = None
 
 
-class History:
+class OperationHistory:
     """What clients asked and were told, in the order in which it happened."""
 
     def __init__(self) -> None:
@@ -67,7 +60,7 @@ class History:
         return sum(operation.outcome is outcome for operation in self._operations)
 
 
-class Anomaly(Enum):
+class RegisterAnomaly(Enum):
     """Why a history is not linearizable, as well as can be told."""
 
     PHANTOM = "a value was seen that nobody wrote, or whose write was refused"
@@ -81,7 +74,7 @@ class Anomaly(Enum):
 class NotLinearizable(Exception):
     """The operations on one key that nothing explains."""
 
-    def __init__(self, key: str, anomaly: Anomaly, operations: Sequence[Operation]) -> None:
+    def __init__(self, key: str, anomaly: RegisterAnomaly, operations: Sequence[Operation]) -> None:
         super().__init__("\n  ".join([f"key {key}: {anomaly.value}", *map(str, operations)]))
         self.key = key
         self.anomaly = anomaly
@@ -156,31 +149,31 @@ def _apply(operation: Operation, value: Value) -> Value | None:
 # -- names for what went wrong
 
 
-def explain(operations: Sequence[Operation]) -> Anomaly:
+def explain(operations: Sequence[Operation]) -> RegisterAnomaly:
     """The plainest description of what is wrong with a history that is not linearizable."""
     answered = [operation for operation in operations if operation.seen is not None]
     possible = {operation.item for operation in operations if operation.outcome is not Outcome.FAIL}
     for operation in answered:
         assert operation.seen is not None
         if [item for item in operation.seen if item not in possible]:
-            return Anomaly.PHANTOM
+            return RegisterAnomaly.PHANTOM
         if len({*operation.seen}) < len(operation.seen):
-            return Anomaly.DUPLICATE
+            return RegisterAnomaly.DUPLICATE
     if any(operation.kind is Kind.WRITE for operation in operations):
-        return Anomaly.NOT_LINEARIZABLE  # a list that is replaced says less about what came before
+        return RegisterAnomaly.NOT_LINEARIZABLE  # a list that is replaced says less about what came before
     return _explain_lists(operations, answered)
 
 
-def _explain_lists(operations: Sequence[Operation], answered: Sequence[Operation]) -> Anomaly:
+def _explain_lists(operations: Sequence[Operation], answered: Sequence[Operation]) -> RegisterAnomaly:
     """Keys that are only appended to: every value seen is a beginning of every longer one."""
     values = sorted((operation.seen for operation in answered if operation.seen is not None), key=len)
     if any(longer[: len(shorter)] != shorter for shorter, longer in pairwise(values)):
-        return Anomaly.FORK
+        return RegisterAnomaly.FORK
     for later in answered:
         earlier = [one for one in operations if one.returned is not None and one.returned < later.called]
         acknowledged = [one.item for one in earlier if one.outcome is Outcome.OK and one.kind is not Kind.READ]
         if [item for item in acknowledged if item not in (later.seen or ())]:
-            return Anomaly.LOST_UPDATE
+            return RegisterAnomaly.LOST_UPDATE
         if any(len(one.seen or ()) > len(later.seen or ()) for one in earlier):
-            return Anomaly.STALE_READ
-    return Anomaly.NOT_LINEARIZABLE
+            return RegisterAnomaly.STALE_READ
+    return RegisterAnomaly.NOT_LINEARIZABLE

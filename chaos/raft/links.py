@@ -1,10 +1,10 @@
 """The ways between simulated Raft nodes: how long a message takes, whether it arrives, and how often."""
 
-from lograft.chaos.harness.schedule import Weather
+from lograft.chaos.raft.weather import Weather
 from lograft.runtime.rng import Rng
 
 
-class Links:
+class RaftLinks:
     """Between nodes by their ids; each direction for itself. No order is kept."""
 
     def __init__(self, rng: Rng) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lograft.chaos.harness.schedule import Detail, Weather
-from lograft.chaos.raft.links import Links
+from lograft.chaos.harness.schedule import Detail
+from lograft.chaos.raft.links import RaftLinks
+from lograft.chaos.raft.weather import Weather
 from lograft.raft.core.configuration import Configuration
 from lograft.raft.core.messages import Envelope, InstallSnapshot
 from lograft.raft.core.ready import SnapshotToSend
@@ -67,7 +68,7 @@ class MessageFabric:
 
     def __init__(self, world: FabricWorld, rng: Rng) -> None:
         self._world = world
-        self._links = Links(rng)
+        self._links = RaftLinks(rng)
         self._ends: dict[int, _MessageEnd] = {}
         self._held_until: dict[int, float] = {}
 

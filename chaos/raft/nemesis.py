@@ -7,8 +7,9 @@ wiped, and no change asked for, that would leave some configuration without a ma
 from collections.abc import Callable
 from typing import Protocol
 
-from lograft.chaos.harness.schedule import Detail, Weather
+from lograft.chaos.harness.schedule import Detail
 from lograft.chaos.raft.invariants import RaftInvariants
+from lograft.chaos.raft.weather import Weather
 from lograft.raft.core.configuration import (
     AddLearner,
     Configuration,
@@ -24,7 +25,7 @@ from lograft.raft.core.roles import Leader
 from lograft.runtime.rng import Rng
 
 
-class Cluster(Protocol):
+class RaftTarget(Protocol):
     """What can be done to a cluster, whatever it is made of. Nodes go by their ids."""
 
     weather: Weather
@@ -76,10 +77,10 @@ class Cluster(Protocol):
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
 
 
-class Nemesis:
+class RaftNemesis:
     """One fault at a time, drawn from those the weather allows."""
 
-    def __init__(self, cluster: Cluster, rng: Rng) -> None:
+    def __init__(self, cluster: RaftTarget, rng: Rng) -> None:
         self._cluster = cluster
         self._rng = rng
         self._asked_for: list[tuple[int, Configuration]] = []

@@ -9,14 +9,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from lograft.chaos.harness.schedule import Detail, Schedule, Weather, draw_weather
+from lograft.chaos.harness.schedule import Detail, Schedule
 from lograft.chaos.raft.core_clients import CoreClients
 from lograft.chaos.raft.driver_node import DriverNode, DurableContent
 from lograft.chaos.raft.invariants import RaftInvariants
 from lograft.chaos.raft.message_fabric import Fabric, MessageFabric
-from lograft.chaos.raft.nemesis import Nemesis
-from lograft.chaos.raft.run import Run, Standing, live_through
+from lograft.chaos.raft.nemesis import RaftNemesis
+from lograft.chaos.raft.run import RaftRun, Standing, live_through
 from lograft.chaos.raft.stream_fabric import StreamFabric
+from lograft.chaos.raft.weather import Weather, draw_weather
 from lograft.chaos.world.loop import run_virtual
 from lograft.raft.core.configuration import ConfigurationChange, InvalidChange, Member, configuration
 from lograft.raft.core.entries import SnapshotMetadata
@@ -54,7 +55,7 @@ class NodeCluster:
             lambda member, term: self.note("leader", member.node_id, f"term {term}"),
         )
         self.fabric: Fabric = (StreamFabric if self.is_streamed else MessageFabric)(self, rng.fork())
-        self.nemesis = Nemesis(self, rng.fork())
+        self.nemesis = RaftNemesis(self, rng.fork())
         self.clients = CoreClients(self, list(self.nodes.values()), rng.fork())
         self.note("weather", str(self.weather), "streamed" if self.is_streamed else "messages")
 
@@ -170,7 +171,7 @@ class NodeCluster:
     def propose(self, core: RaftCore, data: bytes) -> None:
         self.nodes[core.member.node_id].propose(data, lambda outcome, seen: None)
 
-    async def run(self) -> Run:
+    async def run(self) -> RaftRun:
         return await live_through(self, self._rng.fork())
 
     def stop(self) -> None:
@@ -198,10 +199,10 @@ def simulate_nodes(
     *,
     is_streamed: bool | None = None,
     on_made: Callable[[NodeCluster], None] = lambda cluster: None,
-) -> Run:
+) -> RaftRun:
     """Run a cluster of production parts from `seed`. `on_made` gets to see it, for whoever wants to print a failure."""
 
-    async def main() -> Run:
+    async def main() -> RaftRun:
         async with asyncio.TaskGroup() as group:
             cluster = NodeCluster(seed, group, weather=weather, is_streamed=is_streamed)
             on_made(cluster)

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lograft.chaos.harness.schedule import Detail, Schedule, Weather
+from lograft.chaos.harness.failures import NotLive
+from lograft.chaos.harness.outcome import Outcome
+from lograft.chaos.harness.schedule import Detail, Schedule
 from lograft.chaos.raft.core_clients import CoreClients
 from lograft.chaos.raft.invariants import RaftInvariants
-from lograft.chaos.raft.linearizability import Outcome, check_linearizable
-from lograft.chaos.raft.nemesis import Nemesis
+from lograft.chaos.raft.linearizability import check_linearizable
+from lograft.chaos.raft.nemesis import RaftNemesis
 from lograft.chaos.raft.register_machine import Digest
+from lograft.chaos.raft.weather import Weather
 from lograft.raft.core.configuration import Member
 from lograft.raft.core.raft_core import RaftCore
 from lograft.raft.core.roles import Leader
@@ -21,12 +24,8 @@ _CALM_MS = 4_000
 _LONGEST_DELAY_MS = 3_000
 
 
-class NotLive(Exception):
-    """All faults are over, and still the cluster does not come to rest, or work."""
-
-
 @dataclass(frozen=True, slots=True)
-class Run:
+class RaftRun:
     """What a run that went well was like."""
 
     schedule: Schedule
@@ -48,13 +47,13 @@ class Standing:
     digest: Digest
 
 
-class Stage(Protocol):
+class RaftRunTarget(Protocol):
     """A cluster that can be put through a run."""
 
     weather: Weather
     schedule: Schedule
     invariants: RaftInvariants
-    nemesis: Nemesis
+    nemesis: RaftNemesis
     clients: CoreClients
 
     @property
@@ -81,7 +80,7 @@ class Stage(Protocol):
         ...
 
 
-async def live_through(stage: Stage, rng: Rng) -> Run:
+async def live_through(stage: RaftRunTarget, rng: Rng) -> RaftRun:
     """Faults and clients for a while; then none, and the cluster must recover, work and be quiet."""
     await stage.start()
     stage.clients.start()
@@ -106,20 +105,20 @@ async def live_through(stage: Stage, rng: Rng) -> Run:
     return _summary(stage)
 
 
-def _trouble(stage: Stage, rng: Rng, until_us: int) -> None:
+def _trouble(stage: RaftRunTarget, rng: Rng, until_us: int) -> None:
     if stage.now_us < until_us:
         stage.nemesis.act()
         delay_ms = rng.uniform(0, 2 * stage.weather.fault_every_ms)
         stage.call_later_ms(delay_ms, lambda: _trouble(stage, rng, until_us))
 
 
-def _members(stage: Stage) -> list[Standing]:
+def _members(stage: RaftRunTarget) -> list[Standing]:
     """Those who belong to the cluster as it is now, with the disk they have now."""
     members: tuple[Member, ...] = stage.invariants.committed_configuration[1].members
     return [standing for standing in stage.standings() if standing.core.member in members]
 
 
-async def _await_recovery(stage: Stage) -> None:
+async def _await_recovery(stage: RaftRunTarget) -> None:
     """A leader that commits anew, and everybody has it."""
     target = len(stage.invariants.committed) + 1
     for _ in range(_RECOVERY_MS // 100):
@@ -133,7 +132,7 @@ async def _await_recovery(stage: Stage) -> None:
     raise NotLive(f"{_RECOVERY_MS} ms after the last fault, not all have reached {target}: {behind}")
 
 
-async def _expect_calm(stage: Stage) -> None:
+async def _expect_calm(stage: RaftRunTarget) -> None:
     """Nothing is wrong, so whoever leads goes on leading."""
     await stage.pass_ms(_SETTLE_MS)
     elections, term = stage.invariants.elections, max(standing.core.term for standing in _members(stage))
@@ -143,9 +142,9 @@ async def _expect_calm(stage: Stage) -> None:
         raise NotLive(f"a healthy leader of term {term} was deposed: {terms}")
 
 
-def _summary(stage: Stage) -> Run:
+def _summary(stage: RaftRunTarget) -> RaftRun:
     seen, history = stage.invariants, stage.clients.history
-    return Run(
+    return RaftRun(
         schedule=stage.schedule,
         virtual_ms=stage.now_us // 1000,
         elections=seen.elections,

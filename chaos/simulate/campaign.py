@@ -4,16 +4,16 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from lograft.chaos.simulate.outcome import Outcome, from_json, to_json
+from lograft.chaos.simulate.run_result import RunResult, from_json, to_json
 from lograft.cli.common.command_error import CommandError
 
 
-class Campaign:
+class SeedCampaign:
     """Seeds `first`, `first + 1` and so on. Each outcome is a line, written as soon as it is known."""
 
     def __init__(self, path: Path, first: int) -> None:
         """`first`: if the file says nothing else."""
-        self.outcomes: dict[int, Outcome] = {}
+        self.outcomes: dict[int, RunResult] = {}
         self._path = path
         self.first = self._read(first)
 
@@ -42,7 +42,7 @@ class Campaign:
         """Of so many in all, those that were not run yet."""
         return (seed for seed in range(self.first, self.first + seeds) if seed not in self.outcomes)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunResult) -> None:
         self.outcomes[outcome.seed] = outcome
         with self._path.open("a") as file:
             file.write(json.dumps(to_json(outcome), separators=(",", ":")) + "\n")

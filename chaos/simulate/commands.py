@@ -102,13 +102,13 @@ def _read_shrink_for(text: str | None) -> int:
 def _run_many(
     seeds: int, first: int | None, jobs: int | None, shrink_ms: int, campaign_path: str | None, output: str
 ) -> bool:
-    from lograft.chaos.simulate.campaign import Campaign
+    from lograft.chaos.simulate.campaign import SeedCampaign
     from lograft.chaos.simulate.sweep import Sweep
     from lograft.runtime.process.process_pool import core_count
     from lograft.runtime.rng import system_rng
 
     first = first if first is not None else system_rng().randrange(1, 2**31)
-    campaign = Campaign(Path(campaign_path), first) if campaign_path is not None else None
+    campaign = SeedCampaign(Path(campaign_path), first) if campaign_path is not None else None
     sweep = Sweep(campaign.first if campaign is not None else first)
     for outcome in campaign.outcomes.values() if campaign is not None else ():
         sweep.add(outcome)

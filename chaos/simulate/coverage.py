@@ -13,7 +13,7 @@ from lograft.chaos.cluster.world.weather import (
     VOTER_WISHES,
     WISHES,
 )
-from lograft.chaos.simulate.outcome import Outcome
+from lograft.chaos.simulate.run_result import RunResult
 
 # What can be met, so that it can be said what was not. Crashes are in the middle of a call to the disk, wherever in the
 # code that is made: of those nobody has a list.
@@ -53,7 +53,7 @@ class Coverage:
     counts: dict[str, Counter[str]] = field(default_factory=lambda: {about: Counter() for about in TITLES})
     runs: dict[str, Counter[str]] = field(default_factory=lambda: {about: Counter() for about in TITLES})
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunResult) -> None:
         for about in TITLES:
             found = {name: count for name, count in outcome.figures.get(about, {}).items() if count}
             if about == "events":

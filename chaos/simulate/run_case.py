@@ -8,10 +8,10 @@ from lograft.chaos.checkers.verdict import judge
 from lograft.chaos.cluster.checks.verdict import evidence_lines
 from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster.to_live_history import judged
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.history.history import History
-from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.chaos.simulate.case import Case
-from lograft.chaos.simulate.outcome import Failure, Outcome
+from lograft.chaos.simulate.run_result import Failure, RunResult
 from lograft.runtime.process.stopwatch import Stopwatch
 
 _MOST_CHARACTERS = 600
@@ -21,7 +21,7 @@ def run_case(
     case: Case,
     on_story: Callable[[list[str]], object] | None = None,
     on_history: Callable[[History], object] | None = None,
-) -> Outcome:
+) -> RunResult:
     """Whatever it raises is its outcome. `on_story`, `on_history`: are given what happened."""
     made: list[SimulatedCluster] = []
     watch = Stopwatch()
@@ -37,7 +37,7 @@ def run_case(
         on_story(cluster.schedule.lines())
     if on_history is not None:
         on_history(history)
-    outcome = Outcome(
+    outcome = RunResult(
         seed=case.seed,
         digest=cluster.schedule.digest()[:16],
         virtual_ms=cluster.now_us // 1000,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lograft.chaos.simulate.case import Case
-from lograft.chaos.simulate.outcome import Outcome
+from lograft.chaos.simulate.run_result import RunResult
 
-Run = Callable[[Case], Outcome]
+Run = Callable[[Case], RunResult]
 T = TypeVar("T")
 
 _SHARES = (8, 4, 2)  # of a duration: an eighth, a quarter, a half
@@ -22,7 +22,7 @@ class Shrunk:
     """The smallest that was found, and how many runs that took. `is_smallest`: nothing more could be left out."""
 
     case: Case
-    outcome: Outcome
+    outcome: RunResult
     runs: int
     is_smallest: bool
 
@@ -32,7 +32,7 @@ class OutOfTime(Exception):
 
 
 class Shrinking:
-    def __init__(self, case: Case, outcome: Outcome, run: Run, is_time_left: Callable[[], bool]) -> None:
+    def __init__(self, case: Case, outcome: RunResult, run: Run, is_time_left: Callable[[], bool]) -> None:
         """`outcome`: of `case`, which failed."""
         assert outcome.failure is not None, "only what fails is made smaller"
         self._kind = outcome.failure.kind

@@ -6,9 +6,9 @@ from typing import Any, TextIO
 
 from lograft.chaos.simulate.case import Case
 from lograft.chaos.simulate.coverage import Coverage
-from lograft.chaos.simulate.outcome import Outcome
 from lograft.chaos.simulate.progress import SweepProgress
 from lograft.chaos.simulate.run_case import run_case
+from lograft.chaos.simulate.run_result import RunResult
 from lograft.chaos.simulate.shrink import Shrinking, Shrunk
 from lograft.runtime.process.process_pool import run_in_processes
 from lograft.runtime.process.stopwatch import Stopwatch
@@ -22,11 +22,11 @@ class Sweep:
     runs: int = 0
     virtual_ms: int = 0
     computing_ms: int = 0
-    failed: list[Outcome] = field(default_factory=list)
+    failed: list[RunResult] = field(default_factory=list)
     shrunk: dict[int, Shrunk] = field(default_factory=dict)  # by seed
     coverage: Coverage = field(default_factory=Coverage)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunResult) -> None:
         self.runs += 1
         self.virtual_ms += outcome.virtual_ms
         self.computing_ms += outcome.computing_ms
@@ -35,7 +35,7 @@ class Sweep:
             self.failed.append(outcome)
 
     def run(
-        self, seeds: Iterable[int], count: int, jobs: int, out: TextIO, on_outcome: Callable[[Outcome], object]
+        self, seeds: Iterable[int], count: int, jobs: int, out: TextIO, on_outcome: Callable[[RunResult], object]
     ) -> None:
         """`count`: how many there are. `on_outcome` is told of each, `out` how far it is."""
         progress = SweepProgress(out, count)
@@ -88,17 +88,17 @@ class Sweep:
         }
 
 
-def shrink(case: Case, outcome: Outcome, at_most_ms: int) -> Shrunk:
+def shrink(case: Case, outcome: RunResult, at_most_ms: int) -> Shrunk:
     watch = Stopwatch()
     return Shrinking(case, outcome, run_case, lambda: watch.seconds * 1000 < at_most_ms).shrink()
 
 
-def failure_line(outcome: Outcome) -> str:
+def failure_line(outcome: RunResult) -> str:
     assert outcome.failure is not None
     return f"seed {outcome.seed} FAILED: {outcome.failure.kind}: {outcome.failure.message[:200]}"
 
 
-def failure_lines(outcome: Outcome, shrunk: Shrunk | None) -> list[str]:
+def failure_lines(outcome: RunResult, shrunk: Shrunk | None) -> list[str]:
     failure = outcome.failure
     assert failure is not None
     lines = [failure_line(outcome)]
@@ -110,7 +110,7 @@ def failure_lines(outcome: Outcome, shrunk: Shrunk | None) -> list[str]:
     return lines
 
 
-def shrunk_lines(outcome: Outcome, shrunk: Shrunk) -> list[str]:
+def shrunk_lines(outcome: RunResult, shrunk: Shrunk) -> list[str]:
     small, failure = shrunk.outcome, shrunk.outcome.failure
     assert failure is not None
     how = "nothing more can be left out" if shrunk.is_smallest else "there was no time for more"
@@ -123,7 +123,7 @@ def shrunk_lines(outcome: Outcome, shrunk: Shrunk) -> list[str]:
     ]
 
 
-def _failed(outcome: Outcome, shrunk: Shrunk | None) -> dict[str, Any]:
+def _failed(outcome: RunResult, shrunk: Shrunk | None) -> dict[str, Any]:
     failure = outcome.failure
     assert failure is not None
     found: dict[str, Any] = {

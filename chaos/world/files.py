@@ -1,6 +1,6 @@
 """A file system in memory that does what real ones do at their worst, all from one seed.
 
-It loses, tears and keeps what was not synced (`durability`), crashes in any call (`crash_points`), fills up, fails
+It loses, tears and keeps what was not synced (`power_loss`), crashes in any call (`crash`), fills up, fails
 writes and syncs, and flips bits. The same object is the disk before and after a crash of its node.
 """
 
@@ -8,8 +8,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 
-from lograft.chaos.world.crash import SimulatedCrash
-from lograft.chaos.world.crash_points import CrashPoints
+from lograft.chaos.world.crash import CrashPoints, SimulatedCrash
 from lograft.chaos.world.file_tree import VirtualTree, os_error
 from lograft.chaos.world.power_loss import DirectoryNode, FileNode, Truncate, Write
 from lograft.runtime.files import Buffer, File, FileLocked, Lock, SyncFailed

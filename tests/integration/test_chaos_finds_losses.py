@@ -5,7 +5,7 @@ from pathlib import Path
 from lograft.chaos.checkers.anomalies import AnomalyName
 from lograft.chaos.live.judged_run import judge_run
 from lograft.chaos.live.run import Effort
-from lograft.chaos.live.stories.story import Scenario, Stage
+from lograft.chaos.live.stories.story import Scenario, StoryContext
 
 LOSSES = {
     AnomalyName.LOST_WRITE,
@@ -15,7 +15,7 @@ LOSSES = {
 }
 
 
-async def _lying_disks(stage: Stage) -> None:
+async def _lying_disks(stage: StoryContext) -> None:
     for node in stage.nemesis.cluster.nodes.values():
         node.change_machine(lies_about_syncs=True)
     await stage.pass_ms(4000, 4000)

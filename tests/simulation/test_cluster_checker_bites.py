@@ -18,15 +18,15 @@ from lograft.chaos.cluster.checks.history import (
     PartitionKey,
     Read,
     ReplicaLog,
-    Send,
+    SentRecord,
     Stored,
     Told,
 )
 from lograft.chaos.cluster.checks.logs import check_all, check_leader, check_next
 from lograft.chaos.cluster.simulation import simulate_cluster
 from lograft.chaos.cluster.world.weather import ClusterWeather
-from lograft.chaos.raft.invariants import InvariantBroken
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.failures import InvariantBroken
+from lograft.chaos.harness.outcome import Outcome
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.proof.node_proof import NotProven, read_ticket
 from lograft.runtime.proof.proven_network import _Guard
@@ -112,7 +112,9 @@ def good() -> tuple[ClusterHistory, FinalPartition]:
     """Two records of one producer, read and told of, on two replicas."""
     history = ClusterHistory()
     for number, value in enumerate((b"a", b"b")):
-        history.sends[value] = Send(KEY, "p", number, value, outcome=Outcome.OK, offset=number, leader_epoch=number + 1)
+        history.sends[value] = SentRecord(
+            KEY, "p", number, value, outcome=Outcome.OK, offset=number, leader_epoch=number + 1
+        )
         history.reads.append(Read(KEY, "c", number, value, leader_epoch=2))
     history.told += [Told(KEY, 1, 1, 10, 20), Told(KEY, 1, 2, 30, 40), Told(KEY, 2, 2, 5, 60)]
     final = FinalPartition(2, {})

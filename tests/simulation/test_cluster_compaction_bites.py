@@ -21,15 +21,15 @@ from lograft.chaos.cluster.checks.history import (
     PartitionKey,
     Read,
     ReplicaLog,
-    Send,
+    SentRecord,
     Stored,
 )
 from lograft.chaos.cluster.checks.logs import LAST_READER, check_all, check_next
 from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster.world.record_marks import headers_of, mark_for, mark_of, record_key_of, value_of
 from lograft.chaos.cluster.world.weather import QUICK_UPKEEP, ClusterWeather
-from lograft.chaos.raft.invariants import InvariantBroken
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.failures import InvariantBroken
+from lograft.chaos.harness.outcome import Outcome
 from lograft.storage.batch.header import BatchHeader
 from lograft.storage.batch.record import Columns
 from lograft.storage.cleaning.batch_cleaner import BatchCleaner
@@ -173,7 +173,7 @@ def good() -> tuple[ClusterHistory, FinalPartition]:
     history.compacted_topics[KEY[0]] = None
     for stored in STORED:
         number = int(stored.value.split(b"/")[1])
-        send = Send(KEY, "p", number, stored.value, outcome=Outcome.OK, offset=stored.offset, leader_epoch=1)
+        send = SentRecord(KEY, "p", number, stored.value, outcome=Outcome.OK, offset=stored.offset, leader_epoch=1)
         history.sends[stored.value] = send
     check_and_note(history, (1, A2), (4, C1))
     return history, FinalPartition(1, {1: log(1, 4), 2: log(0, 1, 2, 3, 4)})

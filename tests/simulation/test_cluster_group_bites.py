@@ -21,7 +21,7 @@ from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition,
 from lograft.chaos.cluster.clients.member_recorder import GROUP
 from lograft.chaos.cluster.clients.members import MemberRecorder
 from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.consumer.group.member import GroupMember
 

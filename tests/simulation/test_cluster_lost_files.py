@@ -11,7 +11,7 @@ from support.cluster_stories import STAGE, Scene
 from lograft.chaos.cluster.faults.allowed_losses import LostFiles
 from lograft.chaos.cluster.run import ClusterRun
 from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.runtime.files import parent_of
 from lograft.storage.files.file_names import LOG_SUFFIX
 from lograft.storage.log.recovery import _Recovery

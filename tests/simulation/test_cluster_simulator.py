@@ -20,7 +20,7 @@ from lograft.chaos.cluster.run import _read_log
 from lograft.chaos.cluster.world.node import SimulatedHost
 from lograft.chaos.cluster.world.record_marks import headers_of, mark_for
 from lograft.chaos.cluster.world.weather import draw_cluster_weather
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.clients.consumer.reading.record_run import Position
 from lograft.clients.types import TopicPartition
 from lograft.runtime.rng import Rng

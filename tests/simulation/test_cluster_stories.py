@@ -17,7 +17,7 @@ from lograft.chaos.cluster.faults.copies import Copies
 from lograft.chaos.cluster.run import ClusterRun
 from lograft.chaos.cluster.simulation import SimulatedCluster, simulate_cluster
 from lograft.chaos.cluster.world.weather import ClusterWeather
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.clients.consumer.aio_consumer import Consumer
 from lograft.clients.consumer.reading.fetched_partition import FetchedPartition
 from lograft.clients.errors import LograftError

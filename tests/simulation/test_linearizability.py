@@ -2,12 +2,12 @@
 
 import pytest
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.raft.linearizability import (
-    Anomaly,
-    History,
     NotLinearizable,
     Operation,
-    Outcome,
+    OperationHistory,
+    RegisterAnomaly,
     check_linearizable,
     is_linearizable,
 )
@@ -60,28 +60,28 @@ def test_what_one_copy_could_have_answered_is_linearizable(history: list[Operati
 @pytest.mark.parametrize(
     ("history", "anomaly"),
     [
-        ([read(("a",), 1, 2)], Anomaly.PHANTOM),
-        ([failed("a", 1), read(("a",), 3, 4)], Anomaly.PHANTOM),
-        ([append("a", 1, 2), read(("a", "a"), 3, 4)], Anomaly.DUPLICATE),
-        ([append("a", 1, 2), read((), 3, 4)], Anomaly.LOST_UPDATE),
-        ([append("a", 1, 2), append("b", 3, 4, ("b",))], Anomaly.LOST_UPDATE),
-        ([unknown("a", 1), read(("a",), 3, 4), read((), 5, 6)], Anomaly.STALE_READ),
+        ([read(("a",), 1, 2)], RegisterAnomaly.PHANTOM),
+        ([failed("a", 1), read(("a",), 3, 4)], RegisterAnomaly.PHANTOM),
+        ([append("a", 1, 2), read(("a", "a"), 3, 4)], RegisterAnomaly.DUPLICATE),
+        ([append("a", 1, 2), read((), 3, 4)], RegisterAnomaly.LOST_UPDATE),
+        ([append("a", 1, 2), append("b", 3, 4, ("b",))], RegisterAnomaly.LOST_UPDATE),
+        ([unknown("a", 1), read(("a",), 3, 4), read((), 5, 6)], RegisterAnomaly.STALE_READ),
         (
             [append("a", 1, 9), append("b", 2, 8), read(("a", "b"), 3, 4), read(("b", "a"), 5, 6)],
-            Anomaly.FORK,
+            RegisterAnomaly.FORK,
         ),
-        ([write("a", 1, 2), write("b", 3, 4), read(("a",), 5, 6)], Anomaly.NOT_LINEARIZABLE),
-        ([append("a", 1, 2), append("b", 3, 4), read(("b", "a"), 5, 6)], Anomaly.NOT_LINEARIZABLE),
+        ([write("a", 1, 2), write("b", 3, 4), read(("a",), 5, 6)], RegisterAnomaly.NOT_LINEARIZABLE),
+        ([append("a", 1, 2), append("b", 3, 4), read(("b", "a"), 5, 6)], RegisterAnomaly.NOT_LINEARIZABLE),
     ],
 )
-def test_what_no_copy_could_have_answered_is_named(history: list[Operation], anomaly: Anomaly) -> None:
+def test_what_no_copy_could_have_answered_is_named(history: list[Operation], anomaly: RegisterAnomaly) -> None:
     with pytest.raises(NotLinearizable) as caught:
         check_linearizable(history)
     assert caught.value.anomaly is anomaly
 
 
 def test_keys_are_judged_apart() -> None:
-    history = History()
+    history = OperationHistory()
     for key in ("one", "two"):
         history.end(history.call(1, Kind.APPEND, key, f"{key}-a"), Outcome.OK, (f"{key}-a",))
     history.end(history.call(1, Kind.READ, "one"), Outcome.OK, ("one-a",))

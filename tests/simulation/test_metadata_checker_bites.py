@@ -17,9 +17,9 @@ from support.metadata_chaos import (
     tell,
 )
 
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.metadata.simulation import simulate_metadata
 from lograft.chaos.metadata.weather import MetadataWeather
-from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.metadata.controller.active_controller import ActiveController, Committed
 from lograft.metadata.controller.pending_operations import Speculation
 from lograft.metadata.controller.services import admin_service

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from support.broken_rules import expect_noticed
 
-from lograft.chaos.harness.schedule import RESTLESS, Weather
 from lograft.chaos.raft.core_disk import CoreDisk
 from lograft.chaos.raft.core_node import CoreNode
 from lograft.chaos.raft.core_simulation import CoreCluster, simulate_cores
+from lograft.chaos.raft.weather import RESTLESS, Weather
 from lograft.raft.core import follower as following
 from lograft.raft.core import leader as leading
 from lograft.raft.core.configuration import Configuration, ConfigurationChange, configuration

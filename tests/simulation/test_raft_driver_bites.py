@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from support.broken_rules import expect_noticed
 
-from lograft.chaos.harness.schedule import RESTLESS
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.raft.node_simulation import NodeCluster, simulate_nodes
+from lograft.chaos.raft.weather import RESTLESS
 from lograft.chaos.world.loop import run_virtual
 from lograft.raft.bootstrap import bootstrapper as bootstrapping
 from lograft.raft.bootstrap import decision as bootstrap

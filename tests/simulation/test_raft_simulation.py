@@ -12,22 +12,22 @@ from support.seeds import seeds
 
 from lograft.chaos.raft.core_simulation import simulate_cores
 from lograft.chaos.raft.node_simulation import simulate_nodes
-from lograft.chaos.raft.run import Run
+from lograft.chaos.raft.run import RaftRun
 
 
-def cores(seed: int) -> Run:
+def cores(seed: int) -> RaftRun:
     return simulate_cores(seed)
 
 
-def messages(seed: int) -> Run:
+def messages(seed: int) -> RaftRun:
     return simulate_nodes(seed, is_streamed=False)
 
 
-def streams(seed: int) -> Run:
+def streams(seed: int) -> RaftRun:
     return simulate_nodes(seed, is_streamed=True)
 
 
-TIERS: dict[str, Callable[[int], Run]] = {"cores": cores, "messages": messages, "streams": streams}
+TIERS: dict[str, Callable[[int], RaftRun]] = {"cores": cores, "messages": messages, "streams": streams}
 
 REPLAYED_SEED = 9  # short, with elections and crashes
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken, NotLive
 from lograft.chaos.raft.linearizability import NotLinearizable
-from lograft.chaos.raft.run import NotLive
 
 CAUGHT = (InvariantBroken, NotLinearizable, NotLive, AssertionError)
 

@@ -7,7 +7,7 @@ from lograft.broker.replica.leader_role import Leading
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.leader_core import LeaderCore
 from lograft.chaos.cluster.checks.continuous import members_of
-from lograft.chaos.cluster.checks.history import Send
+from lograft.chaos.cluster.checks.history import SentRecord
 from lograft.chaos.cluster.clients.base import Wanted
 from lograft.chaos.cluster.clients.senders import SendRecorder
 from lograft.chaos.cluster.simulation import SimulatedCluster
@@ -132,7 +132,7 @@ class Scene:
         recorder.close()
 
     @asynccontextmanager
-    async def writing(self, client: str) -> AsyncIterator[Callable[[bytes], Awaitable[Send]]]:
+    async def writing(self, client: str) -> AsyncIterator[Callable[[bytes], Awaitable[SentRecord]]]:
         """Give a function that sends a record of a key from a host of that name, and does not wait for its answer. The
         producer waits for all answers in the end."""
         cluster = self._cluster
@@ -141,7 +141,7 @@ class Scene:
 
         async with Producer(cluster.addresses, runtime=cluster.client_runtime(client)) as producer:
 
-            async def send(record_key: bytes) -> Send:
+            async def send(record_key: bytes) -> SentRecord:
                 wanted = Wanted(record_key, is_deletion=False, padding_bytes=0)
                 sent = await recorder.send(producer, topic.name, 0, wanted)
                 assert sent is not None

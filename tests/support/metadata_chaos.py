@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.metadata.broker import SimulatedBroker
 from lograft.chaos.metadata.simulation import MetadataCluster, first_cause
 from lograft.chaos.metadata.weather import MetadataWeather
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.chaos.world.link import Delays
 from lograft.chaos.world.loop import run_virtual
 from lograft.metadata.image.cluster_image import ClusterImage

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from lograft.chaos.world.crash import SimulatedCrash
-from lograft.chaos.world.crash_points import CrashPoints
+from lograft.chaos.world.crash import CrashPoints, SimulatedCrash
 from lograft.chaos.world.files import VirtualFiles
 from lograft.chaos.world.loop import VirtualClock, run_virtual
 from lograft.chaos.world.workers import DiskSpeed, VirtualBlocking, VirtualWorkers

@@ -11,7 +11,7 @@ from math import inf
 from lograft.broker.replica.interfaces import Acks
 from lograft.chaos.cluster.checks.history import ClusterHistory, PartitionKey, ReplicaLog, Stored, named, require
 from lograft.chaos.cluster.world.record_marks import is_deletion, record_key_of
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.outcome import Outcome
 
 
 class Cleaned:

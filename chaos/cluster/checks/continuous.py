@@ -19,7 +19,7 @@ from lograft.metadata.image.partition import BrokerId, Partition
 from lograft.storage.log.partition_log import PartitionLog
 
 
-class Cluster(Protocol):
+class WatchedCluster(Protocol):
     hosts: list[SimulatedHost]
     history: ClusterHistory
 
@@ -48,7 +48,7 @@ _NOTHING = Committed(0, 0, None)
 class ClusterWatch:
     """`look` now and then, and whenever a process is about to end: what it had on its disk is known only then."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: WatchedCluster) -> None:
         self._cluster = cluster
         self._history = cluster.history
         self._committed: dict[PartitionKey, Committed] = {}

@@ -12,7 +12,7 @@ from lograft.chaos.harness.schedule import Detail
 from lograft.metadata.image.partition import Partition
 
 
-class Cluster(Protocol):
+class CountedCluster(Protocol):
     hosts: list[SimulatedHost]
 
     def note(self, event: str, *details: Detail) -> None: ...
@@ -22,7 +22,7 @@ class Sights:
     """`counts`: by name. `crashes`: those in the middle of something, by where in the code that was. What people want
     to read of in a story is noted there."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: CountedCluster) -> None:
         self.counts: Counter[str] = Counter()
         self.crashes: Counter[str] = Counter()
         self._cluster = cluster

@@ -1,6 +1,6 @@
 """What clients of a simulated cluster did, and what they were told. Pure.
 
-Every record that is ever sent has a mark of its own (`cluster_marks`); what is called its value here is that.
+Every record that is ever sent has a mark of its own (`record_marks`); what is called its value here is that.
 
 An unclean election ends what was promised until then, and begins a new *generation* of the partition: whatever leaders
 of one generation say holds until the next begins.
@@ -14,9 +14,9 @@ from itertools import count
 from uuid import UUID
 
 from lograft.broker.replica.interfaces import Acks
+from lograft.chaos.harness.failures import InvariantBroken
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import Entry
-from lograft.chaos.raft.invariants import InvariantBroken
-from lograft.chaos.raft.linearizability import Outcome
 
 PartitionKey = tuple[UUID, int]
 
@@ -31,7 +31,7 @@ def named(key: PartitionKey) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Send:
+class SentRecord:
     """A record that a producer took. `number`: how many it took before, of whatever partition. `leader_epoch`: of the
     leader that acknowledged it at that offset. `settled_us` None: nothing was ever heard of it."""
 
@@ -113,11 +113,11 @@ class FinalPartition:
 
 class ClusterHistory:
     """In the order in which things happened. `entries`: what is written down at once as an entry of a history of live
-    clusters; all else is made one in the end (`cluster_live_history`)."""
+    clusters; all else is made one in the end (`to_live_history`)."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.sends: dict[bytes, Send] = {}
+        self.sends: dict[bytes, SentRecord] = {}
         self.refused: dict[bytes, str] = {}  # values that no producer took
         self.reads: list[Read] = []
         self.gaps: list[Gap] = []

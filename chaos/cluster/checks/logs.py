@@ -1,7 +1,7 @@
 """The promises of the design, checked on what clients were told and on what replicas have. Pure.
 
 Where an unclean election was held, and only there, what was acknowledged before may be missing, and what was served may
-be taken back: the leaders of one generation (`cluster_history`) vouch for what they said until the next begins. Nor are
+be taken back: the leaders of one generation (`history`) vouch for what they said until the next begins. Nor are
 records promised to stay that retention deletes, or that only the leader had to have.
 """
 
@@ -24,12 +24,12 @@ from lograft.chaos.cluster.checks.history import (
     PartitionKey,
     Read,
     ReplicaLog,
-    Send,
+    SentRecord,
     Told,
     named,
     require,
 )
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.outcome import Outcome
 
 LAST_READER = "last.consumer"  # reads all there is, when nothing is written any more
 
@@ -134,7 +134,7 @@ def check_acknowledged(
         require(there == send.value, "acknowledged is at its offset", described(send), "there is", there)
 
 
-def _may_be_gone(send: Send, leader_epoch: int, history: ClusterHistory) -> bool:
+def _may_be_gone(send: SentRecord, leader_epoch: int, history: ClusterHistory) -> bool:
     match send.acks:
         case Acks.ALL:
             return not history.is_last(send.key, send.leader_epoch)
@@ -146,7 +146,7 @@ def _may_be_gone(send: Send, leader_epoch: int, history: ClusterHistory) -> bool
 
 def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
     """The records of a producer are in the order in which they were sent."""
-    latest: dict[str, Send] = {}
+    latest: dict[str, SentRecord] = {}
     for stored in log.records:
         send = history.sends[stored.value]
         before = latest.get(send.producer)
@@ -273,7 +273,7 @@ def check_leader(history: ClusterHistory, key: PartitionKey, leader_epoch: int, 
     require(other == process, "one leader an epoch", named(key), "epoch", leader_epoch, other, process)
 
 
-def described(send: Send) -> str:
+def described(send: SentRecord) -> str:
     return (
         f"{named(send.key)} {send.value[:24]!r} of {send.producer}, acks {send.acks.value}, {send.outcome.value} "
         f"at {send.offset} in epoch {send.leader_epoch}"

@@ -2,7 +2,7 @@
 
 from lograft.chaos.checkers.anomalies import Anomaly
 from lograft.chaos.checkers.verdict import Verdict
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 
 
 class AnomaliesFound(InvariantBroken):

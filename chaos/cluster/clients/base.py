@@ -16,7 +16,7 @@ from lograft.runtime.world import Runtime
 _LIFE_SECONDS = 6.0
 
 
-class Stage(Protocol):
+class ClientEnvironment(Protocol):
     """What clients need of the world."""
 
     weather: ClusterWeather
@@ -75,7 +75,7 @@ class Wanted:
 class Client:
     """`run` until `stop`. A name is used once."""
 
-    def __init__(self, name: str, stage: Stage, rng: Rng) -> None:
+    def __init__(self, name: str, stage: ClientEnvironment, rng: Rng) -> None:
         self.name = name
         self.stage = stage
         self.rng = rng

@@ -4,7 +4,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from lograft.chaos.cluster.checks.history import PartitionKey, Read
-from lograft.chaos.cluster.clients.poll_recorder import PollNotes, Stage, failure, partition_name, positions_of
+from lograft.chaos.cluster.clients.poll_recorder import (
+    PollEnvironment,
+    PollNotes,
+    failure,
+    partition_name,
+    positions_of,
+)
 from lograft.chaos.history.entries import (
     AssignmentChanged,
     Commit,
@@ -27,7 +33,7 @@ GROUP = "readers"
 class MemberNotes:
     """`gained` and `lost` are told inside a poll, before the coordinator hears of it."""
 
-    def __init__(self, name: str, stage: Stage, consumer: Consumer) -> None:
+    def __init__(self, name: str, stage: PollEnvironment, consumer: Consumer) -> None:
         self._name = name
         self._stage = stage
         self._consumer = consumer

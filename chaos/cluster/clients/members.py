@@ -7,7 +7,7 @@ from uuid import UUID
 from lograft.chaos.cluster.checks.groups import Floor
 from lograft.chaos.cluster.checks.history import PartitionKey, Read
 from lograft.chaos.cluster.checks.logs import check_next
-from lograft.chaos.cluster.clients.base import Client, Stage
+from lograft.chaos.cluster.clients.base import Client, ClientEnvironment
 from lograft.chaos.cluster.clients.member_recorder import GROUP, MemberNotes
 from lograft.chaos.cluster.clients.readers import note_read
 from lograft.chaos.cluster.world.record_marks import mark_of
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.3
 class MemberRecorder(RebalanceListener):
     """What one member is given: each partition alone, from where the group has come to, in order."""
 
-    def __init__(self, name: str, consumer: Consumer, stage: Stage) -> None:
+    def __init__(self, name: str, consumer: Consumer, stage: ClientEnvironment) -> None:
         self.name = name
         self.consumer = consumer
         self._stage = stage
@@ -155,7 +155,7 @@ def _epoch_of(position: Position | None) -> int:
 class MemberClient(Client):
     """One member after the other. Some have a name that outlives them, and some commit by themselves."""
 
-    def __init__(self, name: str, stage: Stage, rng: Rng) -> None:
+    def __init__(self, name: str, stage: ClientEnvironment, rng: Rng) -> None:
         super().__init__(name, stage, rng)
         self._instance_id = name if rng.random() < 0.3 else None
 
@@ -212,7 +212,7 @@ class MemberClient(Client):
             await self._pause(0, 8_000)  # busy with what it was given, perhaps for too long
 
 
-async def read_to_the_end(stage: Stage, ends: Mapping[PartitionKey, int]) -> None:
+async def read_to_the_end(stage: ClientEnvironment, ends: Mapping[PartitionKey, int]) -> None:
     """A last member gets all that no other was given, up to where partitions end."""
     consumer = Consumer(
         stage.addresses,

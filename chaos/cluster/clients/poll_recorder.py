@@ -12,7 +12,7 @@ from lograft.clients.errors import LograftError
 from lograft.clients.types import TopicPartition
 
 
-class Stage(Protocol):
+class PollEnvironment(Protocol):
     history: ClusterHistory
 
     @property
@@ -33,7 +33,7 @@ def failure(error: LograftError, now_us: int) -> Failed | Unknown:
 class PollNotes:
     """Of one consumer. `first`: where it begins in a partition that it is given; None: nobody knows."""
 
-    def __init__(self, name: str, stage: Stage, group: str | None = None, first: int | None = None) -> None:
+    def __init__(self, name: str, stage: PollEnvironment, group: str | None = None, first: int | None = None) -> None:
         self._name = name
         self._stage = stage
         self._group = group
@@ -78,7 +78,7 @@ class PollNotes:
         )
 
 
-def note_plain_read(stage: Stage, name: str, asked_us: int, start: int, reads: Sequence[Read]) -> None:
+def note_plain_read(stage: PollEnvironment, name: str, asked_us: int, start: int, reads: Sequence[Read]) -> None:
     """By a call of its own, which goes on from nothing."""
     if reads:
         number = stage.history.next_number()

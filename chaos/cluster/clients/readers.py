@@ -5,7 +5,7 @@ from uuid import UUID
 
 from lograft.chaos.cluster.checks.history import PartitionKey, Read, Told, named
 from lograft.chaos.cluster.checks.logs import check_next, check_told_range
-from lograft.chaos.cluster.clients.base import Client, Stage, topics_of
+from lograft.chaos.cluster.clients.base import Client, ClientEnvironment, topics_of
 from lograft.chaos.cluster.clients.poll_recorder import PollNotes, note_plain_read, positions_of
 from lograft.chaos.cluster.world.record_marks import mark_of
 from lograft.clients.cluster.unary_call import call
@@ -69,7 +69,7 @@ class ReadingClient(Client):
 class ReadRecorder:
     """What one consumer is given: all of it in order, and nothing left out. `latest`: of each partition."""
 
-    def __init__(self, name: str, consumer: Consumer, stage: Stage) -> None:
+    def __init__(self, name: str, consumer: Consumer, stage: ClientEnvironment) -> None:
         self.name = name
         self.latest: dict[PartitionKey, Read] = {}
         self._consumer = consumer
@@ -110,7 +110,7 @@ class ReadRecorder:
         return len(records)
 
 
-def note_read(stage: Stage, read: Read) -> None:
+def note_read(stage: ClientEnvironment, read: Read) -> None:
     stage.check_committed(read.key, read.leader_epoch, read.offset + 1, read)
     stage.history.reads.append(read)
 

@@ -4,11 +4,11 @@ import asyncio
 from uuid import UUID
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.cluster.checks.history import PartitionKey, Send
+from lograft.chaos.cluster.checks.history import PartitionKey, SentRecord
 from lograft.chaos.cluster.checks.logs import described
-from lograft.chaos.cluster.clients.base import Client, Stage, Wanted, topics_of
+from lograft.chaos.cluster.clients.base import Client, ClientEnvironment, Wanted, topics_of
 from lograft.chaos.cluster.world.record_marks import headers_of, mark_for, record_key_of, value_of
-from lograft.chaos.raft.linearizability import Outcome
+from lograft.chaos.harness.outcome import Outcome
 from lograft.clients.cluster.unary_call import call
 from lograft.clients.errors import LograftError
 from lograft.clients.producer.aio_delivery import Delivery
@@ -58,15 +58,15 @@ class SendingClient(Client):
 class SendRecorder:
     """What one producer sends, and what becomes of it."""
 
-    def __init__(self, name: str, stage: Stage, acks: Acks = Acks.ALL) -> None:
+    def __init__(self, name: str, stage: ClientEnvironment, acks: Acks = Acks.ALL) -> None:
         self._name = name
         self._stage = stage
         self._history = stage.history
         self._acks = acks
         self._count = 0
-        self._open: list[tuple[Send, Delivery]] = []
+        self._open: list[tuple[SentRecord, Delivery]] = []
 
-    async def send(self, producer: Producer, topic: str, partition: int, wanted: Wanted) -> Send | None:
+    async def send(self, producer: Producer, topic: str, partition: int, wanted: Wanted) -> SentRecord | None:
         """None: it was not taken."""
         number, self._count = self._count, self._count + 1
         mark = mark_for(self._name, number, wanted.record_key, is_deletion=wanted.is_deletion)
@@ -80,12 +80,12 @@ class SendRecorder:
             return None
         partition_key = _batch(delivery).partition_key
         key = (UUID(bytes=partition_key.topic_id), partition_key.partition)
-        send = self._history.sends[mark] = Send(key, self._name, number, mark, self._acks, invoked_us=invoked_us)
+        send = self._history.sends[mark] = SentRecord(key, self._name, number, mark, self._acks, invoked_us=invoked_us)
         delivery.add_done_callback(lambda done: self._settled(send, done))
         self._open.append((send, delivery))
         return send
 
-    def _settled(self, send: Send, delivery: Delivery) -> None:
+    def _settled(self, send: SentRecord, delivery: Delivery) -> None:
         send.settled_us = self._stage.now_us
         _settle(send, delivery)
         check_acknowledgement(self._stage, send)
@@ -98,12 +98,12 @@ class SendRecorder:
             _settle(send, delivery)
 
 
-def check_acknowledgement(stage: Stage, send: Send) -> None:
+def check_acknowledgement(stage: ClientEnvironment, send: SentRecord) -> None:
     if send.is_acknowledged and send.acks is Acks.ALL and send.offset is not None and send.leader_epoch is not None:
         stage.check_committed(send.key, send.leader_epoch, send.offset + 1, described(send))
 
 
-def _settle(send: Send, delivery: Delivery) -> None:
+def _settle(send: SentRecord, delivery: Delivery) -> None:
     error = delivery.exception()
     if error is not None:
         send.outcome = Outcome.UNKNOWN if error.outcome_unknown else Outcome.FAIL
@@ -151,7 +151,7 @@ class AppendingClient(Client):
             mark_for(name, number, one.record_key, is_deletion=one.is_deletion) for number, one in enumerate(wanted)
         ]
         now_us = self.stage.now_us
-        sends = [Send(key, name, number, mark, acks, invoked_us=now_us) for number, mark in enumerate(marks)]
+        sends = [SentRecord(key, name, number, mark, acks, invoked_us=now_us) for number, mark in enumerate(marks)]
         for send in sends:
             self.stage.history.sends[send.value] = send
         try:
@@ -164,7 +164,7 @@ class AppendingClient(Client):
                 send.outcome = Outcome.UNKNOWN if error.outcome_unknown else Outcome.FAIL
                 send.error, send.settled_us = str(error), self.stage.now_us
 
-    async def _append(self, key: PartitionKey, sends: list[Send], leader_epoch: int) -> None:
+    async def _append(self, key: PartitionKey, sends: list[SentRecord], leader_epoch: int) -> None:
         connection = await self.stage.client_runtime(self.name).network.connect(
             self.rng.choice(self.stage.addresses), 500
         )

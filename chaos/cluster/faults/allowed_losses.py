@@ -18,7 +18,7 @@ from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, Partition, TopicId
 
 
-class Cluster(Protocol):
+class ImageSource(Protocol):
     @property
     def image(self) -> ClusterImage:
         """The latest that is committed."""
@@ -84,7 +84,7 @@ Loss = LostDirectories | LostMemory | Rot | LostFiles
 class Losses:
     """All of them, in a run."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ImageSource) -> None:
         self._cluster = cluster
         self._open: list[Loss] = []
 

@@ -35,7 +35,7 @@ from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 _DERIVED = "derived"  # what is made anew when it is wrong: nothing is lost with it
 
 
-class Cluster(Protocol):
+class DiskTarget(Protocol):
     weather: ClusterWeather
     hosts: list[SimulatedHost]
     losses: Losses
@@ -49,7 +49,7 @@ class Cluster(Protocol):
 class DiskFaults:
     """`end` ends a host's process, in some way, and plans its next."""
 
-    def __init__(self, cluster: Cluster, rng: Rng, end: Callable[[SimulatedHost, str], None], plan: Plan) -> None:
+    def __init__(self, cluster: DiskTarget, rng: Rng, end: Callable[[SimulatedHost, str], None], plan: Plan) -> None:
         self._cluster = cluster
         self._rng = rng
         self._copies = Copies()

@@ -20,7 +20,7 @@ _STRANDING_LOOKS = 500
 _STRANDING_LOOK_MS = 10
 
 
-class Cluster(Protocol):
+class NemesisTarget(Protocol):
     weather: ClusterWeather
     hosts: list[SimulatedHost]
     losses: Losses
@@ -53,7 +53,7 @@ class Cluster(Protocol):
 class ClusterNemesis:
     """One fault at a time, drawn from those the weather allows. `met`: how often each was."""
 
-    def __init__(self, cluster: Cluster, rng: Rng, selection: Selection) -> None:
+    def __init__(self, cluster: NemesisTarget, rng: Rng, selection: Selection) -> None:
         self.met: Counter[str] = Counter()
         self.numbers_met: tuple[int, ...] = ()
         self._cluster = cluster

@@ -13,7 +13,7 @@ Plan: TypeAlias = Callable[[int, Callable[[], None]], None]
 """Have something done, so many milliseconds later."""
 
 
-class Cluster(Protocol):
+class NetworkTarget(Protocol):
     weather: ClusterWeather
     hosts: list[SimulatedHost]
 
@@ -35,7 +35,7 @@ class Cluster(Protocol):
 
 
 class NetworkFaults:
-    def __init__(self, cluster: Cluster, rng: Rng, plan: Plan) -> None:
+    def __init__(self, cluster: NetworkTarget, rng: Rng, plan: Plan) -> None:
         self._cluster = cluster
         self._rng = rng
         self._plan = plan

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from lograft.broker.replication.codec import REPLICATE
 from lograft.chaos.cluster.checks.coverage_counters import Sights
 from lograft.chaos.cluster.world.node import CLUSTER_ID, SimulatedHost
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.cluster_image import ClusterImage, Topic
@@ -36,7 +36,7 @@ _CONNECT_MS = 500
 _PATIENCE_SECONDS = 5.0
 
 
-class World(Protocol):
+class StrangerEnvironment(Protocol):
     hosts: list[SimulatedHost]
     network: VirtualNetwork
     sights: Sights
@@ -50,7 +50,7 @@ class World(Protocol):
 class Stranger:
     """Tries until it is cancelled. `InvariantBroken` if anything that it says for a node is answered."""
 
-    def __init__(self, world: World, rng: Rng) -> None:
+    def __init__(self, world: StrangerEnvironment, rng: Rng) -> None:
         self._world = world
         self._rng = rng
 

@@ -15,8 +15,7 @@ from lograft.broker.node.config_values import Role
 from lograft.broker.node.node import Machine, Node
 from lograft.broker.replica.replica import Replica
 from lograft.chaos.harness.schedule import Detail
-from lograft.chaos.world.crash import is_simulated_crash
-from lograft.chaos.world.crash_places import calling_code, without_numbers
+from lograft.chaos.world.crash import calling_code, is_simulated_crash, without_numbers
 from lograft.chaos.world.files import VirtualFiles
 from lograft.chaos.world.loop import VirtualClock, VirtualLoop
 from lograft.chaos.world.network import VirtualNetwork
@@ -41,7 +40,7 @@ CONTROLLER_PORT = 9093
 NODES_PORT = 9094
 
 
-class World(Protocol):
+class NodeEnvironment(Protocol):
     """What a node needs of the world around it."""
 
     network: VirtualNetwork
@@ -68,7 +67,7 @@ class World(Protocol):
 class SimulatedHost:
     """A machine, and the node on it, which may be down. `life` counts its processes, `boots` its starts."""
 
-    def __init__(self, config: NodeConfig, upkeep: UpkeepTimes, world: World, rng: Rng) -> None:
+    def __init__(self, config: NodeConfig, upkeep: UpkeepTimes, world: NodeEnvironment, rng: Rng) -> None:
         self.number = config.node_id
         self.host = f"n{self.number}"
         self.config = config

@@ -5,7 +5,7 @@ A mark says who sent the record, which of its records it is, what its key is, an
 
 from collections.abc import Iterable
 
-from lograft.chaos.raft.invariants import InvariantBroken
+from lograft.chaos.harness.failures import InvariantBroken
 
 _HEADER = "mark"
 _DELETES = b"-"

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from lograft.chaos.live.cluster.layout import PORTS, LiveLayout
-from lograft.chaos.live.cluster.links import Door, Links
+from lograft.chaos.live.cluster.links import Door, LiveLinks
 from lograft.chaos.live.cluster.node import LiveNode
 from lograft.clients.local.layout import HOST, Layout
 from lograft.runtime.clock import LoopClock
@@ -35,7 +35,7 @@ class LiveCluster:
         self._blocking = ThreadBlocking(max_threads=1)
         self.layout = LiveLayout(Layout(f"chaos-{rng.uuid()}", nodes, _free_ports(rng)))
         self.nodes = {number: LiveNode(directory, self.layout, number) for number in self.layout.numbers}
-        self.links = Links(self._processes, rng.fork())
+        self.links = LiveLinks(self._processes, rng.fork())
 
     def _processes(self) -> dict[int, int]:
         found = {number: node.process_id for number, node in self.nodes.items()}

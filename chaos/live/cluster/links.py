@@ -47,7 +47,7 @@ def both_ways(one: Iterable[Place], others: Iterable[Place]) -> tuple[tuple[Plac
     return (*pairs, *((target, source) for source, target in pairs))
 
 
-class Links:
+class LiveLinks:
     """Between each pair of places. `processes` says which node has which process at the moment."""
 
     def __init__(self, processes: Callable[[], dict[int, int]], rng: Rng) -> None:

@@ -3,7 +3,7 @@
 from lograft.chaos.live.clients.large_messages import large_messages
 from lograft.chaos.live.clients.unread_ranges import unread_ranges
 from lograft.chaos.live.cluster.cluster import NotInTime
-from lograft.chaos.live.stories.story import Stage
+from lograft.chaos.live.stories.story import StoryContext
 from lograft.clients.errors import LograftError
 from lograft.clients.producer.aio_producer import Producer
 from lograft.runtime.limits.idle_connections import idle_connections
@@ -18,7 +18,7 @@ _FILLER_BYTES = 10_000
 _MOST_BYTES = 1024 * 1024 * 1024
 
 
-async def connection_flood(stage: Stage) -> None:
+async def connection_flood(stage: StoryContext) -> None:
     """On the port for clients, and on that for nodes and controllers."""
     while not stage.is_over:
         await stage.pass_ms(200, 1000)
@@ -49,7 +49,7 @@ async def connection_flood(stage: Stage) -> None:
             await stage.pass_ms(2000, 5000)
 
 
-async def slow_readers(stage: Stage) -> None:
+async def slow_readers(stage: StoryContext) -> None:
     """They hold what was sent to them until they are cut off; then others come."""
     await _fill(stage)
     own, nodes = stage.nemesis.cluster.layout.own, stage.nemesis.cluster.nodes
@@ -67,7 +67,7 @@ async def slow_readers(stage: Stage) -> None:
         await stage.pass_ms(100, 500)
 
 
-async def _fill(stage: Stage) -> None:
+async def _fill(stage: StoryContext) -> None:
     """A topic with more than nodes may hold for clients."""
     try:
         await stage.admin.create_topic(_FILLER, partitions=_FILLER_PARTITIONS, replicas=len(stage.nodes))

@@ -5,43 +5,43 @@ from collections.abc import Awaitable, Callable
 
 from lograft.chaos.live.cluster.links import CLIENTS, Door
 from lograft.chaos.live.stories.operators import hand_over, reassigned
-from lograft.chaos.live.stories.story import SESSION_MS, Stage
+from lograft.chaos.live.stories.story import SESSION_MS, StoryContext
 
-Act = Callable[[Stage], Awaitable[None]]
+Act = Callable[[StoryContext], Awaitable[None]]
 
 _ROUND_MS = 9000
 _MOST_AT_ONCE = 3
 _MOST_MEMBERS = 3
 
 
-async def _kill(stage: Stage) -> None:
+async def _kill(stage: StoryContext) -> None:
     async with stage.nemesis.killed(await stage.leader()):
         await stage.pass_ms(300, 3000)
 
 
-async def _kill_controller(stage: Stage) -> None:
+async def _kill_controller(stage: StoryContext) -> None:
     async with stage.nemesis.killed(await stage.controller()):
         await stage.pass_ms(300, 3000)
 
 
-async def _power_failure(stage: Stage) -> None:
+async def _power_failure(stage: StoryContext) -> None:
     """Of one machine, or of several at one moment."""
     numbers = stage.rng.sample(stage.nodes, stage.rng.choice([1, 1, 2, len(stage.nodes)]))
     async with stage.nemesis.powerless(*numbers):
         await stage.pass_ms(100, 2500)
 
 
-async def _pause(stage: Stage) -> None:
+async def _pause(stage: StoryContext) -> None:
     async with stage.nemesis.paused(await stage.leader()):
         await stage.pass_ms(200, SESSION_MS * 2)
 
 
-async def _restart(stage: Stage) -> None:
+async def _restart(stage: StoryContext) -> None:
     async with stage.nemesis.stopped(stage.rng.choice(stage.nodes)):
         pass
 
 
-async def _cut(stage: Stage) -> None:
+async def _cut(stage: StoryContext) -> None:
     number = await stage.leader()
     others = stage.rng.choice([stage.others(number), [CLIENTS], [stage.rng.choice(stage.others(number))]])
     door = Door.CONTROLLER if stage.rng.random() < 0.3 else None
@@ -49,56 +49,56 @@ async def _cut(stage: Stage) -> None:
         await stage.pass_ms(300, 5000)
 
 
-async def _flap(stage: Stage) -> None:
+async def _flap(stage: StoryContext) -> None:
     for _ in range(stage.rng.randint(1, 6)):
         await stage.nemesis.break_connections(stage.rng.choice(stage.nodes))
         await stage.pass_ms(50, 500)
 
 
-async def _slow(stage: Stage) -> None:
+async def _slow(stage: StoryContext) -> None:
     number, narrow = stage.rng.choice(stage.nodes), stage.rng.choice([None, None, 30_000])
     async with stage.nemesis.slowed(number, stage.rng.choice([5.0, 50.0, 300.0]), narrow):
         await stage.pass_ms(500, 4000)
 
 
-async def _lose(stage: Stage) -> None:
+async def _lose(stage: StoryContext) -> None:
     async with stage.nemesis.lossy(stage.rng.choice(stage.nodes), stage.rng.choice([0.02, 0.1])):
         await stage.pass_ms(500, 4000)
 
 
-async def _full_disk(stage: Stage) -> None:
+async def _full_disk(stage: StoryContext) -> None:
     async with stage.nemesis.full_disk(stage.rng.choice(stage.nodes)):
         await stage.pass_ms(500, 4000)
 
 
-async def _failing_syncs(stage: Stage) -> None:
+async def _failing_syncs(stage: StoryContext) -> None:
     async with stage.nemesis.failing_syncs(stage.rng.choice(stage.nodes)):
         await stage.pass_ms(500, 4000)
 
 
-async def _slow_disk(stage: Stage) -> None:
+async def _slow_disk(stage: StoryContext) -> None:
     async with stage.nemesis.slow_disk(stage.rng.choice(stage.nodes), stage.rng.choice([20.0, 200.0, 1000.0])):
         await stage.pass_ms(500, 5000)
 
 
-async def _wrong_clock(stage: Stage) -> None:
+async def _wrong_clock(stage: StoryContext) -> None:
     offset_ms, rate = stage.rng.choice([-3_600_000, -2000, 60_000, 86_400_000]), stage.rng.choice([0.8, 1.0, 1.25])
     async with stage.nemesis.wrong_clock(stage.rng.choice(stage.nodes), offset_ms, rate):
         await stage.pass_ms(500, 5000)
 
 
-async def _damage(stage: Stage) -> None:
+async def _damage(stage: StoryContext) -> None:
     """Careful, as whoever has the rest may be away; and no more than once a round."""
     async with stage.nemesis.damaged(stage.rng.choice(stage.nodes), is_careful=True):
         await stage.pass_ms(200, 1000)
 
 
-async def _reassign(stage: Stage) -> None:
+async def _reassign(stage: StoryContext) -> None:
     async with reassigned(stage):
         await stage.pass_ms(100, 2000)
 
 
-async def _members(stage: Stage) -> None:
+async def _members(stage: StoryContext) -> None:
     """One comes, and another leaves or is killed."""
     crowd = stage.crowd
     if len(crowd.members) < _MOST_MEMBERS:
@@ -119,7 +119,7 @@ _ACTS: tuple[Act, ...] = (
 )  # fmt: skip
 
 
-async def everything(stage: Stage) -> None:
+async def everything(stage: StoryContext) -> None:
     """What is damaged in a round is made good before the next: a majority is always sound."""
     while not stage.is_over:
         is_damaging = stage.rng.random() < 0.3
@@ -135,7 +135,7 @@ async def everything(stage: Stage) -> None:
         await stage.pass_ms(300, 1500)
 
 
-async def _strand(stage: Stage) -> None:
+async def _strand(stage: StoryContext) -> None:
     """One fault after the other."""
     while not stage.is_over:
         await stage.rng.choice(_ACTS)(stage)

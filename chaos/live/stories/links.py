@@ -1,10 +1,10 @@
 """Stories of links that are cut, slow and lossy."""
 
 from lograft.chaos.live.cluster.links import CLIENTS, Door
-from lograft.chaos.live.stories.story import Stage
+from lograft.chaos.live.stories.story import StoryContext
 
 
-async def cut_leader_from_followers(stage: Stage) -> None:
+async def cut_leader_from_followers(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         leader = await stage.leader()
@@ -13,7 +13,7 @@ async def cut_leader_from_followers(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def cut_leader_from_clients(stage: Stage) -> None:
+async def cut_leader_from_clients(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.cut([CLIENTS], [await stage.leader()], one_way=stage.rng.random() < 0.5):
@@ -21,7 +21,7 @@ async def cut_leader_from_clients(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def cut_broker_from_controller(stage: Stage) -> None:
+async def cut_broker_from_controller(stage: StoryContext) -> None:
     """Brokers and clients still reach each other. A node has both sides, so another than the active controller is
     chosen."""
     while not stage.is_over:
@@ -36,7 +36,7 @@ async def cut_broker_from_controller(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def flapping_links(stage: Stage) -> None:
+async def flapping_links(stage: StoryContext) -> None:
     while not stage.is_over:
         number = stage.rng.choice(stage.nodes)
         if stage.rng.random() < 0.5:
@@ -47,14 +47,14 @@ async def flapping_links(stage: Stage) -> None:
                 await stage.pass_ms(50, 800)
 
 
-async def lossy_links(stage: Stage) -> None:
+async def lossy_links(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(200, 1000)
         async with stage.nemesis.lossy(stage.rng.choice(stage.nodes), stage.rng.choice([0.01, 0.05, 0.2])):
             await stage.pass_ms(2000, 5000)
 
 
-async def slow_follower(stage: Stage) -> None:
+async def slow_follower(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(200, 1000)
         number = stage.rng.choice(stage.nodes)

@@ -1,9 +1,9 @@
 """Stories of machines: power, disks, clocks."""
 
-from lograft.chaos.live.stories.story import Stage
+from lograft.chaos.live.stories.story import StoryContext
 
 
-async def power_failure(stage: Stage) -> None:
+async def power_failure(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2500)
         async with stage.nemesis.powerless(await stage.leader()):
@@ -11,7 +11,7 @@ async def power_failure(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def power_failure_of_all(stage: Stage) -> None:
+async def power_failure_of_all(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(1000, 4000)
         async with stage.nemesis.powerless(*stage.nodes):
@@ -19,7 +19,7 @@ async def power_failure_of_all(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def corrupt_minority(stage: Stage) -> None:
+async def corrupt_minority(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.damaged(stage.rng.choice(stage.nodes), is_careful=False):
@@ -27,7 +27,7 @@ async def corrupt_minority(stage: Stage) -> None:
             await stage.verified()
 
 
-async def lost_files(stage: Stage) -> None:
+async def lost_files(stage: StoryContext) -> None:
     """Mostly of a node that led, and leads again as the preferred leader when it is back in sync."""
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
@@ -36,7 +36,7 @@ async def lost_files(stage: Stage) -> None:
             await stage.verified()
 
 
-async def disk_full(stage: Stage) -> None:
+async def disk_full(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.full_disk(await stage.leader()):
@@ -44,7 +44,7 @@ async def disk_full(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def fsync_error(stage: Stage) -> None:
+async def fsync_error(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.failing_syncs(await stage.leader()):
@@ -52,7 +52,7 @@ async def fsync_error(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def slow_disk(stage: Stage) -> None:
+async def slow_disk(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(200, 1000)
         sync_ms = stage.rng.choice([20.0, 100.0, 500.0, 2000.0])
@@ -60,7 +60,7 @@ async def slow_disk(stage: Stage) -> None:
             await stage.pass_ms(2000, 6000)
 
 
-async def clock_jump(stage: Stage) -> None:
+async def clock_jump(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(200, 1000)
         offset_ms = stage.rng.choice([-86_400_000, -5000, 2000, 600_000, 86_400_000])

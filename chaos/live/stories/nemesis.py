@@ -15,7 +15,7 @@ _END_SECONDS = 60
 _LAST_SYNC_MS = 400.0
 
 
-class Nemesis:
+class LiveNemesis:
     """Each method is a block: the fault lasts as long as that does. Several may last at once; but what ends a process,
     or is wrong with one part of its machine, waits until the like is over."""
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from lograft.chaos.live.cluster.cluster import NotInTime
-from lograft.chaos.live.stories.story import Stage
+from lograft.chaos.live.stories.story import StoryContext
 from lograft.clients.errors import LograftError
 from lograft.runtime.clock import LoopClock
 
@@ -12,7 +12,7 @@ _WHILE_MS = 10_000
 _PATIENCE_MS = 90_000
 
 
-async def reassign_under_fire(stage: Stage) -> None:
+async def reassign_under_fire(stage: StoryContext) -> None:
     """Replicas move from broker to broker while some of those are killed."""
     while not stage.is_over:
         await stage.pass_ms(500, 1500)
@@ -25,7 +25,7 @@ async def reassign_under_fire(stage: Stage) -> None:
 
 
 @asynccontextmanager
-async def reassigned(stage: Stage) -> AsyncIterator[None]:
+async def reassigned(stage: StoryContext) -> AsyncIterator[None]:
     """Some partition gets other replicas, until they are there; or, now and then, it is called off."""
     topic = stage.rng.choice(stage.topics)
     try:
@@ -53,7 +53,7 @@ async def reassigned(stage: Stage) -> AsyncIterator[None]:
             await _until_moved(stage, topic)
 
 
-async def _until_moved(stage: Stage, topic: str) -> None:
+async def _until_moved(stage: StoryContext, topic: str) -> None:
     """Not longer than a while: what is under way may need somebody who is down."""
     ends_ms = LoopClock().monotonic_ms() + _WHILE_MS
     while LoopClock().monotonic_ms() < ends_ms:
@@ -65,7 +65,7 @@ async def _until_moved(stage: Stage, topic: str) -> None:
         await LoopClock().sleep_ms(100)
 
 
-async def change_quorum(stage: Stage) -> None:
+async def change_quorum(stage: StoryContext) -> None:
     """Voters are taken out and put back, lose their disks and are replaced; leadership is handed over."""
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
@@ -74,13 +74,13 @@ async def change_quorum(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def hand_over(stage: Stage) -> None:
+async def hand_over(stage: StoryContext) -> None:
     target = stage.rng.choice(stage.nodes)
     async with stage.attempt("hand over", f"to node {target}", lambda: stage.admin.transfer_leadership(target)):
         await stage.pass_ms(200, 1500)
 
 
-async def _remove_and_add(stage: Stage) -> None:
+async def _remove_and_add(stage: StoryContext) -> None:
     number = stage.rng.choice(stage.nodes)
     async with stage.attempt("remove voter", f"node {number}", lambda: stage.admin.remove_voter(number)):
         await stage.pass_ms(500, 2000)
@@ -91,13 +91,13 @@ async def _remove_and_add(stage: Stage) -> None:
     await vote_again(stage)
 
 
-async def _replace(stage: Stage) -> None:
+async def _replace(stage: StoryContext) -> None:
     number = stage.rng.choice(stage.others(await stage.controller()))
     async with stage.nemesis.without_store(number):
         await _repeat(lambda: stage.admin.replace_voter(number))
 
 
-async def restored_backup(stage: Stage) -> None:
+async def restored_backup(stage: StoryContext) -> None:
     """All data of a node are put back from a copy. It catches up; as a voter it is refused until it is replaced."""
     while not stage.is_over:
         number = stage.rng.choice(stage.nodes)
@@ -114,7 +114,7 @@ async def restored_backup(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def vote_again(stage: Stage) -> None:
+async def vote_again(stage: StoryContext) -> None:
     """All nodes vote, which is what an operator sees to when some were taken out."""
 
     async def add_missing() -> None:

@@ -1,14 +1,14 @@
 """Stories of processes that die, stand still and are restarted."""
 
-from lograft.chaos.live.stories.story import SESSION_MS, Stage
+from lograft.chaos.live.stories.story import SESSION_MS, StoryContext
 
 
-async def control(stage: Stage) -> None:
+async def control(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(100, 200)
 
 
-async def kill_leader(stage: Stage) -> None:
+async def kill_leader(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.killed(await stage.leader()):
@@ -16,7 +16,7 @@ async def kill_leader(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def kill_controller(stage: Stage) -> None:
+async def kill_controller(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.killed(await stage.controller()):
@@ -24,7 +24,7 @@ async def kill_controller(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def kill_all(stage: Stage) -> None:
+async def kill_all(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(1000, 3000)
         async with stage.nemesis.killed(*stage.nodes):
@@ -32,7 +32,7 @@ async def kill_all(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def last_replica_standing(stage: Stage) -> None:
+async def last_replica_standing(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         one, other, *_ = stage.rng.sample(stage.nodes, 3)
@@ -43,7 +43,7 @@ async def last_replica_standing(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def zombie_leader(stage: Stage) -> None:
+async def zombie_leader(stage: StoryContext) -> None:
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.paused(await stage.leader()):
@@ -51,7 +51,7 @@ async def zombie_leader(stage: Stage) -> None:
         await stage.recovered()
 
 
-async def rolling_restart(stage: Stage) -> None:
+async def rolling_restart(stage: StoryContext) -> None:
     while not stage.is_over:
         for number in stage.nodes:
             async with stage.nemesis.stopped(number):
@@ -59,7 +59,7 @@ async def rolling_restart(stage: Stage) -> None:
             await stage.recovered()
 
 
-async def rebalance_storm(stage: Stage) -> None:
+async def rebalance_storm(stage: StoryContext) -> None:
     """Members come, leave and are killed; now and then with whoever coordinates them."""
     crowd = stage.crowd
     while not stage.is_over:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lograft.chaos.live.clients.member_processes import Crowd
 from lograft.chaos.live.cluster.cluster import NotInTime
-from lograft.chaos.live.stories.nemesis import Nemesis
+from lograft.chaos.live.stories.nemesis import LiveNemesis
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.errors import LograftError
 from lograft.runtime.clock import LoopClock
@@ -18,10 +18,10 @@ _AGAIN_MS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StoryContext:
     """`ends_ms`: when it is to be over, by the loop's clock. `crowd`: members of the group that come and go."""
 
-    nemesis: Nemesis
+    nemesis: LiveNemesis
     admin: Admin
     topics: tuple[str, ...]
     crowd: Crowd
@@ -43,7 +43,7 @@ class Stage:
     def others(self, number: int) -> list[int]:
         return [node for node in self.nodes if node != number]
 
-    def part(self, milliseconds: float) -> "Stage":
+    def part(self, milliseconds: float) -> "StoryContext":
         """A beginning of what is left, with dice of its own."""
         return replace(self, rng=self.rng.fork(), ends_ms=min(self.ends_ms, self.ends_ms - self.left_ms + milliseconds))
 
@@ -109,7 +109,7 @@ class Stage:
             yield is_done
 
 
-Story = Callable[[Stage], Awaitable[None]]
+Story = Callable[[StoryContext], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ unnoticed.
 from dataclasses import dataclass
 from uuid import UUID
 
+from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.metadata.rules.facts import Facts, PartitionKey
-from lograft.chaos.raft.invariants import InvariantBroken
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, Partition, TopicId

@@ -14,9 +14,9 @@ from lograft.chaos.checkers.availability import (
     timeline,
 )
 from lograft.chaos.checkers.verdict import judge
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import Acknowledged, Done, Failed, Fault, Moment, Note, Send, Unknown
 from lograft.chaos.history.history import History
-from lograft.chaos.raft.linearizability import Outcome
 
 
 def at_ms(milliseconds: int) -> Moment:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.live_stories import Story
 
+from lograft.chaos.harness.outcome import Outcome
 from lograft.chaos.history.entries import (
     COMPLETIONS,
     EVENTS,
@@ -25,7 +26,6 @@ from lograft.chaos.history.entries import (
 )
 from lograft.chaos.history.entry_codec import COMPLETIONS_OF
 from lograft.chaos.history.history import History, HistoryDamaged, HistoryWriter, read_history, write_history
-from lograft.chaos.raft.linearizability import Outcome
 from lograft.clients.types import TopicPartition
 
 

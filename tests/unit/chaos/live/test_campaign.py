@@ -7,14 +7,14 @@ from support.live_stories import Story
 
 from lograft.chaos.checkers.verdict import judge
 from lograft.chaos.live import campaign as module
-from lograft.chaos.live.campaign import Campaign, CampaignRefused
+from lograft.chaos.live.campaign import CampaignRefused, LiveCampaign
 from lograft.chaos.live.judged_run import JudgedRun
 from lograft.chaos.live.stories.story import Scenario
 from lograft.chaos.live.terminal_view import LiveView
 
 
-def campaign(directory: Path, duration: str = "1s", rounds: int = 2) -> Campaign:
-    return Campaign(directory, ("control", "kill-leader"), 7, rounds, duration, 1000)
+def campaign(directory: Path, duration: str = "1s", rounds: int = 2) -> LiveCampaign:
+    return LiveCampaign(directory, ("control", "kill-leader"), 7, rounds, duration, 1000)
 
 
 class Runs:

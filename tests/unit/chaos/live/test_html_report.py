@@ -18,11 +18,11 @@ from lograft.chaos.history.entries import (
     digest_of,
 )
 from lograft.chaos.history.history import History
-from lograft.chaos.live.html_report import Run, html_report
+from lograft.chaos.live.html_report import RunReport, html_report
 from lograft.chaos.live.timeline_svg import Lane, Picture, Span, draw
 from lograft.clients.types import TopicPartition
 
-RUN = Run(
+RUN = RunReport(
     "kill-leader", "kill -9 & <so on>", 7, 20.0, "lograft 1", "a machine", "lograft chaos run kill-leader",
     "another one leads", "nothing is lost",
 )  # fmt: skip

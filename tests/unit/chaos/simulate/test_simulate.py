@@ -10,12 +10,12 @@ from click.testing import CliRunner
 
 from lograft.chaos.cluster.world.selection import EVERYTHING, Selection
 from lograft.chaos.simulate import sweep as sweeping
-from lograft.chaos.simulate.campaign import Campaign
+from lograft.chaos.simulate.campaign import SeedCampaign
 from lograft.chaos.simulate.case import Case, read_numbers
 from lograft.chaos.simulate.commands import simulate
 from lograft.chaos.simulate.coverage import CATALOGUE, Coverage
-from lograft.chaos.simulate.outcome import Failure, Outcome, from_json, to_json
 from lograft.chaos.simulate.progress import progress_line
+from lograft.chaos.simulate.run_result import Failure, RunResult, from_json, to_json
 from lograft.chaos.simulate.shrink import Shrinking, Shrunk
 from lograft.cli.common.command_error import CommandError
 
@@ -23,10 +23,10 @@ CLIENTS = ("operator0", "producer0", "producer1", "consumer0", "asker0", "asker1
 FAULTS = tuple(range(20))
 
 
-def outcome_of(case: Case, failure: Failure | None) -> Outcome:
+def outcome_of(case: Case, failure: Failure | None) -> RunResult:
     selection = case.selection
     duration_ms = selection.duration_ms or 10_000
-    return Outcome(
+    return RunResult(
         seed=case.seed,
         digest="d",
         virtual_ms=duration_ms,
@@ -43,10 +43,10 @@ LOST = Failure("lost write", "it is gone")
 ELSE = Failure("duplicate", "it is there twice")
 
 
-def shrunk(fails: Callable[[Outcome], Failure | None], runs_at_most: int = 1000) -> tuple[Shrunk, list[Case]]:
+def shrunk(fails: Callable[[RunResult], Failure | None], runs_at_most: int = 1000) -> tuple[Shrunk, list[Case]]:
     tried: list[Case] = []
 
-    def run(case: Case) -> Outcome:
+    def run(case: Case) -> RunResult:
         tried.append(case)
         outcome = outcome_of(case, None)
         return replace(outcome, failure=fails(outcome))
@@ -56,7 +56,7 @@ def shrunk(fails: Callable[[Outcome], Failure | None], runs_at_most: int = 1000)
     return Shrinking(first, outcome, run, lambda: len(tried) < runs_at_most).shrink(), tried
 
 
-def needs_two_faults_and_a_producer(outcome: Outcome) -> Failure | None:
+def needs_two_faults_and_a_producer(outcome: RunResult) -> Failure | None:
     return LOST if {3, 4} <= {*outcome.faults} and "producer1" in outcome.clients else None
 
 
@@ -71,7 +71,7 @@ def test_what_is_not_needed_is_left_out() -> None:
 
 
 def test_a_run_that_fails_otherwise_is_not_taken() -> None:
-    def fails(outcome: Outcome) -> Failure | None:
+    def fails(outcome: RunResult) -> Failure | None:
         return needs_two_faults_and_a_producer(outcome) or ELSE
 
     found, _ = shrunk(fails)
@@ -136,18 +136,18 @@ def test_an_outcome_is_the_same_when_it_was_written_and_read() -> None:
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     path = tmp_path / "kept" / "campaign.jsonl"
-    campaign = Campaign(path, first=100)
+    campaign = SeedCampaign(path, first=100)
     assert list(campaign.left(4)) == [100, 101, 102, 103]
     for seed, failure in ((100, None), (102, LOST)):
         campaign.add(outcome_of(Case(seed), failure))
     with path.open("a") as file:
         file.write('{"seed": 103, "dig')  # it was ended in the middle of a line
-    again = Campaign(path, first=7)
+    again = SeedCampaign(path, first=7)
     assert again.first == 100
     assert list(again.left(4)) == [101, 103]
     assert again.outcomes[102].failure == LOST
     again.add(outcome_of(Case(103), None))
-    assert list(Campaign(path, first=7).left(4)) == [101]
+    assert list(SeedCampaign(path, first=7).left(4)) == [101]
 
 
 @pytest.mark.parametrize("content", ["", "hello\n", '{"seed": 1}\n', '{"campaign": 1}\n{"seed": 1}\n'])
@@ -155,7 +155,7 @@ def test_a_file_that_is_no_campaign_is_refused(tmp_path: Path, content: str) -> 
     path = tmp_path / "notes"
     path.write_text(content)
     with pytest.raises(CommandError, match="not the file of a campaign"):
-        Campaign(path, first=1)
+        SeedCampaign(path, first=1)
     assert path.read_text() == content
 
 
@@ -174,7 +174,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     """Seed 12 fails."""
     ran: list[Case] = []
 
-    def run(case: Case) -> Outcome:
+    def run(case: Case) -> RunResult:
         ran.append(case)
         return outcome_of(case, LOST if case.seed == 12 else None)
 

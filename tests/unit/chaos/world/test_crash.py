@@ -1,7 +1,6 @@
 """A simulated crash is told by the production code that was at work, and the call that it made."""
 
-from lograft.chaos.world.crash import SimulatedCrash
-from lograft.chaos.world.crash_places import calling_code, without_numbers
+from lograft.chaos.world.crash import SimulatedCrash, calling_code, without_numbers
 from lograft.chaos.world.files import VirtualFiles
 from lograft.runtime.files import replace_file
 from lograft.runtime.rng import Rng

@@ -17,7 +17,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunResult:
     """`figures`: by what they are about. `faults`: the numbers of those that took place. `digest`: two runs with the
     same went the same way, to the last event."""
 
@@ -32,15 +32,15 @@ class Outcome:
     failure: Failure | None = None
 
 
-def to_json(outcome: Outcome) -> dict[str, Any]:
+def to_json(outcome: RunResult) -> dict[str, Any]:
     return asdict(outcome)
 
 
-def from_json(found: Mapping[str, Any]) -> Outcome:
+def from_json(found: Mapping[str, Any]) -> RunResult:
     """Raises `ValueError` for what is none."""
     try:
         failure = found["failure"]
-        return Outcome(
+        return RunResult(
             **{
                 **found,
                 "faults": tuple(found["faults"]),
