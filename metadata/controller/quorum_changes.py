@@ -10,6 +10,7 @@ from uuid import UUID
 
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
+from lograft.raft.bootstrap.start_register import remedy
 from lograft.raft.core.configuration import (
     AddLearner,
     Configuration,
@@ -96,6 +97,7 @@ class QuorumChange:
         answering = await self._who_answers(node_id)
         voter = self._voter(node_id)
         if voter is not None and directory_id in (None, voter.directory_id) and answering in (None, voter):
+            self._check_accepted(voter)
             return self._configuration
         member = await self._find(node_id, directory_id)
         if voter is not None:
@@ -144,6 +146,7 @@ class QuorumChange:
         member = await self._find(node_id, directory_id)
         voter = self._voter(node_id)
         if voter == member:
+            await self._check_takes_part(voter)
             return self._configuration
         await self._make_learner(member)
         await self._catch_up(member)
@@ -196,6 +199,20 @@ class QuorumChange:
                 "the one it has"
             )
         return present
+
+    def _check_accepted(self, voter: Member) -> None:
+        """Raise if its store is from the past: it has to be emptied, since only another store may vote in its place."""
+        refusal = self._connections.refusal_of(voter)
+        if refusal is not None:
+            raise _invalid(f"nothing was changed, and node {voter.node_id} does not vote: {refusal}")
+
+    async def _check_takes_part(self, voter: Member) -> None:
+        """Raise if the voter answers with the disk that it votes with, and yet says nothing to the leader. It may have
+        started just now; or another member refuses its store."""
+        self._check_accepted(voter)
+        while not self._is_reached(voter):
+            await self._pause(self._patience_ms, _takes_no_part(voter))
+            self._check_accepted(voter)
 
     async def _make_learner(self, member: Member) -> None:
         for other in self._configuration.learners:
@@ -368,6 +385,15 @@ def _not_now(what: str) -> ControllerError:
         errors_pb2.QUORUM_CHANGE_NOT_NOW,
         f"{what}: an earlier change may be under way, or too many voters down or behind; look (`describe quorum`), "
         "start them, and try again",
+    )
+
+
+def _takes_no_part(voter: Member) -> ControllerError:
+    node_id = voter.node_id
+    return ControllerError(
+        errors_pb2.QUORUM_CHANGE_NOT_NOW,
+        f"node {node_id} has the disk that it votes with, but the leader does not hear from it: its log and /readyz "
+        f"say why. If its store is from the past: {remedy(node_id)}",
     )
 
 

@@ -1,7 +1,10 @@
 """The part of the public service `lograft.v1.Admin` that is about the metadata quorum, on controllers."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from lograft.metadata.controller.quorum_changes import Connections, QuorumChange, QuorumNode, WhoAnswers, refusal_of
@@ -11,6 +14,7 @@ from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
 from lograft.raft.core.configuration import Configuration, Member
 from lograft.raft.errors import NotLeader
+from lograft.raft.interfaces import RaftStatus
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import Handler
 from lograft.runtime.observability.logging import get_logger
@@ -18,6 +22,18 @@ from lograft.runtime.tasks.deadline import answer_ms
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
+
+
+# How long a silent voter's node is asked which store it has: a description waits for it.
+_ASK_MS = 500
+
+
+def _lost_store(node_id: int) -> str:
+    return (
+        f"node {node_id} runs with a new store, and has lost the one that it voted with; give it its vote again with "
+        f"`lograft quorum replace {node_id}`; one node at a time: wait until that command has succeeded before you "
+        "stop the next"
+    )
 
 
 def missing_voters(configuration: Configuration, controllers: Mapping[int, str]) -> tuple[Member, ...]:
@@ -72,10 +88,29 @@ class QuorumService:
             term=status.term,
             commit_index=status.commit_index,
             last_index=status.last_index,
-            members=self._members(status.configuration),
+            members=self._members(status.configuration, await self._lost_stores(status)),
         )
 
-    def _members(self, configuration: Configuration) -> list[pb.QuorumMember]:
+    async def _lost_stores(self, status: RaftStatus) -> dict[Member, str]:
+        """Why voters are silent whose nodes answer, with another store than the one that votes."""
+        silent = [voter for voter in status.configuration.voters if voter in status.unreachable]
+        found: dict[Member, str] = {}
+
+        async def ask(voter: Member) -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ASK_MS / 1000):
+                    present = await self._who_answers(voter.node_id)
+                    if present not in (None, voter):
+                        found[voter] = _lost_store(voter.node_id)
+
+        async with asyncio.TaskGroup() as group:
+            for voter in silent:
+                group.create_task(ask(voter), name=f"ask-voter-{voter.node_id}")
+        return found
+
+    def _members(
+        self, configuration: Configuration, lost: Mapping[Member, str] = MappingProxyType({})
+    ) -> list[pb.QuorumMember]:
         status = self._node().status()
         return [
             pb.QuorumMember(
@@ -84,7 +119,7 @@ class QuorumService:
                 address=self._controllers.get(member.node_id, ""),
                 is_voter=member in configuration.voters,
                 match_index=status.match_indexes.get(member) or None,  # 0: nothing was heard of it yet
-                refusal=self._connections.refusal_of(member),
+                refusal=self._connections.refusal_of(member) or lost.get(member),
                 silent_ms=0 if member == status.member else status.silences_ms.get(member),
                 is_unreachable=member in status.unreachable,
             )

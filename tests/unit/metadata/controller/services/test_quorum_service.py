@@ -42,10 +42,11 @@ ADDRESSES = {node_id: f"host{node_id}:9093" for node_id in range(1, 7)}
 class Connected:
     """Those that the node takes for connected: all that are there, but of those in `dead` only the former self."""
 
-    def __init__(self, cluster: Cluster, node_id: int, dead: dict[int, Member]) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, dead: dict[int, Member], refusals: dict[Member, str]) -> None:
         self._cluster = cluster
         self._node_id = node_id
         self._dead = dead
+        self._refusals = refusals
 
     def connected_members(self) -> list[Member]:
         transports = self._cluster.wires.transports
@@ -53,7 +54,7 @@ class Connected:
         return list((members | self._dead).values())
 
     def refusal_of(self, member: Member) -> str | None:
-        return None
+        return self._refusals.get(member)
 
     async def who_answers(self, node_id: int) -> Member | None:
         await asyncio.sleep(0.002)
@@ -63,13 +64,15 @@ class Connected:
 
 class World:
     """Hosts 1 to 6, the first of them voters; each has the service. `changes` are those that were committed; `dead`,
-    by node: to whom a connection is believed to be open, though that process is gone."""
+    by node: to whom a connection is believed to be open, though that process is gone. `refusals`: members whose store
+    the leader refuses, and why."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.changes: list[ConfigurationChange] = []
         self.controllers = dict(ADDRESSES)
         self.dead: dict[int, Member] = {}
+        self.refusals: dict[Member, str] = {}
         self._connections: dict[int, Connection] = {}
 
     async def start(self, node_id: int) -> None:
@@ -134,7 +137,7 @@ class World:
         def panic(error: BaseException) -> None:
             raise AssertionError("a handler failed") from error
 
-        connected = Connected(self.cluster, host.node_id, self.dead)
+        connected = Connected(self.cluster, host.node_id, self.dead, self.refusals)
         service = QuorumService(
             host.runtime, lambda: host.node, connected, connected.who_answers, self.controllers, CLUSTER
         )
@@ -253,6 +256,35 @@ async def test_a_voter_that_a_new_leader_never_heard_is_unreachable_after_an_ele
         assert (await silence_of(world, down.node_id))[0]
         assert asyncio.get_running_loop().time() - began < 2
         assert (await world.leader()).node_id == other
+
+
+@virtual
+async def test_a_silent_voter_that_runs_with_a_new_store_is_named_with_its_remedy() -> None:
+    async with quorum() as world:
+        leader, lost = await world.leader(), await world.follower()
+        old = lost.member
+        await world.lose_disk(lost.node_id)
+        status = node_of(world.cluster, leader.node_id).status
+        await world.cluster.until(lambda: old in status().unreachable)
+        answer = await world.ask(pb.DescribeQuorumRequest())
+        refusals = {each.node_id: each.refusal for each in answer.members if each.HasField("refusal")}
+        assert list(refusals) == [lost.node_id]
+        assert "runs with a new store" in refusals[lost.node_id]
+        assert f"`lograft quorum replace {lost.node_id}`" in refusals[lost.node_id]
+        await world.ask(pb.ReplaceVoterRequest(node_id=lost.node_id))
+        answer = await world.ask(pb.DescribeQuorumRequest())
+        assert not any(each.HasField("refusal") for each in answer.members)
+
+
+@virtual
+async def test_a_silent_voter_that_is_down_has_lost_nothing_that_is_known() -> None:
+    async with quorum() as world:
+        leader, down = await world.leader(), await world.follower()
+        await down.stop()
+        status = node_of(world.cluster, leader.node_id).status
+        await world.cluster.until(lambda: down.member in status().unreachable)
+        answer = await world.ask(pb.DescribeQuorumRequest())
+        assert not any(each.HasField("refusal") for each in answer.members)
 
 
 @pytest.mark.parametrize(
@@ -571,6 +603,39 @@ async def test_who_has_its_disk_needs_no_replacement() -> None:
         for node_id in (1, 2, 3):
             assert len(voters_of(await world.ask(pb.ReplaceVoterRequest(node_id=node_id)))) == 3
         assert world.changes == []
+
+
+@pytest.mark.parametrize("request_type", [pb.ReplaceVoterRequest, pb.AddVoterRequest])
+def test_a_voter_whose_store_is_refused_is_not_said_to_vote(request_type: Any) -> None:
+    @virtual
+    async def run() -> None:
+        async with quorum() as world:
+            one = await world.follower()
+            world.refusals[one.member] = "the store is from the past; empty it"
+            error = await world.refused(request_type(node_id=one.node_id))
+            assert (error.code, world.changes) == (errors_pb2.INVALID_QUORUM_CHANGE, [])
+            assert f"node {one.node_id} does not vote: the store is from the past; empty it" in error.message
+            new = await world.lose_disk(one.node_id)  # which the remedy says
+            assert new in voters_of(await world.ask(pb.ReplaceVoterRequest(node_id=one.node_id)))
+
+    run()
+
+
+@virtual
+async def test_a_voter_that_has_its_disk_and_is_silent_is_not_said_to_be_well() -> None:
+    """Its store may be refused by another member than the leader: then it says nothing to anybody."""
+    async with quorum() as world:
+        leader, silent = await world.leader(), await world.follower()
+        world.cluster.wires.isolate(silent.node_id)
+        status = node_of(world.cluster, leader.node_id).status
+        await world.cluster.until(lambda: silent.member in status().unreachable)
+        error = await world.refused(pb.ReplaceVoterRequest(node_id=silent.node_id))
+        assert (error.code, world.changes) == (errors_pb2.QUORUM_CHANGE_NOT_NOW, [])
+        assert "the leader does not hear from it: its log and /readyz say why" in error.message
+        replacing = asyncio.ensure_future(world.ask(pb.ReplaceVoterRequest(node_id=silent.node_id)))
+        await asyncio.sleep(1)
+        world.cluster.wires.heal()
+        assert silent.member in voters_of(await replacing)
 
 
 @virtual
