@@ -258,6 +258,11 @@ def error_of(detail: ErrorDetail) -> LograftError:
 
 
 # What a status without a detail says. It comes from below: from the network, or from what is no lograft broker at all.
+def is_worth_retrying(error: BaseException) -> bool:
+    """True for a refusal that may pass: the same request may succeed later."""
+    return isinstance(error, LograftError) and error.retriable
+
+
 _BY_STATUS: dict[Status, type[LograftError]] = {
     Status.INVALID_ARGUMENT: InvalidRequest,
     Status.UNIMPLEMENTED: InvalidRequest,

@@ -213,10 +213,11 @@ class ClusterAdmin(TopicAdmin):
     ) -> R:
         """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
         answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
-        cluster, attempts = self._open(), self._attempts()
+        cluster = self._open()
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
             await cluster.identify()
-            while True:
+
+            async def attempt() -> R:
                 try:
                     return await cluster.call_any(
                         method,
@@ -229,5 +230,6 @@ class ClusterAdmin(TopicAdmin):
                     )
                 except QuorumChangeNotNow as refusal:
                     self._tell_refused(refusal)
-                    if not await attempts.may_go_on():
-                        raise
+                    raise
+
+            return await self._retrying_in_time(on=QuorumChangeNotNow)(attempt)

@@ -23,6 +23,7 @@ from lograft.clients.types import MAX_INTEGER, TopicPartition, is_text, partitio
 from lograft.proto import groups_pb2 as pb
 from lograft.proto import methods
 from lograft.runtime.network import ConnectFailed
+from lograft.runtime.tasks.retry import TryAgain
 
 T = TypeVar("T")
 
@@ -40,16 +41,18 @@ class GroupAdmin(TopicAdmin):
         """All there are, by name: asked of every broker that coordinates any. A coordinator that is still reading is
         waited for."""
         cluster = self._open()
-        backoff = self._backoff()
+        found: list[GroupListing] | None = None
         async with cluster.within(self._timeout_ms, "not all coordinators said what groups they have"):
             coordinators = await self._coordinators()
-            while True:
-                found = await self._list_all(coordinators)
-                # If others coordinate by now, some group may have been passed over.
-                before, coordinators = coordinators, await self._coordinators()
-                if found is not None and coordinators == before:
-                    return sorted(found, key=lambda group: group.name)
-                await self._runtime.clock.sleep_ms(backoff.next_ms())
+            async for attempt in self._retrying():
+                with attempt:
+                    found = await self._list_all(coordinators)
+                    # If others coordinate by now, some group may have been passed over.
+                    before, coordinators = coordinators, await self._coordinators()
+                    if found is None or coordinators != before:
+                        raise TryAgain
+        assert found is not None
+        return sorted(found, key=lambda group: group.name)
 
     async def _coordinators(self) -> dict[int, tuple[int | None, int]]:
         """Who leads each partition of the groups' topic, and since which epoch. None, if there never was a group."""

@@ -1,11 +1,13 @@
 """What all of the admin client does to ask the cluster: any broker, again and again, until there is an answer."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from google.protobuf.message import Message
+from tenacity import AsyncRetrying, RetryCallState
 
 from lograft.clients.cluster.bootstrap import parse_bootstrap
 from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
@@ -16,7 +18,7 @@ from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.option_checks import check_integer
 from lograft.proto import cluster_pb2, methods
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, Deadline
-from lograft.runtime.tasks.retry import ExponentialWait
+from lograft.runtime.tasks.retry import ExponentialWait, Retriable, TryAgain, retrying
 from lograft.runtime.world import Runtime
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -32,25 +34,6 @@ _LEAST_ATTEMPT_MS = 2000  # that makes sense: each on the way answers a while be
 
 R = TypeVar("R", bound=Message)
 Item = TypeVar("Item")
-
-
-class Attempts:
-    """At what is refused for now, each a while after the one before. None is begun that there is no time to answer: the
-    refusal before it is the outcome then, and nobody has to wonder what became of the last."""
-
-    def __init__(self, runtime: Runtime, timeout_ms: int) -> None:
-        self._clock = runtime.clock
-        self._backoff = ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
-        self._deadline = Deadline(runtime.clock, timeout_ms)
-        self._least_ms = min(_LEAST_ATTEMPT_MS, timeout_ms * 2 // 5)
-
-    async def may_go_on(self) -> bool:
-        """Whether it is time for another one, after a pause; False at once if there is none."""
-        longest_ms = self._deadline.left_ms - self._least_ms
-        if longest_ms <= 0:
-            return False
-        await self._clock.sleep_ms(min(self._backoff.next_ms(), longest_ms))
-        return True
 
 
 class AdminCalls:
@@ -158,31 +141,47 @@ class AdminCalls:
     ) -> list[Any]:
         """The result of each item. Those that are refused for now are asked for again, while there is time for an
         answer; if one may have been done all the same, only when doing it twice is as good as once: `repeatable`."""
-        cluster, attempts = self._open(), self._attempts()
+        cluster = self._open()
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
         async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
             await cluster.identify()
-            while waiting:
-                request = request_of([items[number] for number in waiting])
-                response: Any = await cluster.call_any(
-                    method, request, response_type,
-                    repeatable=repeatable, attempt_ms=self._attempt_ms, deadline=deadline,
-                )  # fmt: skip
-                results.update(zip(waiting, response.results, strict=True))
-                waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
-                if waiting:
-                    self._tell_refused(error_in(results[waiting[0]]))
-                    if not await attempts.may_go_on():
-                        break
+            # When the time is up, the latest refusals are the results.
+            with contextlib.suppress(TryAgain):
+                async for attempt in self._retrying_in_time(on=()):
+                    with attempt:
+                        request = request_of([items[number] for number in waiting])
+                        response: Any = await cluster.call_any(
+                            method, request, response_type,
+                            repeatable=repeatable, attempt_ms=self._attempt_ms, deadline=deadline,
+                        )  # fmt: skip
+                        results.update(zip(waiting, response.results, strict=True))
+                        waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
+                        if waiting:
+                            self._tell_refused(error_in(results[waiting[0]]))
+                            raise TryAgain
         return [results[number] for number in range(len(items))]
 
     def _tell_refused(self, error: LograftError | None) -> None:
         if error is not None and self.when_refused_for_now is not None:
             self.when_refused_for_now(error)
 
-    def _backoff(self) -> ExponentialWait:
-        return ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+    def _retrying(self) -> AsyncRetrying:
+        """Return a loop that ends with an attempt that does not raise `TryAgain`; the caller bounds it."""
+        runtime = self._runtime
+        return retrying(runtime.clock, ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS), on=())
 
-    def _attempts(self) -> Attempts:
-        return Attempts(self._runtime, self._timeout_ms)
+    def _retrying_in_time(self, on: Retriable) -> AsyncRetrying:
+        """Return a loop that begins no attempt that there is no time to answer: the refusal before it is the outcome
+        then, instead of a timeout that leaves open what was done."""
+        runtime, deadline = self._runtime, Deadline(self._runtime.clock, self._timeout_ms)
+        least_ms = min(_LEAST_ATTEMPT_MS, self._timeout_ms * 2 // 5)
+        wait = ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+
+        def has_no_time(_: RetryCallState) -> bool:
+            return deadline.left_ms <= least_ms
+
+        def wait_in_time(_: RetryCallState) -> float:
+            return min(wait.next_ms(), deadline.left_ms - least_ms)
+
+        return retrying(runtime.clock, wait_in_time, on=on, stop=has_no_time)

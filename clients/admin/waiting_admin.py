@@ -7,6 +7,7 @@ from lograft.clients.admin.group_admin import GroupAdmin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupState
 from lograft.clients.admin.model.types import TopicDescription
 from lograft.clients.errors import GroupNotFound, LograftError, TimedOut, UnknownTopic
+from lograft.runtime.tasks.retry import TryAgain
 
 T = TypeVar("T")
 
@@ -24,18 +25,17 @@ class WaitingAdmin(GroupAdmin):
         seen last, after `timeout_ms`, or that of the client."""
         cluster = self._open()
         limit_ms = timeout_ms or self._timeout_ms
-        backoff = self._backoff()
         last: object = "nothing was seen"
         try:
             async with cluster.within(limit_ms, what):
-                while True:
-                    seen = await look()
-                    if is_so(seen):
-                        return seen
-                    last = seen
-                    await self._runtime.clock.sleep_ms(backoff.next_ms())
+                async for attempt in self._retrying():
+                    with attempt:
+                        last = seen = await look()
+                        if not is_so(seen):
+                            raise TryAgain
         except TimedOut:
             raise TimedOut(f"{what} within {limit_ms} ms: {last}") from None
+        return seen
 
     async def wait_for_topic(
         self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None

@@ -28,7 +28,7 @@ from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamErr
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first_ends
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, LINEARIZABLE_MS, Deadline, set_timeout
-from lograft.runtime.tasks.retry import ExponentialWait
+from lograft.runtime.tasks.retry import ExponentialWait, TryAgain, retrying
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -237,10 +237,10 @@ class ClusterClient:
         out, only when doing it twice is as good as once: `repeatable`. No attempt takes longer than `attempt_ms`, or is
         said to be waited for beyond the `deadline`, which is that of the `within` around it. Errors of the class
         `answers` are answers, too: the cluster's, whichever broker gives them."""
-        backoff = ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         if self._first_asked_ms is None:
             self._first_asked_ms = self.runtime.clock.monotonic_ms()
-        while True:
+
+        async def ask_each() -> R:
             for address in self._candidates():
                 try:
                     connection = await self.connections.get(address)
@@ -259,7 +259,12 @@ class ClusterClient:
                 self.connections.trouble.pop(address, None)
                 return answer
             self._check_contact()
-            await self.runtime.clock.sleep_ms(backoff.next_ms())
+            raise TryAgain
+
+        return await retrying(self.runtime.clock, self._retry_wait(), on=())(ask_each)
+
+    def _retry_wait(self) -> ExponentialWait:
+        return ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
 
     def _check_contact(self) -> None:
         """Give up if nobody is there, and nobody ever was."""
@@ -336,7 +341,7 @@ class ClusterClient:
 
     async def run(self) -> None:
         """Follow the topics that were asked for, until cancelled. `WrongCluster` once the cluster was replaced."""
-        backoff = ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        wait = self._retry_wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._check_others(), name="metadata-check")
             while True:
@@ -346,11 +351,11 @@ class ClusterClient:
                 self._watched = self._next_watched()
                 self._better.clear()
                 try:
-                    await self._watch(self._watched, backoff)
+                    await self._watch(self._watched, wait)
                 except (ConnectFailed, LograftError, StreamError, DecodeError) as error:
                     self.identity.check()
                     log.info("metadata_source_failed", address=self._watched, reason=str(error))
-                    await self.runtime.clock.sleep_ms(backoff.next_ms())
+                    await self.runtime.clock.sleep_ms(wait.next_ms())
 
     def _next_watched(self) -> str:
         """Another than the last one that failed, if there is one; else who is known to answer."""
@@ -360,7 +365,7 @@ class ClusterClient:
             return candidates[0]
         return others[0]
 
-    async def _watch(self, address: str, backoff: ExponentialWait) -> None:
+    async def _watch(self, address: str, wait: ExponentialWait) -> None:
         """Follow what this node tells, until it is silent, gone, behind others, or other topics are wanted."""
         connection = await self.connections.get(address)
         silence = Silence(self.runtime.clock, self._times.silence_ms)
@@ -368,7 +373,7 @@ class ClusterClient:
         asked = self._asked()
         stream = await self._open_watch(connection, asked)
         await until_first_ends(
-            self._take_all(stream, asked, silence, backoff),
+            self._take_all(stream, asked, silence, wait),
             self._tire(silence),
             connection.broken.wait(),
             self._better.wait(),

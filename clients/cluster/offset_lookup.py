@@ -10,7 +10,7 @@ from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import LIST_OFFSETS
 from lograft.runtime.network import ConnectFailed
-from lograft.runtime.tasks.retry import ExponentialWait
+from lograft.runtime.tasks.retry import ExponentialWait, TryAgain, retrying
 
 EARLIEST = pb.ListOffsetsRequest.EARLIEST
 LATEST = pb.ListOffsetsRequest.LATEST
@@ -47,17 +47,20 @@ class OffsetLookup:
 
     async def find(self, questions: Mapping[TopicPartition, OffsetQuestion]) -> dict[TopicPartition, int | None]:
         """Asks until all is found; the caller says how long. Raises what is refused for good."""
-        backoff = ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        runtime = self._cluster.runtime
         found: dict[TopicPartition, int | None] = {}
-        while open_questions := {name: asked for name, asked in questions.items() if name not in found}:
-            answers = await self.ask(open_questions)
-            for error in answers.errors.values():
-                raise error
-            found.update(answers.found)
-            if len(found) < len(questions):
-                await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
-                if self._look_again is not None:
+        async for attempt in retrying(
+            runtime.clock, ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS), on=()
+        ):
+            with attempt:
+                if attempt.retry_state.attempt_number > 1 and self._look_again is not None:
                     await self._look_again()
+                answers = await self.ask({name: asked for name, asked in questions.items() if name not in found})
+                for error in answers.errors.values():
+                    raise error
+                found.update(answers.found)
+                if len(found) < len(questions):
+                    raise TryAgain
         return {name: found[name] for name in questions}
 
     async def ask(

@@ -7,6 +7,8 @@ A loop that retries:
         with attempt:
             return await ask()
 
+`await retrying(...)(function)` does the same with an `async def`; tenacity does not await what a lambda returns.
+
 Raise `TryAgain` inside `with attempt` to retry because of an answer, not an exception. A stream that works again calls
 `wait.succeeded()`, which makes the next delay short. State that is not a loop (a producer's queue of one partition)
 holds an `ExponentialWait` and calls `next_ms()`.
@@ -15,7 +17,8 @@ holds an `ExponentialWait` and calls `next_ms()`.
 from collections.abc import Callable
 
 from tenacity import AsyncRetrying, RetryCallState, TryAgain, retry_if_exception
-from tenacity.wait import wait_base
+from tenacity.stop import StopBaseT, stop_never
+from tenacity.wait import WaitBaseT, wait_base
 
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import Logger
@@ -55,13 +58,15 @@ class ExponentialWait(wait_base):
         self._failures = 0
 
 
-def retrying(clock: Clock, wait: ExponentialWait, on: Retriable) -> AsyncRetrying:
+def retrying(clock: Clock, wait: WaitBaseT, on: Retriable, stop: StopBaseT = stop_never) -> AsyncRetrying:
     """Return tenacity's loop over attempts: retry what fails with `on` (or `TryAgain`) until an attempt succeeds, raise
-    all else, cancellation included. Bound it with a deadline around the loop (`asyncio.timeout`), or with an `on` that
-    returns False.
+    all else, cancellation included. `wait` gives milliseconds. Bound the loop with a deadline around it
+    (`asyncio.timeout`), or with `stop`: then the last failure is raised.
     """
     is_retriable = (lambda error: isinstance(error, on)) if isinstance(on, type | tuple) else on
-    return AsyncRetrying(sleep=clock.sleep_ms, wait=wait, retry=retry_if_exception(is_retriable), reraise=True)
+    return AsyncRetrying(
+        sleep=clock.sleep_ms, wait=wait, stop=stop, retry=retry_if_exception(is_retriable), reraise=True
+    )
 
 
 class Complaints:

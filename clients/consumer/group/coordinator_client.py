@@ -7,12 +7,12 @@ from google.protobuf.message import Message
 
 from lograft.clients.cluster.cluster_client import ClusterClient
 from lograft.clients.cluster.item_results import Result, checked
-from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavailable
+from lograft.clients.errors import Loading, LograftError, NotCoordinator, Unavailable, is_worth_retrying
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import COMMIT_OFFSETS, FIND_COORDINATOR, GROUP_HEARTBEAT
 from lograft.runtime.network import ConnectFailed
 from lograft.runtime.tasks.deadline import COORDINATOR_MS
-from lograft.runtime.tasks.retry import ExponentialWait
+from lograft.runtime.tasks.retry import ExponentialWait, retrying
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -53,14 +53,10 @@ class GroupCoordinator:
         return await self._insist(ask)
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        backoff = self.backoff()
-        while True:
-            try:
-                return await ask()
-            except LograftError as error:
-                if not error.retriable:
-                    raise
-            await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+        async for attempt in retrying(self._cluster.runtime.clock, self.retry_wait(), on=is_worth_retrying):
+            with attempt:
+                answer = await ask()
+        return answer
 
     async def call_once(
         self, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
@@ -105,5 +101,5 @@ class GroupCoordinator:
         self._leader_epoch = error.leader_epoch
         return error.leader_address
 
-    def backoff(self) -> ExponentialWait:
+    def retry_wait(self) -> ExponentialWait:
         return ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)

@@ -73,7 +73,7 @@ class GroupHeartbeat:
 
     async def run(self) -> None:
         """Until cancelled."""
-        backoff = self._coordinator.backoff()
+        wait = self._coordinator.retry_wait()
         while True:
             self._woken.clear()
             self._tick()
@@ -83,12 +83,12 @@ class GroupHeartbeat:
                 continue
             try:
                 await self._say(beat)
-                backoff.succeeded()
+                wait.succeeded()
             except LograftError as error:
                 self._refused(beat, error)
                 if error.retriable:
                     self._is_urgent = True  # whether anybody is there is to be known soon
-                    await self._clock.sleep_ms(backoff.next_ms())
+                    await self._clock.sleep_ms(wait.next_ms())
 
     def _tick(self) -> None:
         before = self._member.generation

@@ -18,11 +18,13 @@ from lograft.clients.errors import (
     PartitionNotOwned,
     UnknownMember,
     error_of,
+    is_worth_retrying,
 )
 from lograft.clients.option_checks import MAX_INT32
 from lograft.clients.types import MAX_INTEGER, OffsetAndMetadata, TopicPartition, is_text, partition_name
 from lograft.proto import groups_pb2 as pb
 from lograft.proto.methods import COMMIT_OFFSETS, FETCH_OFFSETS
+from lograft.runtime.tasks.retry import TryAgain, retrying
 
 GivenOffsets: TypeAlias = (
     Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[tuple[str, int], int | OffsetAndMetadata]
@@ -142,13 +144,13 @@ class GroupOffsets:
 
     async def _send_all(self, commits: list[_Commit]) -> dict[TopicPartition, LograftError]:
         """Whose offsets were not taken, and why."""
-        backoff = self._coordinator.backoff()
         keys: dict[TopicPartition, GroupPartition] = {}
         for commit in commits:
             for name in commit.offsets:
                 topic_id = commit.topic_ids.get(name) or (await self._cluster.partition(*name)).id
                 keys[name] = GroupPartition(topic_id, name.partition)
-        while True:
+
+        async def attempt() -> dict[TopicPartition, LograftError]:
             in_time = [commit for commit in commits if self._is_in_time(commit)]
             offsets: dict[TopicPartition, OffsetAndMetadata] = {}
             for commit in in_time:
@@ -160,12 +162,14 @@ class GroupOffsets:
             except (UnknownMember, FencedMemberEpoch):
                 # Whether the partitions are lost, or only the epoch has grown meanwhile, the coordinator knows.
                 await self._committer.confirm()
+                raise TryAgain from None
             except LograftError as error:
-                if not error.retriable:
-                    raise
                 for commit in in_time:
-                    commit.is_in_doubt = commit.is_in_doubt or error.outcome_unknown
-            await self._cluster.runtime.clock.sleep_ms(backoff.next_ms())
+                    commit.is_in_doubt = commit.is_in_doubt or (error.retriable and error.outcome_unknown)
+                raise
+
+        clock = self._cluster.runtime.clock
+        return await retrying(clock, self._coordinator.retry_wait(), on=is_worth_retrying)(attempt)
 
     def _is_in_time(self, commit: _Commit) -> bool:
         """If it is not, whoever asked for it is told so."""

@@ -100,7 +100,7 @@ class FetchStream:
         self._is_connected = False
         self._wanted = asyncio.Event()
         self._to_send = asyncio.Event()
-        self._backoff = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        self._retry_wait = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
 
     # -- for the fetcher
 
@@ -157,7 +157,7 @@ class FetchStream:
                 reason = str(error)
             log.info("fetch_stream_lost", broker=self.broker_id, reason=reason)
             self._forget_stream()
-            await self._runtime.clock.sleep_ms(self._backoff.next_ms())
+            await self._runtime.clock.sleep_ms(self._retry_wait.next_ms())
 
     def _forget_stream(self) -> None:
         self._is_connected = False
@@ -208,7 +208,7 @@ class FetchStream:
     async def _receive_all(self, stream: Stream, silence: Silence) -> None:
         while (message := await stream.receive()) is not None:
             silence.heard()
-            self._backoff.succeeded()
+            self._retry_wait.succeeded()
             _, parts = cut_out(memoryview(message), _DATA)
             for part in parts:
                 fields, batches = cut_out(part, _BATCHES)

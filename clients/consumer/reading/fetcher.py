@@ -233,7 +233,7 @@ class Fetcher:
     # -- positions that only brokers know
 
     async def _find_positions(self) -> None:
-        backoff = ExponentialWait(self._rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        wait = ExponentialWait(self._rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
         while True:
             await self._has_anchors.wait()
             asked = {name: partition for name, partition in self.partitions.items() if partition.anchor is not None}
@@ -243,9 +243,9 @@ class Fetcher:
             found_all = await self._lookup.settle(asked)
             self._woken.set()
             if found_all:
-                backoff.succeeded()
+                wait.succeeded()
             else:
-                await self._clock.sleep_ms(backoff.next_ms())
+                await self._clock.sleep_ms(wait.next_ms())
 
 
 # -- which replica to read from

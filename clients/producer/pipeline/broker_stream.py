@@ -84,7 +84,7 @@ class ProduceStream:
         self._under_way: dict[int, _Sent] = {}
         self._numbers = 0
         self._patience = 1  # grows as long as a broker says nothing at all
-        self._backoff = ExponentialWait(self._runtime.rng, settings.first_retry_ms, settings.last_retry_ms)
+        self._retry_wait = ExponentialWait(self._runtime.rng, settings.first_retry_ms, settings.last_retry_ms)
 
     # -- for the sender
 
@@ -138,7 +138,7 @@ class ProduceStream:
                 self._accumulator.troubled(key, f"broker {self._broker_id}: {reason}")
             self._ready.clear()
             self._has_ready.clear()
-            await self._runtime.clock.sleep_ms(self._backoff.next_ms())
+            await self._runtime.clock.sleep_ms(self._retry_wait.next_ms())
             self._changed()
 
     def _refuse_larger(self, error: MessageTooLarge) -> None:
@@ -273,7 +273,7 @@ class ProduceStream:
     async def _receive_all(self, stream: Stream, silence: Silence) -> None:
         while (data := await stream.receive()) is not None:
             silence.heard()
-            self._backoff.succeeded()
+            self._retry_wait.succeeded()
             self._patience = 1
             for result in pb.ProduceResponse.FromString(data).results:
                 sent = self._under_way.pop(result.number, None)

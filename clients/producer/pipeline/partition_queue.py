@@ -23,6 +23,7 @@ from lograft.clients.errors import (
     UnknownProducerId,
 )
 from lograft.clients.producer.pipeline.pending_batch import PendingBatch, SequenceStart, Stored
+from lograft.runtime.tasks.retry import ExponentialWait
 
 MAX_IN_FLIGHT = 5
 """As many as a broker remembers of each producer."""
@@ -68,8 +69,8 @@ class PartitionQueue:
         self._tickets = 0
         self._has_hole = False
         self._leader_epoch = -1
-        self._retry_at_ms = 0
-        self._failures = 0
+        self._retry_at_ms: float = 0
+        self._retry_wait = ExponentialWait(None, limits.retry_first_ms, limits.retry_last_ms)
 
     def __iter__(self) -> Iterator[PendingBatch]:
         yield from self.in_flight
@@ -157,13 +158,13 @@ class PartitionQueue:
         if epoch > self._leader_epoch:
             self._leader_epoch = epoch
             self._retry_at_ms = 0
-            self._failures = 0
+            self._retry_wait.succeeded()
 
     # -- what became of a batch under way
 
     def stored(self, batch: PendingBatch, stored: Stored) -> list[PendingBatch]:
         self.in_flight.remove(batch)
-        self._failures = 0
+        self._retry_wait.succeeded()
         self.trouble = ""
         batch.settle(stored)
         self._mend()
@@ -220,9 +221,7 @@ class PartitionQueue:
     def _back_off(self, now_ms: int) -> None:
         """Once for all that is refused together."""
         if now_ms >= self._retry_at_ms:
-            delay_ms = min(self._limits.retry_last_ms, self._limits.retry_first_ms << min(self._failures, 16))
-            self._failures += 1
-            self._retry_at_ms = now_ms + delay_ms
+            self._retry_at_ms = now_ms + self._retry_wait.next_ms()
 
     def _wait_again(self, batch: PendingBatch) -> None:
         self.in_flight.remove(batch)
