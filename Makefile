@@ -65,6 +65,9 @@ typecheck: setup ## mypy, strict
 proto: setup ## generate code from proto/*.proto
 	$(VENV)/python tools/generate_proto.py
 
+sync-clients: setup ## derive the synchronous clients from the awaitable ones
+	$(VENV)/python tools/generate_sync_clients.py
+
 test-integration: setup ## real processes and real files only
 	$(PYTEST) --durations=10 tests/integration
 
@@ -129,4 +132,4 @@ clean: ## remove all that make made
 	rm -rf .venv .bench .chaos .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo up down bench transcripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format ratchet typecheck proto bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean
+.PHONY: help setup demo up down bench transcripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format ratchet typecheck proto sync-clients bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean

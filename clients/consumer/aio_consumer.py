@@ -219,7 +219,8 @@ class Consumer(GroupConsumer):
         return record
 
     def wakeup(self) -> None:
-        """Have a `poll` that waits raise `WakeupError`, or else the next one."""
+        """Make the `poll` that waits, or else the next one, raise `WakeupError`. Any thread, and a signal handler, may
+        call that of a synchronous consumer."""
         self._reading().wake_up()
 
     # -- positions

@@ -48,7 +48,7 @@ class GroupConsumer:
     ) -> None:
         """Share these topics with the other members of the group; instead of those that were subscribed to before. A
         pattern has to match the whole name; it is matched anew as topics come and go, and never with internal ones.
-        `listener` is told which partitions come and go."""
+        `listener` is told which partitions come and go; of a synchronous consumer, by the thread that polls."""
         self._task.check()
         group = self._in_group("subscribe")
         if self._reader.partitions and not group.is_subscribed:
@@ -98,8 +98,8 @@ class GroupConsumer:
         await self._commit(offsets)
 
     def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
-        """The same, without waiting. Commits are done in the order in which they were asked for. `callback` is told the
-        offsets (None: all positions) and what went wrong, or None."""
+        """Commit without waiting. Commits are done in the order in which they were asked for. On the client's loop,
+        where it must not block, `callback` gets the offsets (None: all positions) and the error, or None."""
         asked = None if offsets is None else checked_offsets(offsets)
 
         def ended(error: BaseException | None) -> None:

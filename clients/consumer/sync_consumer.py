@@ -1,18 +1,27 @@
-"""The consumer, for ordinary functions: the same as for asyncio, on a loop in another thread."""
+"""The consumer for synchronous code: the awaitable one on a loop in another thread.
 
-from collections.abc import Iterable, Iterator, Mapping
+What is written by hand here is what threads need: records are handed over many at a time, listeners are called by the
+thread that polls, and an interrupt loses nothing.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from lograft.clients.consumer import aio_consumer
-from lograft.clients.consumer.reading.metrics import ConsumerMetrics
+from lograft.clients.consumer.aio_group_consumer import CommitCallback
+from lograft.clients.consumer.group.offset_commits import GivenOffsets
+from lograft.clients.consumer.group.rebalance_listener import RebalanceListener
 from lograft.clients.consumer.reading.options import ConsumerKeywords, ConsumerOptions, poll_limit
 from lograft.clients.consumer.reading.record_queue import RecordQueue
 from lograft.clients.consumer.reading.record_run import RecordRun
-from lograft.clients.consumer.sync_group_consumer import GroupConsumer
-from lograft.clients.errors import ClientClosed
+from lograft.clients.consumer.sync_consumer_calls import SyncConsumerCalls
+from lograft.clients.errors import ClientClosed, InvalidArgument
 from lograft.clients.types import TopicPartition
-from lograft.runtime.tasks.loop_thread import LoopLost
+from lograft.runtime.tasks.loop_thread import CallBacks, LoopLost
 from lograft.storage.batch.codec import Record
 
 if TYPE_CHECKING:
@@ -20,10 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
+T = TypeVar("T")
+P = ParamSpec("P")
+
 _AHEAD_RECORDS = 1000  # handed over by the loop at once, so that most polls need not ask it
 
 
-class Consumer(GroupConsumer):
+class Consumer(SyncConsumerCalls):
     """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`). To be used
     by one thread at a time.
 
@@ -33,7 +45,12 @@ class Consumer(GroupConsumer):
     """
 
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ConsumerKeywords]) -> None:
-        super().__init__(aio_consumer.Consumer(bootstrap, **options))
+        super().__init__()
+        self._inner = aio_consumer.Consumer(bootstrap, **options)
+        self._call_backs = CallBacks(self._loop)
+        self._has_listener = False
+        # It must not know of this, which could never be dropped then.
+        self._inner.call_listener = partial(_call_listener, self._call_backs)
         checked = ConsumerOptions(**options)
         self._max_poll_records = checked.max_poll_records
         self._queue = RecordQueue(checked.deserializers, self._give_back)
@@ -51,25 +68,28 @@ class Consumer(GroupConsumer):
     ) -> None:
         self.close()
 
-    # -- partitions
+    # -- subscribing
 
-    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions, and no others. Those that were read before go on where they are; others begin where
-        the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
-        `UnknownTopic` or `UnknownPartition` changes nothing."""
-        self._wait(self._inner.assign, partitions)
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
+        """Share these topics with the other members of the group; instead of those that were subscribed to before. A
+        pattern has to match the whole name; it is matched anew as topics come and go, and never with internal ones.
+        `listener` is told which partitions come and go; of a synchronous consumer, by the thread that polls."""
+        self._call(self._inner.subscribe, topics, listener)
+        self._has_listener = listener is not None
 
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
-        return self._ask(self._inner.assignment)
+    def unsubscribe(self) -> None:
+        """Read nothing any more. A member gives up its partitions, as in a rebalance, and leaves its group."""
+        self._call(self._inner.unsubscribe)
 
-    def metrics(self) -> ConsumerMetrics:
-        """Rates, latencies, what is buffered, how far it is behind."""
-        return self._ask(self._inner.metrics)
+    def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
+        """Commit without waiting. Commits are done in the order in which they were asked for. On the client's loop,
+        where it must not block, `callback` gets the offsets (None: all positions) and the error, or None."""
 
-    def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic."""
-        return self._wait(self._inner.partitions_for, topic)
+        async def commit_async() -> None:
+            self._inner.commit_async(offsets, callback)
+
+        # What was given until now, and not what is given by the time the loop comes to it.
+        self._wait(commit_async)
 
     # -- records
 
@@ -119,59 +139,31 @@ class Consumer(GroupConsumer):
         self._ask(lambda: self._inner.give_back(run, index))
 
     def wakeup(self) -> None:
-        """Have a `poll` that waits, or else the next one, raise `WakeupError`. May be called from any thread, or from a
-        signal handler."""
+        """Make the `poll` that waits, or else the next one, raise `WakeupError`. Any thread, and a signal handler, may
+        call that of a synchronous consumer."""
         try:
             self._loop.post(self._inner.wakeup)
         except LoopLost as error:
             raise ClientClosed(str(error)) from None
 
-    # -- positions
+    def _call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
+        """As `_wait`, for what may have to call a listener, in this thread."""
+        if not self._has_listener:
+            return self._wait(function, *arguments, **named)
+        try:
+            return self._call_backs.run(function, *arguments, **named)
+        except LoopLost as error:
+            raise ClientClosed(str(error)) from None
 
-    def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Go on at `offset`."""
-        self._wait(self._inner.seek, partition, offset)
 
-    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go on at the first offset there is; in all partitions, if none are named."""
-        self._wait(self._inner.seek_to_beginning, *partitions)
+async def _call_listener(
+    call_backs: CallBacks, method: Callable[[list[TopicPartition]], Any], partitions: list[TopicPartition]
+) -> None:
+    await call_backs.call(_call_method, method, partitions)
 
-    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go on with what is stored from now on; in all partitions, if none are named."""
-        self._wait(self._inner.seek_to_end, *partitions)
 
-    def position(self, partition: tuple[str, int]) -> int:
-        """The offset of the next record that `poll` gives of the partition."""
-        return self._wait(self._inner.position, partition)
-
-    def lag(self, partition: tuple[str, int]) -> int | None:
-        """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
-        yet. `end_offsets` asks."""
-        return self._ask(lambda: self._inner.lag(partition))
-
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        """Give nothing of these (of all, if none are named) until they are resumed."""
-        self._wait(self._inner.pause, *partitions)
-
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        self._wait(self._inner.resume, *partitions)
-
-    def paused(self) -> list[TopicPartition]:
-        """The partitions that are."""
-        return self._ask(self._inner.paused)
-
-    # -- offsets
-
-    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """The first offset that each partition still has."""
-        return self._wait(self._inner.beginning_offsets, partitions)
-
-    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Where each partition ends: the offset of the next record to be stored for good."""
-        return self._wait(self._inner.end_offsets, partitions)
-
-    def offsets_for_times(
-        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
-    ) -> dict[TopicPartition, int | None]:
-        """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
-        return self._wait(self._inner.offsets_for_times, times)
+def _call_method(method: Callable[[list[TopicPartition]], Any], names: list[TopicPartition]) -> None:
+    result = method(names)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise InvalidArgument("the listener's methods are coroutines: that is for lograft.aio.Consumer")
