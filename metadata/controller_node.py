@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lograft.metadata.controller.active_controller import ActiveController
-from lograft.metadata.controller.broker_liveness import Sessions, SessionTiming
-from lograft.metadata.controller.initial_records import FirstRecords
+from lograft.metadata.controller.broker_liveness import BrokerLiveness, SessionTiming
+from lograft.metadata.controller.initial_records import InitialRecords
 from lograft.metadata.controller.reported_disks import ReportedDisks
 from lograft.metadata.controller.reported_ends import ReportedEnds
 from lograft.metadata.controller.services.admin_service import AdminService
 from lograft.metadata.controller.services.heartbeat_service import HeartbeatService
 from lograft.metadata.controller.services.internal_service import ControllerService
-from lograft.metadata.controller.services.metadata_publisher import Publishing
+from lograft.metadata.controller.services.metadata_publisher import MetadataPublisher
 from lograft.metadata.controller.services.quorum_service import QuorumService
 from lograft.metadata.controller.timers import ControllerTimers, ControllerTiming, usual_chores
 from lograft.metadata.decisions.partitions.log_ends import LogEnds
@@ -72,13 +72,13 @@ class ControllerNode:
         self.quorum = Quorum(identity.member, clock)
         self.machine = MetadataMachine()
         self.active = ActiveController(self.quorum, self.machine)
-        self.sessions = Sessions(self._settings.sessions)
+        self.sessions = BrokerLiveness(self._settings.sessions)
         self._reported_ends = ReportedEnds()
         self.machine.listen(self._reported_ends)
         reported_disks, disks_changed = ReportedDisks(), asyncio.Event()
         reported_disks.on_change = disks_changed.set
-        self._publishing = Publishing(runtime, self.machine, identity.cluster_id)
-        self._first_records = FirstRecords(clock, self.active, self._settings.cluster_settings)
+        self._publishing = MetadataPublisher(runtime, self.machine, identity.cluster_id)
+        self._first_records = InitialRecords(clock, self.active, self._settings.cluster_settings)
         self._timers = ControllerTimers(
             runtime, self.active, self.sessions,
             usual_chores(self._log_ends, self._settings.timing, reported_disks.room, disks_changed),

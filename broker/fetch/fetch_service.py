@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from lograft.broker.fetch.outbox import FetchOutbox
 from lograft.broker.replica.interfaces import ServedReplica
-from lograft.broker.replica.partition_lookup import ServedLogs, check_offset, check_past, epoch_given, not_readable
+from lograft.broker.replica.partition_lookup import PartitionLookup, check_offset, check_past, epoch_given, not_readable
 from lograft.broker.requests.call_stats import ServerStats
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import errors_pb2
@@ -51,7 +51,7 @@ class FetchService:
     def __init__(
         self,
         runtime: Runtime,
-        logs: ServedLogs,
+        logs: PartitionLookup,
         limits: FetchLimits | None = None,
         stats: ServerStats | None = None,
         budget: BufferBudget | None = None,
@@ -68,7 +68,7 @@ class FetchService:
 
     async def serve(self, stream: Stream) -> None:
         """Serve one stream, until the client has finished sending."""
-        conversation = _Conversation(self, stream)
+        conversation = _FetchStream(self, stream)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(conversation.push(), name="fetch-push")
@@ -96,7 +96,7 @@ class _Fetched:
     withdraw: Callable[[], None] = field(default=lambda: None)
 
 
-class _Conversation:
+class _FetchStream:
     """One stream: a task listens to what the client wants, another pushes."""
 
     def __init__(self, service: FetchService, stream: Stream) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lograft.broker.replica.interfaces import ServedReplica
-from lograft.broker.replica.partition_lookup import ServedLogs, check_size, epoch_given, not_readable
+from lograft.broker.replica.partition_lookup import PartitionLookup, check_size, epoch_given, not_readable
 from lograft.broker.requests.call_stats import ServerStats
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import errors_pb2
@@ -48,7 +48,7 @@ class RangeService:
     """Serves any number of ranges."""
 
     def __init__(
-        self, clock: Clock, logs: ServedLogs, stats: ServerStats | None = None, budget: BufferBudget | None = None
+        self, clock: Clock, logs: PartitionLookup, stats: ServerStats | None = None, budget: BufferBudget | None = None
     ) -> None:
         self._clock = clock
         self._budget = budget or BufferBudget(DEFAULT_BUDGET_BYTES, clock)

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lograft.broker.groups.offsets_partition import GroupPartition, GroupWorld
+from lograft.broker.groups.offsets_partition import GroupContext, OffsetsPartition
 from lograft.broker.groups.state import GroupError
 from lograft.broker.replica.interfaces import ServedReplica
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.metadata.decisions.topics.internal_topics import CONSUMER_OFFSETS
 from lograft.metadata.image.cluster_image import ClusterImage
@@ -28,7 +28,7 @@ _EXPIRY_MS = 60_000
 _CREATION_MS = answer_ms(COORDINATOR_MS)
 
 
-class LedReplicas(Protocol):
+class OffsetsReplicas(Protocol):
     """`broker.replicas.ReplicaManager` is one."""
 
     def get(self, topic_id: TopicId, number: int) -> ServedReplica: ...
@@ -54,7 +54,7 @@ class GroupCoordinator(MachineListener):
         self,
         clock: Clock,
         image: Callable[[], ClusterImage],
-        replicas: LedReplicas,
+        replicas: OffsetsReplicas,
         create_topic: Callable[[str], Awaitable[None]],
         catch_up: Callable[[], Awaitable[None]],
     ) -> None:
@@ -63,22 +63,22 @@ class GroupCoordinator(MachineListener):
         self._replicas = replicas
         self._create_topic = create_topic
         self._catch_up = catch_up
-        self._alarms = Alarms(clock)
-        self._world = GroupWorld(clock, self._alarms, image)
-        self._partitions: dict[int, GroupPartition] = {}
+        self._alarms = ReplicaTimers(clock)
+        self._context = GroupContext(clock, self._alarms, image)
+        self._partitions: dict[int, OffsetsPartition] = {}
         self._creating = asyncio.Lock()
         self._have_topics_changed = False
-        self._to_load: asyncio.Queue[GroupPartition] = asyncio.Queue()
+        self._to_load: asyncio.Queue[OffsetsPartition] = asyncio.Queue()
         replicas.listen_to_roles(self._role_changed)
 
     # -- for the service
 
     @property
-    def partitions(self) -> Mapping[int, GroupPartition]:
+    def partitions(self) -> Mapping[int, OffsetsPartition]:
         """Those that are led here, loaded or not, by number."""
         return self._partitions
 
-    def partition_of(self, group: str) -> GroupPartition:
+    def partition_of(self, group: str) -> OffsetsPartition:
         """Where the group is. `GroupError` if this broker does not coordinate it, or not yet."""
         number = self._number_of(group)
         partition = self._partitions.get(number)
@@ -161,7 +161,7 @@ class GroupCoordinator(MachineListener):
             for partition in self._partitions.values():
                 partition.close()
 
-    async def _load(self, partition: GroupPartition) -> None:
+    async def _load(self, partition: OffsetsPartition) -> None:
         try:
             await partition.load()
         except SERVICE_ERRORS as error:
@@ -184,7 +184,8 @@ class GroupCoordinator(MachineListener):
             before.close()
         replica = self._replica(key)
         if replica is not None and replica.is_leader:
-            partition = self._partitions[number] = GroupPartition(self._world, replica, number, replica.leader_epoch)
+            partition = OffsetsPartition(self._context, replica, number, replica.leader_epoch)
+            self._partitions[number] = partition
             self._to_load.put_nowait(partition)
 
     def _replica(self, key: PartitionKey) -> ServedReplica | None:

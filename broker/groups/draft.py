@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from lograft.broker.groups.assignors import ASSIGNORS, UNIFORM, Candidate
-from lograft.broker.groups.state import Change, Group, GroupPut, Member, MemberGone, MemberPut, SubscribedTopic
+from lograft.broker.groups.state import Group, GroupChange, GroupPut, Member, MemberGone, MemberPut, SubscribedTopic
 from lograft.metadata.image.partition import PartitionKey
 
 FindTopic: TypeAlias = Callable[[str], SubscribedTopic | None]
@@ -88,7 +88,7 @@ class GroupDraft:
 
     # -- what becomes of it
 
-    def changes(self, now_ms: int) -> tuple[Change, ...]:
+    def changes(self, now_ms: int) -> tuple[GroupChange, ...]:
         """What makes the group so; nothing, if it is. What members leave behind is free before others get it."""
         before = self.group
         gone = [MemberGone(self.name, member_id) for member_id in before.members if member_id not in self.members]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from lograft.broker.groups.assignors import ASSIGNORS
 from lograft.broker.groups.draft import FindTopic, GroupDraft, subscribed_topics
-from lograft.broker.groups.state import Change, Group, GroupError, Member
+from lograft.broker.groups.state import Group, GroupChange, GroupError, Member
 from lograft.metadata.image.partition import PartitionKey
 from lograft.proto import errors_pb2
 
@@ -36,7 +36,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MemberAnswer:
     """What it is told: its epoch, and all that it may read."""
 
     epoch: int
@@ -55,8 +55,8 @@ class Told:
 class MemberDecision:
     """`told` is so once `changes` are."""
 
-    changes: tuple[Change, ...]
-    told: Told
+    changes: tuple[GroupChange, ...]
+    told: MemberAnswer
 
 
 def decide_heartbeat(
@@ -80,8 +80,8 @@ def decide_heartbeat(
     return MemberDecision(draft.changes(now_ms), _told(draft.members[heartbeat.member_id]))
 
 
-def _told(member: Member) -> Told:
-    return Told(member.epoch, tuple(sorted(member.assigned)))
+def _told(member: Member) -> MemberAnswer:
+    return MemberAnswer(member.epoch, tuple(sorted(member.assigned)))
 
 
 # -- joining
@@ -190,7 +190,7 @@ def find_member(group: Group | None, group_name: str, member_id: str, instance_i
 
 def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: int) -> MemberDecision:
     """Who is not there has left."""
-    told = Told(heartbeat.epoch)
+    told = MemberAnswer(heartbeat.epoch)
     if group is None or heartbeat.member_id not in group.members:
         return MemberDecision((), told)
     member = group.members[heartbeat.member_id]
@@ -205,7 +205,7 @@ def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: i
     return MemberDecision(decide_expel(group, [heartbeat.member_id], find, now_ms), told)
 
 
-def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now_ms: int) -> tuple[Change, ...]:
+def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now_ms: int) -> tuple[GroupChange, ...]:
     """Members are gone, and what they held is free."""
     draft = GroupDraft(group.name, group)
     for member_id in member_ids:
@@ -217,7 +217,7 @@ def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now
 # -- topics
 
 
-def decide_topics(group: Group, find: FindTopic, now_ms: int) -> tuple[Change, ...]:
+def decide_topics(group: Group, find: FindTopic, now_ms: int) -> tuple[GroupChange, ...]:
     """Topics may have come, grown or gone."""
     if not group.members or subscribed_topics(group.members.values(), find) == group.topics:
         return ()

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from lograft.broker.groups.membership import check_group_name, find_member
 from lograft.broker.groups.state import (
-    Change,
-    Committed,
+    CommittedOffset,
     Group,
+    GroupChange,
     GroupError,
     GroupGone,
     GroupPut,
@@ -26,7 +26,7 @@ TopicSize: TypeAlias = Callable[[TopicId], tuple[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class OffsetCaller:
     """Who commits or asks: a member in an epoch; or, without an id, somebody who is none. `may_lower`: it has gone
     back, and what is committed may, too."""
 
@@ -48,31 +48,31 @@ class ToCommit:
 class CommitDecision:
     """An error, or None, for each item."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[GroupChange, ...]
     errors: tuple[GroupError | None, ...]
 
 
 def decide_commit(
-    group: Group | None, speaker: Speaker, items: Sequence[ToCommit], size_of: TopicSize, now_ms: int
+    group: Group | None, speaker: OffsetCaller, items: Sequence[ToCommit], size_of: TopicSize, now_ms: int
 ) -> CommitDecision:
     """`GroupError` if the speaker may commit nothing at all."""
     check_group_name(speaker.group)
     member = _member_who_commits(group, speaker)
-    changes: list[Change] = []
+    changes: list[GroupChange] = []
     errors: list[GroupError | None] = []
     for item in items:
         before = group.offsets.get(item.partition) if group is not None else None
         error = _why_not(item, member, speaker, size_of) or _why_not_lower(item, before, speaker)
         errors.append(error)
         if error is None:
-            committed = Committed(item.offset, item.leader_epoch, item.metadata, now_ms)
+            committed = CommittedOffset(item.offset, item.leader_epoch, item.metadata, now_ms)
             changes.append(OffsetPut(speaker.group, item.partition, committed))
     if changes and group is None:
         changes.append(GroupPut(speaker.group, 0, 0, now_ms, ()))
     return CommitDecision(tuple(changes), tuple(errors))
 
 
-def _member_who_commits(group: Group | None, speaker: Speaker) -> Member | None:
+def _member_who_commits(group: Group | None, speaker: OffsetCaller) -> Member | None:
     if speaker.member_id:
         return find_member(group, speaker.group, speaker.member_id)
     if group is not None and group.members:
@@ -84,7 +84,7 @@ def _member_who_commits(group: Group | None, speaker: Speaker) -> Member | None:
     return None
 
 
-def _why_not(item: ToCommit, member: Member | None, speaker: Speaker, size_of: TopicSize) -> GroupError | None:
+def _why_not(item: ToCommit, member: Member | None, speaker: OffsetCaller, size_of: TopicSize) -> GroupError | None:
     topic_id, number = item.partition
     topic = size_of(topic_id)
     if topic is None:
@@ -113,7 +113,7 @@ def _why_not(item: ToCommit, member: Member | None, speaker: Speaker, size_of: T
     return None
 
 
-def _why_not_lower(item: ToCommit, before: Committed | None, speaker: Speaker) -> GroupError | None:
+def _why_not_lower(item: ToCommit, before: CommittedOffset | None, speaker: OffsetCaller) -> GroupError | None:
     """What arrives late, after its sender has given it up and committed more, must not undo that."""
     if before is None or item.offset >= before.offset or speaker.may_lower:
         return None
@@ -129,7 +129,7 @@ def _may_commit(member: Member, epoch: int, partition: PartitionKey) -> bool:
     return since is not None and since <= epoch <= member.epoch
 
 
-def check_may_fetch(group: Group | None, speaker: Speaker) -> None:
+def check_may_fetch(group: Group | None, speaker: OffsetCaller) -> None:
     """A member is told offsets only by who knows the epoch in which it got its partitions."""
     check_group_name(speaker.group)
     if speaker.member_id:
@@ -148,7 +148,7 @@ def decide_delete_offsets(
     group: Group | None, name: str, partitions: Sequence[PartitionKey], size_of: TopicSize
 ) -> CommitDecision:
     group = _existing(group, name)
-    changes: list[Change] = []
+    changes: list[GroupChange] = []
     errors: list[GroupError | None] = []
     read = frozenset(topic for member in group.members.values() for topic in member.topics)
     for partition in partitions:
@@ -167,7 +167,7 @@ def decide_delete_offsets(
     return CommitDecision(tuple(changes), tuple(errors))
 
 
-def decide_delete_group(group: Group | None, name: str) -> tuple[Change, ...]:
+def decide_delete_group(group: Group | None, name: str) -> tuple[GroupChange, ...]:
     group = _existing(group, name)
     if group.members:
         count = len(group.members)
@@ -176,7 +176,7 @@ def decide_delete_group(group: Group | None, name: str) -> tuple[Change, ...]:
     return (*(OffsetGone(name, partition) for partition in group.offsets), GroupGone(name))
 
 
-def decide_expiry(group: Group, size_of: TopicSize, now_ms: int, retention_ms: int) -> tuple[Change, ...]:
+def decide_expiry(group: Group, size_of: TopicSize, now_ms: int, retention_ms: int) -> tuple[GroupChange, ...]:
     """What nobody will ask for any more: offsets in topics that are gone; all of a group that has had no members, and
     committed nothing, for so long."""
     is_old = group.empty_since_ms is not None and group.empty_since_ms + retention_ms <= now_ms
@@ -185,7 +185,7 @@ def decide_expiry(group: Group, size_of: TopicSize, now_ms: int, retention_ms: i
         for partition, committed in group.offsets.items()
         if size_of(partition[0]) is None or (is_old and committed.committed_at_ms + retention_ms <= now_ms)
     ]
-    changes: list[Change] = [OffsetGone(group.name, partition) for partition in gone]
+    changes: list[GroupChange] = [OffsetGone(group.name, partition) for partition in gone]
     if is_old and len(gone) == len(group.offsets):
         changes.append(GroupGone(group.name))
     return tuple(changes)
@@ -199,7 +199,7 @@ def _existing(group: Group | None, name: str) -> Group:
 
 def committed_of(
     group: Group | None, partitions: Iterable[PartitionKey] | None
-) -> list[tuple[PartitionKey, Committed]]:
+) -> list[tuple[PartitionKey, CommittedOffset]]:
     """Of these partitions, or of all, what is committed."""
     if group is None:
         return []

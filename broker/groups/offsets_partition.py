@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lograft.broker.groups.membership import (
     Heartbeat,
-    Told,
+    MemberAnswer,
     decide_expel,
     decide_heartbeat,
     decide_topics,
@@ -18,7 +18,7 @@ from lograft.broker.groups.membership import (
 )
 from lograft.broker.groups.offsets import (
     CommitDecision,
-    Speaker,
+    OffsetCaller,
     ToCommit,
     check_may_fetch,
     committed_of,
@@ -31,9 +31,9 @@ from lograft.broker.groups.record_codec import NotAGroupRecord, decode_change, e
 from lograft.broker.groups.replay import GroupReplay
 from lograft.broker.groups.sessions import GroupSessions, MemberKey
 from lograft.broker.groups.state import (
-    Change,
-    Committed,
+    CommittedOffset,
     Group,
+    GroupChange,
     GroupError,
     GroupGone,
     GroupPut,
@@ -43,7 +43,7 @@ from lograft.broker.groups.state import (
 )
 from lograft.broker.produce.batch_admission import admit_now
 from lograft.broker.replica.interfaces import Acks, ServedReplica
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.broker.requests.slow_requests import waiting
 from lograft.metadata.config.effective_settings import cluster_setting
@@ -76,26 +76,26 @@ _LOST = (
 
 
 @dataclass(frozen=True, slots=True)
-class GroupWorld:
+class GroupContext:
     """What it needs of the broker around it."""
 
     clock: Clock
-    alarms: Alarms
+    alarms: ReplicaTimers
     image: Callable[[], ClusterImage]
 
 
-class GroupPartition:
+class OffsetsPartition:
     """`load` it; until then everything is refused. `close` when it is not led any more, or in another epoch."""
 
-    def __init__(self, world: GroupWorld, replica: ServedReplica, number: int, leader_epoch: int) -> None:
+    def __init__(self, context: GroupContext, replica: ServedReplica, number: int, leader_epoch: int) -> None:
         self.number = number
         self.leader_epoch = leader_epoch
         self.is_loaded = False
-        self._world = world
-        self._clock = world.clock
+        self._context = context
+        self._clock = context.clock
         self._replica = replica
         self._table = GroupTable()
-        self._sessions = GroupSessions(world.clock, world.alarms, self._is_overdue)
+        self._sessions = GroupSessions(context.clock, context.alarms, self._is_overdue)
         self._news: dict[str, asyncio.Event] = {}  # of groups that somebody waits for
         self._is_closed = False
         self._log = log.bind(partition=number, epoch=leader_epoch)
@@ -174,7 +174,7 @@ class GroupPartition:
     def group(self, name: str) -> Group | None:
         return self._table.get(name)
 
-    async def heartbeat(self, heartbeat: Heartbeat, max_wait_ms: int) -> Told:
+    async def heartbeat(self, heartbeat: Heartbeat, max_wait_ms: int) -> MemberAnswer:
         """What the member is told, as soon as that is news to it, at the latest after `max_wait_ms`."""
         end_ms = self._clock.monotonic_ms() + max_wait_ms
         is_heard = False
@@ -209,7 +209,7 @@ class GroupPartition:
         elif not is_heard:
             self._sessions.heard(heartbeat.group, member)
 
-    async def commit(self, speaker: Speaker, items: Sequence[ToCommit]) -> CommitDecision:
+    async def commit(self, speaker: OffsetCaller, items: Sequence[ToCommit]) -> CommitDecision:
         await self._replica.room()
         self.check_serves()
         decision = decide_commit(
@@ -220,8 +220,8 @@ class GroupPartition:
         return decision
 
     async def fetch(
-        self, speaker: Speaker, partitions: Sequence[PartitionKey] | None
-    ) -> list[tuple[PartitionKey, Committed]]:
+        self, speaker: OffsetCaller, partitions: Sequence[PartitionKey] | None
+    ) -> list[tuple[PartitionKey, CommittedOffset]]:
         """What is committed, by whoever: if another broker coordinates the group by now, it is not told here."""
         self.check_serves()
         group, end = self._table.get(speaker.group), self._replica.log_end
@@ -302,14 +302,14 @@ class GroupPartition:
         for group in self.groups:
             changes = decide_topics(group, self._find_topic, self._clock.wall_ms())
             if not self._try_to_carry_out(group.name, changes):
-                self._world.alarms.ring_at(self._clock.monotonic_ms() + _RETRY_MS, self.topics_changed)
+                self._context.alarms.ring_at(self._clock.monotonic_ms() + _RETRY_MS, self.topics_changed)
                 return
 
     def expire(self) -> None:
         """Forget what nobody will ask for any more; what cannot be forgotten now, another time."""
         if self._is_closed or not self.is_loaded:
             return
-        retention_ms = int(cluster_setting(self._world.image(), "offsets.retention.minutes")) * 60_000
+        retention_ms = int(cluster_setting(self._context.image(), "offsets.retention.minutes")) * 60_000
         for group in self.groups:
             changes = decide_expiry(group, self._topic_size, self._clock.wall_ms(), retention_ms)
             for part in _in_parts(changes):
@@ -327,7 +327,7 @@ class GroupPartition:
         self._log.info("member_put_out", group=key.group, member=key.member_id, reason=reason)
         return True
 
-    def _try_to_carry_out(self, group: str, changes: Sequence[Change]) -> bool:
+    def _try_to_carry_out(self, group: str, changes: Sequence[GroupChange]) -> bool:
         """No client is told what went wrong, whatever it was: so it is tried again."""
         try:
             self._carry_out(group, changes)
@@ -338,7 +338,7 @@ class GroupPartition:
 
     # -- what is decided
 
-    def _carry_out(self, name: str, changes: Sequence[Change]) -> None:
+    def _carry_out(self, name: str, changes: Sequence[GroupChange]) -> None:
         """Write it down, and have it so. Raises if it cannot be written down: then nothing is changed."""
         if not changes:
             return
@@ -351,7 +351,7 @@ class GroupPartition:
         if news is not None:
             news.set()
 
-    def _append(self, changes: Sequence[Change]) -> None:
+    def _append(self, changes: Sequence[GroupChange]) -> None:
         self._check_leads()
         now_ms = self._clock.wall_ms()
         keys, values = zip(*(encode_change(change) for change in changes), strict=True)
@@ -380,24 +380,24 @@ class GroupPartition:
 
     @property
     def _max_members(self) -> int:
-        return int(cluster_setting(self._world.image(), "group.max.size"))
+        return int(cluster_setting(self._context.image(), "group.max.size"))
 
     def _find_topic(self, name: str) -> SubscribedTopic | None:
-        topic = self._world.image().topic(name)
+        topic = self._context.image().topic(name)
         return SubscribedTopic(name, topic.topic_id, len(topic.partitions)) if topic is not None else None
 
     def _topic_size(self, topic_id: TopicId) -> tuple[str, int] | None:
-        topic = self._world.image().topics.get(topic_id)
+        topic = self._context.image().topics.get(topic_id)
         return (topic.name, len(topic.partitions)) if topic is not None else None
 
 
-def _in_parts(forgotten: Sequence[Change]) -> Iterator[Sequence[Change]]:
+def _in_parts(forgotten: Sequence[GroupChange]) -> Iterator[Sequence[GroupChange]]:
     """All that a group has ever committed may be more than one batch holds."""
     for start in range(0, len(forgotten), _FORGOTTEN_AT_ONCE):
         yield forgotten[start : start + _FORGOTTEN_AT_ONCE]
 
 
-def _as_it_is(name: str, group: Group | None) -> Change:
+def _as_it_is(name: str, group: Group | None) -> GroupChange:
     """What changes nothing."""
     if group is None:
         return GroupGone(name)

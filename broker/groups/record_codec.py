@@ -6,8 +6,8 @@ from uuid import UUID
 from google.protobuf.message import DecodeError
 
 from lograft.broker.groups.state import (
-    Change,
-    Committed,
+    CommittedOffset,
+    GroupChange,
     GroupGone,
     GroupPut,
     Held,
@@ -29,7 +29,7 @@ class NotAGroupRecord(Exception):
 # -- to records
 
 
-def encode_change(change: Change) -> tuple[bytes, bytes | None]:
+def encode_change(change: GroupChange) -> tuple[bytes, bytes | None]:
     """A record's key and value; the same key for whatever is said of the same thing."""
     key = pb.GroupRecordKey(group=change.group)
     value: pb.GroupRecord | pb.GroupMemberRecord | pb.CommittedOffsetRecord | None = None
@@ -110,7 +110,7 @@ def _by_topic(partitions: Iterable[PartitionKey], since: Held | None = None) -> 
 # -- from records
 
 
-def decode_change(key: bytes | None, value: bytes | None) -> Change:
+def decode_change(key: bytes | None, value: bytes | None) -> GroupChange:
     """`NotAGroupRecord` if it is none."""
     try:
         return _change(pb.GroupRecordKey.FromString(key or b""), value)
@@ -118,7 +118,7 @@ def decode_change(key: bytes | None, value: bytes | None) -> Change:
         raise NotAGroupRecord(f"the key {key!r} is not that of a group's record: {error}") from None
 
 
-def _change(key: pb.GroupRecordKey, value: bytes | None) -> Change:
+def _change(key: pb.GroupRecordKey, value: bytes | None) -> GroupChange:
     group = key.group
     match key.WhichOneof("about"):
         case "is_group":
@@ -182,6 +182,6 @@ def _held(topics: Iterable[pb.HeldTopic]) -> Held:
     return held
 
 
-def _committed(record: pb.CommittedOffsetRecord) -> Committed:
+def _committed(record: pb.CommittedOffsetRecord) -> CommittedOffset:
     leader_epoch = record.leader_epoch if record.HasField("leader_epoch") else None
-    return Committed(record.offset, leader_epoch, record.metadata, record.committed_at)
+    return CommittedOffset(record.offset, leader_epoch, record.metadata, record.committed_at)

@@ -7,7 +7,7 @@ which it held it is still there. Only what was said last of each thing counts, a
 
 from dataclasses import replace
 
-from lograft.broker.groups.state import Change, GroupTable, Held, MemberPut
+from lograft.broker.groups.state import GroupChange, GroupTable, Held, MemberPut
 from lograft.metadata.image.partition import PartitionKey
 
 
@@ -15,10 +15,10 @@ class GroupReplay:
     """`take` each record in order, then ask for the `table`. `is_damaged`: something that was written is missing."""
 
     def __init__(self) -> None:
-        self._latest: dict[bytes, Change] = {}  # by the keys of the records, in the order of the log
+        self._latest: dict[bytes, GroupChange] = {}  # by the keys of the records, in the order of the log
         self.is_damaged = False
 
-    def take(self, key: bytes, change: Change) -> None:
+    def take(self, key: bytes, change: GroupChange) -> None:
         self._latest.pop(key, None)
         self._latest[key] = change
 
@@ -32,7 +32,7 @@ class GroupReplay:
         return table
 
 
-def _without_two_holders(changes: list[Change]) -> list[Change]:
+def _without_two_holders(changes: list[GroupChange]) -> list[GroupChange]:
     """A partition goes to who got it last: that another had given it up, or had left, was lost."""
     newest: dict[tuple[str, PartitionKey], tuple[int, str]] = {}
     for change in changes:

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from lograft.broker.groups.coordinator import GroupCoordinator
 from lograft.broker.groups.draft import chosen_assignor
 from lograft.broker.groups.membership import Heartbeat, check_group_name
-from lograft.broker.groups.offsets import CommitDecision, Speaker, ToCommit
+from lograft.broker.groups.offsets import CommitDecision, OffsetCaller, ToCommit
 from lograft.broker.groups.state import Group, GroupError, Member
 from lograft.broker.requests.service_errors import SERVICE_ERRORS, detail_of, stream_error_of
 from lograft.metadata.image.cluster_image import ClusterImage
@@ -115,7 +115,7 @@ class GroupService:
             )
             for item in request.items
         ]
-        speaker = Speaker(request.group, request.member_id, request.member_epoch, request.may_lower)
+        speaker = OffsetCaller(request.group, request.member_id, request.member_epoch, request.may_lower)
         decision = await self._coordinator.partition_of(request.group).commit(speaker, items)
         answer = pb.CommitOffsetsResponse()
         self._fill_results(answer.results, [item.partition for item in items], decision)
@@ -123,7 +123,7 @@ class GroupService:
 
     async def _fetch(self, request: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
         wanted = None if request.all else _partitions(request.topics)
-        speaker = Speaker(request.group, request.member_id, request.member_epoch)
+        speaker = OffsetCaller(request.group, request.member_id, request.member_epoch)
         found = await self._coordinator.partition_of(request.group).fetch(speaker, wanted)
         answer = pb.FetchOffsetsResponse()
         for (topic_id, number), committed in found:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from lograft.broker.groups.state import Member
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.runtime.clock import Clock
 
 _RETRY_MS = 500
@@ -43,7 +43,7 @@ class GroupSessions:
     All of it is on the monotonic clock of this process: a new coordinator gives everybody their full time.
     """
 
-    def __init__(self, clock: Clock, alarms: Alarms, is_overdue: Callable[[MemberKey, str], bool]) -> None:
+    def __init__(self, clock: Clock, alarms: ReplicaTimers, is_overdue: Callable[[MemberKey, str], bool]) -> None:
         self._clock = clock
         self._alarms = alarms
         self._is_overdue = is_overdue

@@ -59,7 +59,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffset:
     """How far a group has come in a partition: `offset` is that of the next record to read, `leader_epoch` that of the
     record before it, if known."""
 
@@ -104,7 +104,7 @@ class MemberGone:
 class OffsetPut:
     group: str
     partition: PartitionKey
-    committed: Committed
+    committed: CommittedOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class OffsetGone:
     partition: PartitionKey
 
 
-Change: TypeAlias = GroupPut | GroupGone | MemberPut | MemberGone | OffsetPut | OffsetGone
+GroupChange: TypeAlias = GroupPut | GroupGone | MemberPut | MemberGone | OffsetPut | OffsetGone
 
 
 # -- what they make
@@ -132,7 +132,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.holders: dict[PartitionKey, str] = {}
         self.instances: dict[str, str] = {}  # members by their instance ids
-        self.offsets: dict[PartitionKey, Committed] = {}
+        self.offsets: dict[PartitionKey, CommittedOffset] = {}
 
     @property
     def is_settled(self) -> bool:
@@ -165,7 +165,7 @@ class GroupTable:
     def get(self, name: str) -> Group | None:
         return self.groups.get(name)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: GroupChange) -> None:
         match change:
             case GroupPut():
                 group = self._group(change.group)

@@ -24,7 +24,7 @@ from lograft.storage.log.log_config import LogConfig
 LAG_TIME_MAX = "replica.lag.time.max.ms"
 
 
-class WantedPartitions:
+class AssignedPartitions:
     """As the image is now. It means nothing to a process before it has its own registration, nor once it has that of a
     later process of the same broker."""
 

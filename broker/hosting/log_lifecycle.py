@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from lograft.broker.hosting.assigned_partitions import WantedPartitions
+from lograft.broker.hosting.assigned_partitions import AssignedPartitions
 from lograft.broker.hosting.failure_reports import FailureReports
 from lograft.broker.hosting.log_directories import LogDirectories, LogDirectory
-from lograft.broker.replica.context import ReplicaIdentity, ReplicaWorld
+from lograft.broker.replica.context import ReplicaContext, ReplicaIdentity
 from lograft.broker.replica.replica import Replica
 from lograft.metadata.image.partition import Partition, PartitionKey
 from lograft.runtime.disk.disk_writer import DiskFailed
@@ -63,28 +63,28 @@ class Lost:
     is_reported: bool = False
 
 
-State: TypeAlias = Open | Corrupt | Lost
+LogState: TypeAlias = Open | Corrupt | Lost
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 
 
-class HostedLogs:
+class LogLifecycle:
     """`look_at` a partition whenever something about it may be different. `spawn` begins a task of the broker's."""
 
     def __init__(
         self,
-        image: WantedPartitions,
+        image: AssignedPartitions,
         directories: LogDirectories,
-        world: ReplicaWorld,
+        context: ReplicaContext,
         spawn: Spawn,
         reports: FailureReports,
     ) -> None:
         self._image = image
         self._directories = directories
-        self._world = world
+        self._context = context
         self._spawn = spawn
         self._reports = reports
-        self._states: dict[PartitionKey, State] = {}
+        self._states: dict[PartitionKey, LogState] = {}
         self._tended: dict[PartitionKey, asyncio.Task[None]] = {}
         self._openings = asyncio.Semaphore(_OPENINGS_AT_ONCE)
         self._configured: dict[PartitionKey, LogConfig] = {}  # what was last found to be in force
@@ -97,7 +97,7 @@ class HostedLogs:
         """Of all partitions that have anything here."""
         return list({**self._states, **self._tended})
 
-    def state_of(self, key: PartitionKey) -> State | None:
+    def state_of(self, key: PartitionKey) -> LogState | None:
         return self._states.get(key)
 
     def open_in(self, directory: LogDirectory) -> Iterator[tuple[PartitionName, Replica]]:
@@ -227,10 +227,10 @@ class HostedLogs:
                 return
         if shortage is not None:
             log.error("log_not_opened_yet", partition=str(name), reason=str(shortage))
-            await self._world.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
+            await self._context.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
             return  # the next step is the same one
         identity = ReplicaIdentity(key, f"{name.topic}-{name.partition}", self._image.broker_id, directory.identity)
-        replica = Replica(identity, opened, directory.watermarks.get(name, 0), self._world)
+        replica = Replica(identity, opened, directory.watermarks.get(name, 0), self._context)
         self._states[key] = Open(directory, name, replica)
         self.replicas[key] = replica
         self.times_configured += 1
@@ -242,7 +242,7 @@ class HostedLogs:
             self.times_configured += 1
             log.info("log_reconfigured", partition=str(state.name))
 
-    async def _remove(self, key: PartitionKey, state: State) -> None:
+    async def _remove(self, key: PartitionKey, state: LogState) -> None:
         """The partition is deleted, or has moved elsewhere."""
         log.info("log_removed", partition=str(state.name))
         with self._noting_failure(state.directory):  # then it stays, and is found again if the disk is
@@ -286,7 +286,7 @@ class HostedLogs:
         self._states.pop(key, None)
         self._configured.pop(key, None)
 
-    async def _close(self, state: State) -> None:
+    async def _close(self, state: LogState) -> None:
         replica = state.replica
         if replica is not None:
             replica.retire()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lograft.broker.hosting.log_directories import LogDirectories
-from lograft.broker.hosting.log_lifecycle import HostedLogs
+from lograft.broker.hosting.log_lifecycle import LogLifecycle
 from lograft.broker.hosting.topic_log_config import tail_bytes_among
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.throttle import Throttle
@@ -25,7 +25,7 @@ _LOOK_MS = 200  # who waits looks so often whether it is still worth it
 
 
 @dataclass(frozen=True, slots=True)
-class UpkeepTimes:
+class MaintenanceTimes:
     """How often. `share_ms`: logs get their share of memory, once one came or went. `flush_ms`: how exactly the topics'
     `flush.ms` is kept. `checkpoint_ms`: what recovery need not read again is noted."""
 
@@ -39,16 +39,16 @@ class UpkeepTimes:
     expiry_ms: int = 600_000
 
 
-class Upkeep:
+class Maintenance:
     """`compaction_rate()`: how many bytes a second are read to compact logs, at most."""
 
     def __init__(
         self,
         clock: Clock,
         directories: LogDirectories,
-        logs: HostedLogs,
+        logs: LogLifecycle,
         compaction_rate: Callable[[], int],
-        times: UpkeepTimes,
+        times: MaintenanceTimes,
     ) -> None:
         self._clock = clock
         self._directories = directories

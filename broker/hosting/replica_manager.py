@@ -12,17 +12,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from typing import Any, Protocol
 from uuid import UUID
 
-from lograft.broker.hosting.assigned_partitions import Changes, WantedPartitions
+from lograft.broker.hosting.assigned_partitions import AssignedPartitions, Changes
 from lograft.broker.hosting.failure_reports import FailureReports
 from lograft.broker.hosting.log_directories import LogDirectories, LogDirectory, settle_strays
-from lograft.broker.hosting.log_lifecycle import Corrupt, HostedLogs, Open
-from lograft.broker.hosting.maintenance import Upkeep, UpkeepTimes
-from lograft.broker.replica.context import ReplicaCounts, ReplicaWorld
+from lograft.broker.hosting.log_lifecycle import Corrupt, LogLifecycle, Open
+from lograft.broker.hosting.maintenance import Maintenance, MaintenanceTimes
+from lograft.broker.replica.context import ReplicaContext, ReplicaCounts
 from lograft.broker.replica.interfaces import ReplicaFacts
 from lograft.broker.replica.replica import Replica
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.broker.replica.traffic import Traffic
-from lograft.broker.replication.interfaces import ReplicationSink
+from lograft.broker.replication.interfaces import PartitionFollower
 from lograft.broker.replication.isr_requests import IsrRequests
 from lograft.metadata.config.effective_settings import cluster_setting
 from lograft.metadata.decisions.partitions.alter_isr import Alteration
@@ -59,7 +59,7 @@ class ImageFollower(Protocol):
     async def wait_for(self, index: int) -> None: ...
 
 
-class Cluster(Protocol):
+class ClusterContact(Protocol):
     """What replicas need of the cluster; `metadata.membership.ClusterMembership` has it."""
 
     @property
@@ -88,23 +88,23 @@ class ReplicaManager(MachineListener):
         self,
         runtime: Runtime,
         broker_id: BrokerId,
-        cluster: Cluster,
+        cluster: ClusterContact,
         directories: Sequence[DataDirectory],
-        sink: ReplicationSink,
-        times: UpkeepTimes | None = None,
+        sink: PartitionFollower,
+        times: MaintenanceTimes | None = None,
         traffic: Traffic | None = None,
     ) -> None:
         self._cluster = cluster
         self._runtime = runtime
         self._directories = LogDirectories(runtime, directories)
-        self._alarms = Alarms(runtime.clock)
+        self._alarms = ReplicaTimers(runtime.clock)
         self._isr_requests = IsrRequests(cluster.alter_partitions)
         self._reports = FailureReports(runtime, cluster.report_failures, cluster.follower.wait_for, self._reported)
-        self._wanted = WantedPartitions(broker_id, lambda: cluster.image)
+        self._wanted = AssignedPartitions(broker_id, lambda: cluster.image)
         self._changes = Changes()
         self.traffic = traffic or Traffic()
         self.counts = ReplicaCounts()
-        world = ReplicaWorld(
+        context = ReplicaContext(
             clock=runtime.clock,
             alarms=self._alarms,
             sink=sink,
@@ -116,13 +116,13 @@ class ReplicaManager(MachineListener):
             traffic=self.traffic,
             counts=self.counts,
         )
-        self._logs = HostedLogs(self._wanted, self._directories, world, self._spawn, self._reports)
-        self._upkeep = Upkeep(
+        self._logs = LogLifecycle(self._wanted, self._directories, context, self._spawn, self._reports)
+        self._upkeep = Maintenance(
             runtime.clock,
             self._directories,
             self._logs,
             lambda: int(cluster_setting(cluster.image, "log.cleaner.io.max.bytes.per.second")),
-            times or UpkeepTimes(),
+            times or MaintenanceTimes(),
         )
         self._group: asyncio.TaskGroup | None = None
         self._role_listeners: list[Callable[[PartitionKey], None]] = []

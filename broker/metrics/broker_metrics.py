@@ -4,12 +4,12 @@ more urgent need not wait until ten thousand partitions, or all that many groups
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from lograft.broker.groups.offsets_partition import GroupPartition
+from lograft.broker.groups.offsets_partition import OffsetsPartition
 from lograft.broker.groups.state import Group
 from lograft.broker.hosting.replica_manager import ReplicaManager
 from lograft.broker.metrics import families
-from lograft.broker.metrics.remote_log_ends import EndsElsewhere
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.metrics.remote_log_ends import RemoteLogEnds
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.traffic import PartitionTraffic
 from lograft.broker.server.log_service import LogServices
 from lograft.metadata.image.cluster_image import ClusterImage
@@ -32,8 +32,8 @@ class BrokerMetrics:
         image: Callable[[], ClusterImage],
         replicas: ReplicaManager,
         directories: Sequence[DataDirectory],
-        groups: Mapping[int, GroupPartition],
-        elsewhere: EndsElsewhere,
+        groups: Mapping[int, OffsetsPartition],
+        elsewhere: RemoteLogEnds,
         services: LogServices,
         most_groups: int,
     ) -> None:
@@ -83,7 +83,7 @@ class BrokerMetrics:
             if (topic := topics.get(topic_id)) is not None:
                 name = topic.name if traffic.is_told_apart(topic_id) else OTHERS
                 sizes[name] = sizes.get(name, 0) + replica.log.segments.size_bytes
-            if isinstance(replica.role, Leading):
+            if isinstance(replica.role, LeaderRole):
                 core = replica.role.core
                 led += 1
                 under_replicated += len(core.partition.isr) < len(core.partition.final_replicas)

@@ -17,7 +17,7 @@ from lograft.runtime.world import Runtime
 _TIMEOUT_MS = 3000
 
 
-class EndsElsewhere:
+class RemoteLogEnds:
     """Whoever asks has an answer the next time: nobody waits here for another broker, and nothing is done for who never
     asks. What nobody asked for since is forgotten."""
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from lograft.broker.groups.coordinator import GroupCoordinator
 from lograft.broker.groups.service import GroupService
-from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.maintenance import MaintenanceTimes
 from lograft.broker.hosting.replica_manager import ReplicaManager
 from lograft.broker.metrics import families
 from lograft.broker.metrics.broker_metrics import BrokerMetrics
 from lograft.broker.metrics.node_metrics import add_budget, add_connections, add_server
-from lograft.broker.metrics.remote_log_ends import EndsElsewhere
+from lograft.broker.metrics.remote_log_ends import RemoteLogEnds
 from lograft.broker.node.config import NodeConfig
 from lograft.broker.node.descriptors import Descriptors
 from lograft.broker.replica.traffic import Traffic
-from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
-from lograft.broker.replication.leader_server import ReplicationSource
+from lograft.broker.replication.follower_client import FollowerClient, FollowerIdentity
+from lograft.broker.replication.leader_server import LeaderServer
 from lograft.broker.requests.call_stats import ServerStats, counted
 from lograft.broker.requests.request_limit import RequestLimit
 from lograft.broker.requests.slow_requests import SlowRequestSetting
@@ -53,7 +53,7 @@ class NoPlaceInCluster(Exception):
     """The cluster refuses this process for good."""
 
 
-class BrokerPart:
+class BrokerRole:
     """Made by `open_broker`. Then `listen`, then `run` until it is cancelled; in any case `release`. The directories
     are their owner's to close. `links`: as `runtime`, with the network on which nodes meet."""
 
@@ -64,7 +64,7 @@ class BrokerPart:
         config: NodeConfig,
         registration: Registration,
         directories: Sequence[DataDirectory],
-        upkeep: UpkeepTimes,
+        upkeep: MaintenanceTimes,
         lag: LoopLag | None = None,
     ) -> None:
         self._runtime = runtime
@@ -83,8 +83,8 @@ class BrokerPart:
         )
         for directory in directories:
             directory.space.on_change = membership.session.hurry
-        follower = FollowingBroker(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
-        self._sink = LeaderStreams(links, follower)
+        follower = FollowerIdentity(cluster_id, own_id, lambda: membership.broker_epoch, self._address_of)
+        self._sink = FollowerClient(links, follower)
         traffic = Traffic(config.metrics_topics)
         self.replicas = ReplicaManager(runtime, own_id, membership, directories, self._sink, upkeep, traffic)
         self._groups = GroupCoordinator(
@@ -95,11 +95,11 @@ class BrokerPart:
             membership.catch_up,
         )
         membership.follower.listen(self._groups)
-        source = ReplicationSource(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
+        source = LeaderServer(runtime, cluster_id, own_id, self.replicas, lambda: membership.image)
         self._stats = stats = ServerStats()
         membership.follower.listen(SlowRequestSetting(own_id, lambda: membership.image, stats.slow))
         load = LoadService(runtime.clock, own_id, lambda: membership.image, self.replicas, stats, lag, directories)
-        self._elsewhere = EndsElsewhere(runtime, lambda: membership.image)
+        self._elsewhere = RemoteLogEnds(runtime, lambda: membership.image)
         self._budget = BufferBudget(config.network_buffer_bytes or DEFAULT_BUDGET_BYTES, runtime.clock)
         services = LogServices(runtime, membership, self.replicas, stats, load, self._budget)
         self._metrics = BrokerMetrics(
@@ -290,9 +290,9 @@ async def open_broker(
     config: NodeConfig,
     directories: Sequence[DataDirectory],
     boot_id: str,
-    upkeep: UpkeepTimes,
+    upkeep: MaintenanceTimes,
     lag: LoopLag | None,
-) -> BrokerPart:
+) -> BrokerRole:
     assert config.advertised is not None
     registration = Registration(
         broker_id=BrokerId(config.node_id),
@@ -307,7 +307,7 @@ async def open_broker(
         nodes_address=config.nodes_advertised,
         uses=tuple(map(use_of, directories)),
     )
-    return BrokerPart(runtime, links, config, registration, directories, upkeep, lag)
+    return BrokerRole(runtime, links, config, registration, directories, upkeep, lag)
 
 
 def use_of(directory: DataDirectory) -> DirectoryUse:

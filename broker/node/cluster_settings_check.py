@@ -10,7 +10,7 @@ from lograft.runtime.observability.logging import get_logger
 log = get_logger(__name__)
 
 
-class SettingsCheck(MachineListener):
+class ClusterSettingsCheck(MachineListener):
     """Warns, once, of each setting that is not in force."""
 
     def __init__(self, wanted: Mapping[str, str], image: Callable[[], ClusterImage]) -> None:

@@ -1,6 +1,6 @@
 """What a node is told about itself: a TOML file, `LOGRAFT_<KEY>` variables, flags; a later one wins. Pure.
 
-config = read_config(Sources(file=parse_file("node.toml", text), variables=os.environ, flags={"node_id": "1"}))
+config = read_config(SettingSources(file=parse_file("node.toml", text), variables=os.environ, flags={"node_id": "1"}))
 """
 
 import difflib
@@ -17,11 +17,11 @@ from lograft.broker.node.config_values import (
     Controllers,
     Directories,
     FilePath,
-    Kind,
     Label,
     LogLevels,
     Role,
     Roles,
+    SettingKind,
     WholeNumber,
     is_loopback,
     is_wildcard,
@@ -51,7 +51,7 @@ class ConfigRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class Key:
     name: str
-    kind: Kind
+    kind: SettingKind
     description: str
 
     @property
@@ -169,7 +169,7 @@ class NodeConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SettingSources:
     """Where values come from, the weakest first. `flags` has text by key, `table_flags` texts `key=value` by table."""
 
     file: Mapping[str, Any] = field(default_factory=dict)
@@ -186,7 +186,7 @@ def parse_file(name: str, text: str) -> dict[str, Any]:
         raise ConfigRefused(f"{name} is not TOML: {error}") from None
 
 
-def read_config(sources: Sources) -> NodeConfig:
+def read_config(sources: SettingSources) -> NodeConfig:
     """What all sources together say; `ConfigRefused` names everything that is wrong."""
     reading = _Reading(sources)
     values = reading.values()
@@ -214,7 +214,7 @@ def stray_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 class _Reading:
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: SettingSources) -> None:
         self.problems: list[str] = []
         self._sources = sources
         self._file = dict(_with_dots(sources.file))

@@ -23,7 +23,7 @@ class Role(Enum):
     BROKER = "broker"
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """`read` gives the value that a file's value or a text stands for, or None if it stands for none; `accepts` tells a
     person what does."""
 

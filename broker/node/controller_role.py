@@ -24,7 +24,7 @@ StoreOpener: TypeAlias = Callable[[Runtime, str, str, int], Awaitable[Store]]
 """`(runtime, directory, cluster_id, node_id)`: that node's store in the directory, made if it is not there."""
 
 
-class ControllerPart:
+class ControllerRole:
     """Made by `open_controller`. Then `listen`, then `run`, which ends with `close`; in any case `release`."""
 
     def __init__(self, runtime: Runtime, config: NodeConfig, store: Store, state: StoredState) -> None:
@@ -94,12 +94,12 @@ class _Serving(MachineListener):
         self._health.set_serving(True)
 
 
-async def open_controller(runtime: Runtime, config: NodeConfig, open_store: StoreOpener) -> ControllerPart:
+async def open_controller(runtime: Runtime, config: NodeConfig, open_store: StoreOpener) -> ControllerRole:
     """`StoreRefused` if the store is another node's, or in use, or cannot be used."""
     directory = f"{config.data_dirs[0]}/{METADATA_FOLDER}"
     store = await open_store(runtime, directory, config.cluster_id, config.node_id)
     try:
-        return ControllerPart(runtime, config, store, await store.load())
+        return ControllerRole(runtime, config, store, await store.load())
     except BaseException:
         await store.close()
         raise

@@ -14,7 +14,7 @@ log = get_logger(__name__)
 KEY = "log.level"
 
 
-class LogLevel(MachineListener):
+class LogLevelSetting(MachineListener):
     """`in_file`: the level that the process began with."""
 
     def __init__(

@@ -11,7 +11,7 @@ from lograft.storage.errors import DirectoryRefused
 from lograft.storage.log.data_directory import mark_restored as mark
 
 
-class Refused(click.ClickException):
+class MarkRefused(click.ClickException):
     exit_code = 1
 
 
@@ -38,7 +38,7 @@ def mark_restored(directories: tuple[str, ...]) -> None:
             try:
                 identity = mark(files, path)
             except DirectoryRefused as error:
-                raise Refused(str(error)) from None
+                raise MarkRefused(str(error)) from None
             click.echo(f"{path} is marked as put back from a copy: directory {identity}")
             if files.exists(f"{path}/{METADATA_FOLDER}"):
                 click.echo(

@@ -1,6 +1,6 @@
 """A node, whole: everything that `lograft server` runs, put together in one place.
 
-node = Node(runtime, config, Machine(boot_id(), open_lmdb_store), on_panic)
+node = Node(runtime, config, HostProcess(boot_id(), open_lmdb_store), on_panic)
 await node.run()                # until somebody calls node.stop()
 
 Start: directories and their locks, the store of the metadata, addresses; then controller and broker. The broker
@@ -13,15 +13,15 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from lograft.broker.hosting.disk_watch import DiskWatch
-from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.maintenance import MaintenanceTimes
 from lograft.broker.metrics import families
 from lograft.broker.metrics.node_metrics import add_disks, add_process
-from lograft.broker.node.broker_role import BrokerPart, NoPlaceInCluster, open_broker
-from lograft.broker.node.cluster_settings_check import SettingsCheck
+from lograft.broker.node.broker_role import BrokerRole, NoPlaceInCluster, open_broker
+from lograft.broker.node.cluster_settings_check import ClusterSettingsCheck
 from lograft.broker.node.config import NodeConfig
-from lograft.broker.node.controller_role import ControllerPart, StoreOpener, open_controller
+from lograft.broker.node.controller_role import ControllerRole, StoreOpener, open_controller
 from lograft.broker.node.descriptors import Descriptors, share_out
-from lograft.broker.node.log_level_setting import LogLevel
+from lograft.broker.node.log_level_setting import LogLevelSetting
 from lograft.metadata.image.partition import BrokerId
 from lograft.raft.store.errors import StoreRefused
 from lograft.runtime.disk.disk_writer import DiskFailed
@@ -46,7 +46,7 @@ class NodeRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostProcess:
     """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost.
     `set_log_level`: of the whole process; None if the node has none of its own. `lag`: of the process's event loop.
     `process`: what the process takes of it now. `version`: of what it runs. `max_files`: how many descriptors the
@@ -69,21 +69,21 @@ class Node:
         self,
         runtime: Runtime,
         config: NodeConfig,
-        machine: Machine,
+        machine: HostProcess,
         on_panic: PanicHandler,
-        upkeep: UpkeepTimes | None = None,
+        upkeep: MaintenanceTimes | None = None,
     ) -> None:
         self._runtime = runtime
         self._links = _links(runtime, config)
         self._config = config
         self._machine = machine
-        self._upkeep = upkeep or UpkeepTimes()
+        self._upkeep = upkeep or MaintenanceTimes()
         self._descriptors = _descriptors(config, machine)
         self._on_panic = on_panic
         self._directories: list[DataDirectory] = []
         self._left_out: list[str] = []  # paths of directories that failed in an earlier life
-        self.controller: ControllerPart | None = None
-        self.broker: BrokerPart | None = None
+        self.controller: ControllerRole | None = None
+        self.broker: BrokerRole | None = None
         self._http: HttpServer | None = None
         self._is_stopping = asyncio.Event()
 
@@ -170,13 +170,13 @@ class Node:
     def _heed_settings(self) -> None:
         if self.broker is not None:
             follower = self.broker.membership.follower
-            follower.listen(SettingsCheck(self._config.cluster_settings, lambda: follower.image))
+            follower.listen(ClusterSettingsCheck(self._config.cluster_settings, lambda: follower.image))
             if self._machine.set_log_level is not None:
                 own_id, level = BrokerId(self._config.node_id), self._config.log_level
-                follower.listen(LogLevel(own_id, level, lambda: follower.image, self._machine.set_log_level))
+                follower.listen(LogLevelSetting(own_id, level, lambda: follower.image, self._machine.set_log_level))
         elif self.controller is not None:
             machine = self.controller.node.machine
-            machine.listen(SettingsCheck(self._config.cluster_settings, lambda: machine.image))
+            machine.listen(ClusterSettingsCheck(self._config.cluster_settings, lambda: machine.image))
 
     async def _health_page(self) -> Page:
         return Page(200, "alive\n")
@@ -237,7 +237,7 @@ class Node:
             await self.controller.close()
             await asyncio.wait([tasks[self.controller]])
 
-    async def _close_directories(self, broker: BrokerPart) -> None:
+    async def _close_directories(self, broker: BrokerRole) -> None:
         """In good order, so that the next life need not look for damage; one that fails at that is looked at then."""
         while self._directories:
             directory = self._directories.pop()
@@ -259,7 +259,7 @@ class Node:
                 held.push_async_callback(self._http.stop)
 
 
-def _descriptors(config: NodeConfig, machine: Machine) -> Descriptors | None:
+def _descriptors(config: NodeConfig, machine: HostProcess) -> Descriptors | None:
     if machine.max_files is None:
         return None
     shares = share_out(

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from lograft.broker.node.config import KEYS, TABLES, ConfigRefused, NodeConfig, Sources, parse_file, read_config
+from lograft.broker.node.config import KEYS, TABLES, ConfigRefused, NodeConfig, SettingSources, parse_file, read_config
 from lograft.broker.node.config import stray_variables as find_stray_variables
 
 EXIT_REFUSED = 1
@@ -24,7 +24,7 @@ EXIT_BY_SIGNAL = 128
 ENOUGH_FILES = 20_000
 
 
-class Refused(click.ClickException):
+class StartRefused(click.ClickException):
     exit_code = EXIT_REFUSED
 
 
@@ -60,7 +60,7 @@ def _read(config_path: str | None, flags: dict[str, Any]) -> NodeConfig:
     try:
         file = {} if config_path is None else parse_file(config_path, _text_of(config_path))
         return read_config(
-            Sources(
+            SettingSources(
                 file=file,
                 variables=os.environ,
                 flags={name: flags[key.field] for name, key in KEYS.items() if flags[key.field] is not None},
@@ -68,7 +68,7 @@ def _read(config_path: str | None, flags: dict[str, Any]) -> NodeConfig:
             )
         )
     except ConfigRefused as error:
-        raise Refused(str(error)) from None
+        raise StartRefused(str(error)) from None
 
 
 def _with_secrets(config: NodeConfig) -> NodeConfig:
@@ -80,7 +80,7 @@ def _with_secrets(config: NodeConfig) -> NodeConfig:
     try:
         return replace(config, cluster_secrets=read_secrets(_text_of(path, MAX_SECRET_FILE_BYTES)))
     except SecretsRefused as error:
-        raise Refused(f"cluster_secret_file {path} cannot be used: {error}") from None
+        raise StartRefused(f"cluster_secret_file {path} cannot be used: {error}") from None
 
 
 def _text_of(path: str, max_characters: int = -1) -> str:
@@ -88,9 +88,9 @@ def _text_of(path: str, max_characters: int = -1) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read(max_characters)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise StartRefused(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not a text in UTF-8") from None
+        raise StartRefused(f"{path} is not a text in UTF-8") from None
 
 
 def _run(config: NodeConfig) -> int:
@@ -118,7 +118,7 @@ def _run(config: NodeConfig) -> int:
 async def _serve(config: NodeConfig, max_files: int) -> int:
     from importlib.metadata import version
 
-    from lograft.broker.node.node import Machine, Node, NodeRefused
+    from lograft.broker.node.node import HostProcess, Node, NodeRefused
     from lograft.raft.store.lmdb_store import open_lmdb_store
     from lograft.runtime.limits.buffer_budget import default_budget_bytes
     from lograft.runtime.observability.logging import get_logger, set_own_levels
@@ -149,7 +149,7 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
     if os.environ.get(FAULTS_VARIABLE):
         log.warning("faults_on_demand", directory=os.environ[FAULTS_VARIABLE], remedy=f"unset {FAULTS_VARIABLE}")
     runtime = production_runtime(panic)
-    machine = Machine(
+    machine = HostProcess(
         node_boot_id(),
         open_lmdb_store,
         set_own_levels,
@@ -166,7 +166,7 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
     try:
         await node.run()
     except NodeRefused as error:
-        raise Refused(str(error)) from None
+        raise StartRefused(str(error)) from None
     except Exception as error:
         panic(error)
     finally:

@@ -9,14 +9,14 @@ class TotalInFlight:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
-        self.waiting: dict[InFlight, None] = {}
+        self.waiting: dict[StreamInFlight, None] = {}
 
     @property
     def has_room(self) -> bool:
         return self.size_bytes < self.limit_bytes
 
 
-class InFlight:
+class StreamInFlight:
     """Of one stream. Beyond its limits, or that of all together, `room` waits, so that whoever reads requests stops
     reading; but a stream with nothing on its way has always room, or others could shut it out."""
 

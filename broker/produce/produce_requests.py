@@ -26,7 +26,7 @@ _BATCH = pb.ProduceRequest.Item.BATCH_FIELD_NUMBER
 _ACKS = {pb.ACKS_ALL: Acks.ALL, pb.ACKS_LEADER: Acks.LEADER, pb.ACKS_NONE: Acks.NONE}
 
 
-class Item(NamedTuple):
+class ProduceItem(NamedTuple):
     """One batch to be stored."""
 
     number: int
@@ -39,7 +39,7 @@ class Item(NamedTuple):
 class ProduceMessage(NamedTuple):
     """One request. `refusal`: why none of its items can be stored."""
 
-    items: list[Item]
+    items: list[ProduceItem]
     acks: Acks
     timeout_ms: int
     client_id: str
@@ -65,19 +65,19 @@ def read_produce(data: bytes, split_bytes: int = _SPLIT_BYTES) -> ProduceMessage
     return ProduceMessage(items, acks, timeout_ms, request.client_id)
 
 
-def _read_whole(data: bytes) -> tuple[pb.ProduceRequest, list[Item]]:
+def _read_whole(data: bytes) -> tuple[pb.ProduceRequest, list[ProduceItem]]:
     request = pb.ProduceRequest.FromString(data)
     check_item_count(len(request.items), "batches")
     return request, [_item(item, item.batch) for item in request.items]
 
 
-def _read_split(data: bytes, split_bytes: int) -> tuple[pb.ProduceRequest, list[Item]]:
+def _read_split(data: bytes, split_bytes: int) -> tuple[pb.ProduceRequest, list[ProduceItem]]:
     head, contents = cut_out(memoryview(data), _ITEMS)
     check_item_count(len(contents), "batches")
     return pb.ProduceRequest.FromString(head), [_read_item(content, split_bytes) for content in contents]
 
 
-def _read_item(content: memoryview, split_bytes: int) -> Item:
+def _read_item(content: memoryview, split_bytes: int) -> ProduceItem:
     if len(content) < split_bytes:
         whole = pb.ProduceRequest.Item.FromString(bytes(content))
         return _item(whole, whole.batch)
@@ -86,9 +86,9 @@ def _read_item(content: memoryview, split_bytes: int) -> Item:
     return _item(pb.ProduceRequest.Item.FromString(fields), batches[-1] if batches else b"")
 
 
-def _item(item: pb.ProduceRequest.Item, batch: Buffer) -> Item:
+def _item(item: pb.ProduceRequest.Item, batch: Buffer) -> ProduceItem:
     epoch = epoch_given(item.leader_epoch, item.HasField("leader_epoch"))
-    return Item(item.number, item.topic_id, item.partition, epoch, batch)
+    return ProduceItem(item.number, item.topic_id, item.partition, epoch, batch)
 
 
 def read_acks(acks: pb.Acks) -> Acks:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from lograft.broker.produce.backpressure import InFlight, TotalInFlight
+from lograft.broker.produce.backpressure import StreamInFlight, TotalInFlight
 from lograft.broker.produce.batch_admission import AdmissionQueue, admit_quickly
-from lograft.broker.produce.produce_requests import Item, ProduceMessage, UnreadableMessage, read_produce
+from lograft.broker.produce.produce_requests import ProduceItem, ProduceMessage, UnreadableMessage, read_produce
 from lograft.broker.replica.interfaces import Acks, PendingAppend, ServedReplica
-from lograft.broker.replica.partition_lookup import ServedLogs, check_writable
+from lograft.broker.replica.partition_lookup import PartitionLookup, check_writable
 from lograft.broker.requests.call_stats import ServerStats
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import log_pb2 as pb
@@ -49,7 +49,7 @@ class ProduceService:
     def __init__(
         self,
         runtime: Runtime,
-        logs: ServedLogs,
+        logs: PartitionLookup,
         limits: ProduceLimits | None = None,
         stats: ServerStats | None = None,
         budget: BufferBudget | None = None,
@@ -68,7 +68,7 @@ class ProduceService:
 
     async def serve(self, stream: Stream) -> None:
         """Serve one stream, until the client has finished sending and has all its answers."""
-        conversation = _Conversation(self, stream)
+        conversation = _ProduceStream(self, stream)
         try:
             async with asyncio.TaskGroup() as group:
                 answering = group.create_task(conversation.answer(), name="produce-answers")
@@ -105,7 +105,7 @@ class _Line:
 
     key: tuple[bytes, int]
     entries: deque[_Entry] = field(default_factory=deque)
-    waiting: deque[tuple[_Entry, Item, ProduceMessage]] = field(default_factory=deque)
+    waiting: deque[tuple[_Entry, ProduceItem, ProduceMessage]] = field(default_factory=deque)
 
 
 @dataclass(slots=True, eq=False)
@@ -119,7 +119,7 @@ class _Message:
     is_large: bool
 
 
-class _Conversation:
+class _ProduceStream:
     """One stream: a task takes in, another answers, and conversions go on beside them."""
 
     def __init__(self, service: ProduceService, stream: Stream) -> None:
@@ -130,7 +130,7 @@ class _Conversation:
         self._slow = service.stats.slow
         self._seconds = service.seconds
         self._alive_every_ms = service.limits.alive_every_ms
-        self._in_flight = InFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
+        self._in_flight = StreamInFlight(service.limits.stream_bytes, service.limits.stream_batches, service.total)
         self._stream = stream
         self._own = service.budget.open(stream)
         self._large_turn = LargeTurn(service.budget.large_turns)
@@ -205,7 +205,7 @@ class _Conversation:
 
     def _take(
         self,
-        item: Item,
+        item: ProduceItem,
         message: ProduceMessage,
         held: _Message,
         touched: dict[ServedReplica, None],
@@ -233,7 +233,7 @@ class _Conversation:
         except SERVICE_ERRORS as error:
             self._refuse(line, entry, error)
 
-    def _find(self, item: Item, message: ProduceMessage) -> ServedReplica:
+    def _find(self, item: ProduceItem, message: ProduceMessage) -> ServedReplica:
         if message.refusal is not None:
             raise message.refusal
         replica = self._logs.find(item.topic_id, item.partition)
@@ -258,7 +258,7 @@ class _Conversation:
         self,
         line: _Line,
         entry: _Entry,
-        item: Item,
+        item: ProduceItem,
         message: ProduceMessage,
         replica: ServedReplica,
         admitted: Admitted,

@@ -9,7 +9,7 @@ from lograft.broker.replica.interfaces import Appended
 from lograft.rpc.coded_error import ReplicaError
 
 
-class PendingAppend:
+class AppendWaiter:
     """One batch, which ends before `next_offset`. Its outcome comes once, and stays."""
 
     __slots__ = ("_appended", "_callbacks", "_outcome", "deadline_ms", "next_offset")
@@ -65,13 +65,13 @@ class AppendWaiters:
     """Those that wait for one end of a log to pass them: the watermark, or what is durable."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, PendingAppend]] = []  # by the offset waited for, then by age
+        self._heap: list[tuple[int, int, AppendWaiter]] = []  # by the offset waited for, then by age
         self._count = count()
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, pending: PendingAppend) -> None:
+    def add(self, pending: AppendWaiter) -> None:
         heapq.heappush(self._heap, (pending.next_offset, next(self._count), pending))
 
     def reached(self, end: int) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.broker.replica.traffic import Traffic
-from lograft.broker.replication.interfaces import ReplicationSink
+from lograft.broker.replication.interfaces import PartitionFollower
 from lograft.broker.replication.isr_requests import IsrLeader
 from lograft.broker.replication.isr_state import ProposeIsr
 from lograft.metadata.image.broker import Broker
@@ -68,7 +68,7 @@ class ReplicaCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaWorld:
+class ReplicaContext:
     """- `brokers()`: as in the image.
     - `ask_for_isr(key, proposal, leader)`: of the controller.
     - `role_changed(key)`: it leads from now on, or does not any more.
@@ -76,8 +76,8 @@ class ReplicaWorld:
     """
 
     clock: Clock
-    alarms: Alarms
-    sink: ReplicationSink
+    alarms: ReplicaTimers
+    sink: PartitionFollower
     failures: FailureListener
     brokers: Callable[[], Mapping[BrokerId, Broker]]
     ask_for_isr: Callable[[PartitionKey, ProposeIsr, IsrLeader], None]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 
-class LogOperations:
+class ExclusiveOperations:
     """One at a time, in the order they were asked for. `became_idle`: told when the last that waited is through."""
 
     def __init__(self, became_idle: Callable[[], None]) -> None:

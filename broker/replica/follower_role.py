@@ -5,8 +5,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from lograft.broker.replica.checked_reads import reading
-from lograft.broker.replica.context import Assignment, ReplicaIdentity, ReplicaWorld
-from lograft.broker.replica.exclusive_operations import LogOperations
+from lograft.broker.replica.context import Assignment, ReplicaContext, ReplicaIdentity
+from lograft.broker.replica.exclusive_operations import ExclusiveOperations
 from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, GiveUp, Matched, Subscribe, Truncate
 from lograft.broker.replication.interfaces import ResetTo
 from lograft.broker.replication.log_matching import TruncateTo
@@ -17,7 +17,7 @@ from lograft.storage.log.partition_log import PartitionLog
 from lograft.storage.log.replica_frame import ReplicaFrame
 
 
-class Following:
+class FollowerRole:
     """Until `end`. `watermark_moved`: told after each move of the high watermark. `out_of_sync`: told when it is
     not, or no more. `found_corrupt`: the log is."""
 
@@ -25,10 +25,10 @@ class Following:
         self,
         identity: ReplicaIdentity,
         log: PartitionLog,
-        operations: LogOperations,
+        operations: ExclusiveOperations,
         assignment: Assignment,
         high_watermark: int,
-        world: ReplicaWorld,
+        context: ReplicaContext,
         watermark_moved: Callable[[], None],
         out_of_sync: Callable[[], None],
         found_corrupt: Callable[[CorruptLog], None],
@@ -38,11 +38,11 @@ class Following:
         self._identity = identity
         self._log = log
         self._operations = operations
-        self._world = world
+        self._context = context
         self._tell_watermark_moved = watermark_moved
         self._tell_out_of_sync = out_of_sync
         self._found_corrupt = found_corrupt
-        self._traffic = world.traffic.of(identity.key)
+        self._traffic = context.traffic.of(identity.key)
 
     # -- what it is
 
@@ -91,17 +91,17 @@ class Following:
         self.core.image_changed(assignment.partition)
         if not self.is_in_sync:
             self._tell_out_of_sync()
-        self._world.sink.has_acknowledgement(self)
+        self._context.sink.has_acknowledgement(self)
 
     def became_durable(self) -> None:
         """`log.stable_end` has moved on."""
-        self._world.sink.has_acknowledgement(self)
+        self._context.sink.has_acknowledgement(self)
 
     def end(self, error: ReplicaError) -> None:
         """Nothing is acknowledged any more."""
         self.error = error
         self.core.end()
-        self._world.sink.unfollow(self)
+        self._context.sink.unfollow(self)
 
     # -- subscribing
 
@@ -159,7 +159,7 @@ class Following:
         try:
             async with self._operations.exclusively(), reading(self._log):
                 # Before what was below it may be replaced by something else.
-                await self._world.watermark_goes_back(self._identity.key, self.core.high_watermark)
+                await self._context.watermark_goes_back(self._identity.key, self.core.high_watermark)
                 if self.error is None:
                     await cut()
         except CorruptLog as error:

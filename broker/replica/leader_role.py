@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import TypeVar
 
-from lograft.broker.replica.append_waiters import AppendWaiters, PendingAppend
+from lograft.broker.replica.append_waiters import AppendWaiter, AppendWaiters
 from lograft.broker.replica.checked_reads import reading
-from lograft.broker.replica.context import Assignment, ReplicaIdentity, ReplicaWorld
+from lograft.broker.replica.context import Assignment, ReplicaContext, ReplicaIdentity
 from lograft.broker.replica.interfaces import Acks, Appended
-from lograft.broker.replica.partition_feed import ReplicaFeed
+from lograft.broker.replica.partition_feed import PartitionFeed
 from lograft.broker.replica.producer_history import producers_at
 from lograft.broker.replication.follower_core import Subscribe
 from lograft.broker.replication.interfaces import FeedListener, ResetTo
-from lograft.broker.replication.isr_requests import Accepted, IsrAnswer, Refused, Unknown
+from lograft.broker.replication.isr_requests import Accepted, IsrAnswer, IsrOutcomeUnknown, IsrRefused
 from lograft.broker.replication.isr_state import RETRY_MS, ProposeIsr
-from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subscriber
-from lograft.broker.replication.log_matching import Matched, Reset, TruncateTo, match
+from lograft.broker.replication.leader_core import LeaderCore, LeaderLogEnds, Subscriber
+from lograft.broker.replication.log_matching import Prefix, Reset, TruncateTo, match
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch
 from lograft.proto import errors_pb2
 from lograft.proto.errors_pb2 import ErrorCode
@@ -31,7 +31,7 @@ HAND_OVER_MS = 3000
 """How long the leader on a full disk has producers retry: the controller needs less to hand its leadership over."""
 
 
-class Leading:
+class LeaderRole:
     """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
 
     def __init__(
@@ -40,22 +40,22 @@ class Leading:
         log: PartitionLog,
         assignment: Assignment,
         high_watermark: int,
-        world: ReplicaWorld,
+        context: ReplicaContext,
         watermark_moved: Callable[[], None],
         found_corrupt: Callable[[CorruptLog], None],
     ) -> None:
         self.log = log
         self.error: ReplicaError | None = None  # why it has ended
         self.found_corrupt = found_corrupt
-        self.traffic = world.traffic.of(identity.key)
+        self.traffic = context.traffic.of(identity.key)
         self._identity = identity
-        self._world = world
+        self._context = context
         self._tell_watermark_moved = watermark_moved
         self._for_watermark = AppendWaiters()
         self._for_disk = AppendWaiters()
         self._alarm_ms: int | None = None  # when it rings for who waits the least
         self._lag_alarm_ms: int | None = None  # when followers are looked at next
-        self._feeds: dict[BrokerId, ReplicaFeed] = {}
+        self._feeds: dict[BrokerId, PartitionFeed] = {}
         self._full_since_ms: int | None = None  # when it first refused a batch for want of room, and took none since
         self._for_barrier: list[tuple[int, asyncio.Future[bool | ReplicaError]]] = []  # by the number waited for
         partition = assignment.partition
@@ -72,10 +72,10 @@ class Leading:
             identity.broker_id,
             partition,
             assignment.min_isr,
-            LeadersEnds(log.start_offset, latest.start_offset, log.end_offset, log.stable_end),
+            LeaderLogEnds(log.start_offset, latest.start_offset, log.end_offset, log.stable_end),
             high_watermark,
             lag_time_max_ms=assignment.lag_time_max_ms,
-            now_ms=world.clock.monotonic_ms(),
+            now_ms=context.clock.monotonic_ms(),
         )
         self._watch_followers()
 
@@ -87,14 +87,14 @@ class Leading:
 
     def begin_append(
         self, batch: Admitted, acks: Acks, timeout_ms: int, when_stored: Callable[[], None] | None = None
-    ) -> PendingAppend:
+    ) -> AppendWaiter:
         """Nothing is awaited from the checks to the offset. Storage's errors come as they are."""
         core, log = self.core, self.log
         if acks is Acks.ALL and not core.has_enough_in_sync:
             raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "nothing was appended: try again")
         self._check_room(batch)
         stored = log.append_as_leader(batch, core.leader_epoch)
-        now_ms = self._world.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         if not stored.is_duplicate:
             core.appended(log.end_offset, now_ms)
             if core.holds_up_writes:
@@ -105,15 +105,15 @@ class Leading:
             self._tell_feeds()
         appended = Appended(stored.base_offset, stored.append_time, log.start_offset)
         deadline_ms = now_ms + timeout_ms
-        pending = PendingAppend(appended, stored.next_offset, deadline_ms)
+        pending = AppendWaiter(appended, stored.next_offset, deadline_ms)
         if when_stored is not None:
-            locally = PendingAppend(appended, stored.next_offset, deadline_ms)
+            locally = AppendWaiter(appended, stored.next_offset, deadline_ms)
             locally.add_done_callback(when_stored)
             self._await_acknowledgement(locally, Acks.LEADER)
         self._await_acknowledgement(pending, acks)
         return pending
 
-    def _await_acknowledgement(self, pending: PendingAppend, acks: Acks) -> None:
+    def _await_acknowledgement(self, pending: AppendWaiter, acks: Acks) -> None:
         if self._is_acknowledged(acks, pending.next_offset):
             pending.acknowledge()
         else:
@@ -136,7 +136,7 @@ class Leading:
     def _may_be_handed_over(self) -> bool:
         """Return whether the controller may be about to have another replica lead; for a while only, since this broker
         does not know whether the others have room. Group coordinators have an answer of their own for a full disk."""
-        core, now_ms = self.core, self._world.clock.monotonic_ms()
+        core, now_ms = self.core, self._context.clock.monotonic_ms()
         if self._full_since_ms is None:
             self._full_since_ms = now_ms
         others = len(core.isr.committed) - 1
@@ -162,10 +162,10 @@ class Leading:
         """One for all is enough, if no other is sooner: it is set again as long as anybody waits."""
         if self._alarm_ms is None or deadline_ms < self._alarm_ms:
             self._alarm_ms = deadline_ms
-            self._world.alarms.ring_at(deadline_ms, self._expire)
+            self._context.alarms.ring_at(deadline_ms, self._expire)
 
     def _expire(self) -> None:
-        now_ms = self._world.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         if self._alarm_ms is None or now_ms < self._alarm_ms:
             return  # a sooner one has rung in its place
         self._alarm_ms = None
@@ -198,7 +198,7 @@ class Leading:
         if assignment.lag_time_max_ms != core.lag_time_max_ms:
             core.lag_time_max_ms = assignment.lag_time_max_ms
             self._lag_alarm_ms = None  # it was set by the other one, and may be much too late by this
-        if core.image_changed(assignment.partition, assignment.min_isr, self._world.clock.monotonic_ms()):
+        if core.image_changed(assignment.partition, assignment.min_isr, self._context.clock.monotonic_ms()):
             self._watermark_moved()
         if not core.has_enough_in_sync and len(self._for_watermark):
             self._for_watermark.fail(
@@ -227,9 +227,9 @@ class Leading:
 
     async def subscribe(
         self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
-    ) -> "ReplicaFeed | TruncateTo | ResetTo":
+    ) -> "PartitionFeed | TruncateTo | ResetTo":
         first_base = await self._first_base()
-        core, log, now_ms = self.core, self.log, self._world.clock.monotonic_ms()
+        core, log, now_ms = self.core, self.log, self._context.clock.monotonic_ms()
         subscription = core.subscribed(
             subscriber,
             request.leader_epoch,
@@ -248,8 +248,8 @@ class Leading:
             removed_below = 0  # what those deleted is gone there, too
         answer = match(log, removed_below, request.last_epoch, request.end_offset, first_base)
         match answer:
-            case Matched():
-                feed = self._feeds[subscriber.broker_id] = ReplicaFeed(self, subscription, listener)
+            case Prefix():
+                feed = self._feeds[subscriber.broker_id] = PartitionFeed(self, subscription, listener)
                 if core.matched(subscription, now_ms):
                     self._watermark_moved()
                 self._propose_if_incomplete()
@@ -279,7 +279,7 @@ class Leading:
         return nothing
 
     def acknowledged(
-        self, feed: ReplicaFeed, leader_epoch: int, partition_epoch: PartitionEpoch, end_offset: int
+        self, feed: PartitionFeed, leader_epoch: int, partition_epoch: PartitionEpoch, end_offset: int
     ) -> None:
         if self.core.acknowledged(feed.subscription, leader_epoch, partition_epoch, end_offset):
             self._watermark_moved()
@@ -309,7 +309,7 @@ class Leading:
         """What it is to answer; 0: nobody waits for it."""
         return self.core.barrier if self._for_barrier and follower in self.core.isr.maximal else 0
 
-    def barrier_answered(self, feed: ReplicaFeed, leader_epoch: int, number: int) -> None:
+    def barrier_answered(self, feed: PartitionFeed, leader_epoch: int, number: int) -> None:
         self.core.barrier_answered(feed.subscription, leader_epoch, number)
         self._look_at_barriers()
 
@@ -334,17 +334,17 @@ class Leading:
 
     # -- followers leave
 
-    def unsubscribed(self, feed: ReplicaFeed) -> None:
+    def unsubscribed(self, feed: PartitionFeed) -> None:
         if self.error is None:
-            self.core.unsubscribed(feed.subscription, self._world.clock.monotonic_ms())
+            self.core.unsubscribed(feed.subscription, self._context.clock.monotonic_ms())
             self._forget(feed)
             self._watch_followers()
 
-    def _end_feed(self, feed: ReplicaFeed, error: ReplicaError) -> None:
+    def _end_feed(self, feed: PartitionFeed, error: ReplicaError) -> None:
         self._forget(feed)
         feed.end(error)
 
-    def _forget(self, feed: ReplicaFeed) -> None:
+    def _forget(self, feed: PartitionFeed) -> None:
         broker_id = feed.subscription.subscriber.broker_id
         if self._feeds.get(broker_id) is feed:
             del self._feeds[broker_id]
@@ -353,9 +353,9 @@ class Leading:
 
     def propose(self) -> None:
         """Ask for another ISR, if it is time to: to be called when brokers come or go."""
-        proposal = self.core.propose(self._world.brokers(), self._world.clock.monotonic_ms())
+        proposal = self.core.propose(self._context.brokers(), self._context.clock.monotonic_ms())
         if proposal is not None:
-            self._world.ask_for_isr(self._identity.key, proposal, self)
+            self._context.ask_for_isr(self._identity.key, proposal, self)
             self._tell_feeds()  # who joins counts from now on, and is not throttled
 
     def _propose_if_incomplete(self) -> None:
@@ -366,15 +366,15 @@ class Leading:
     def _watch_followers(self) -> None:
         """Look, in a while, whether one is too far behind; as long as any is behind at all. One alarm is enough."""
         if self.core.has_laggards:
-            look_ms = self._world.clock.monotonic_ms() + self.core.lag_time_max_ms // 2
+            look_ms = self._context.clock.monotonic_ms() + self.core.lag_time_max_ms // 2
             if self._lag_alarm_ms is None or look_ms < self._lag_alarm_ms:
                 self._lag_alarm_ms = look_ms
-                self._world.alarms.ring_at(look_ms, self._look_at_followers)
+                self._context.alarms.ring_at(look_ms, self._look_at_followers)
 
     def _look_at_followers(self) -> None:
         if self.error is not None or self._lag_alarm_ms is None:
             return
-        if self._world.clock.monotonic_ms() >= self._lag_alarm_ms:  # else a sooner one has rung in its place
+        if self._context.clock.monotonic_ms() >= self._lag_alarm_ms:  # else a sooner one has rung in its place
             self._lag_alarm_ms = None
             self.propose()
             self._watch_followers()
@@ -382,19 +382,19 @@ class Leading:
     def isr_answered(self, proposal: ProposeIsr, answer: IsrAnswer) -> None:
         if self.error is not None:
             return
-        core, now_ms = self.core, self._world.clock.monotonic_ms()
+        core, now_ms = self.core, self._context.clock.monotonic_ms()
         has_moved = False
         match answer:
             case Accepted(partition_epoch=partition_epoch):
                 has_moved = core.alteration_accepted(proposal, partition_epoch, now_ms)
-            case Refused():
+            case IsrRefused():
                 has_moved = core.alteration_refused(proposal, now_ms)
-            case Unknown():
+            case IsrOutcomeUnknown():
                 core.alteration_unknown(proposal, now_ms)
         if has_moved:
             self._watermark_moved()
         self._look_at_barriers()
-        self._world.alarms.ring_at(now_ms + RETRY_MS, self._propose_again)
+        self._context.alarms.ring_at(now_ms + RETRY_MS, self._propose_again)
 
     def _propose_again(self) -> None:
         if self.error is None:

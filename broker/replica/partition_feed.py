@@ -12,13 +12,13 @@ from lograft.storage.errors import CorruptLog, LogClosed, OffsetOutOfRange
 from lograft.storage.files.batch_scan import batch_bounds
 
 if TYPE_CHECKING:
-    from lograft.broker.replica.leader_role import Leading
+    from lograft.broker.replica.leader_role import LeaderRole
 
 
-class ReplicaFeed:
+class PartitionFeed:
     """Until it is closed by the follower's stream, or ended by the leader."""
 
-    def __init__(self, leading: "Leading", subscription: Subscription, listener: FeedListener) -> None:
+    def __init__(self, leading: "LeaderRole", subscription: Subscription, listener: FeedListener) -> None:
         self.subscription = subscription
         self.listener = listener
         self.tombstones_removed_below = leading.log.checkpointed.tombstones_removed_below

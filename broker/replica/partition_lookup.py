@@ -17,7 +17,7 @@ _UUID_BYTES = 16
 _NO_EPOCH = -1
 
 
-class ServedLogs:
+class PartitionLookup:
     """`image`: the cluster as this broker knows it."""
 
     def __init__(self, replicas: ServedReplicas, image: Callable[[], ClusterImage]) -> None:

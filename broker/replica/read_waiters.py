@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import count
 
 
-class ReadableWaiters:
+class ReadWaiters:
     """Each is woken once, when there is something at or after its offset, or for another reason to look again."""
 
     def __init__(self) -> None:

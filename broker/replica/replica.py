@@ -7,15 +7,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from lograft.broker.replica.append_waiters import PendingAppend
+from lograft.broker.replica.append_waiters import AppendWaiter
 from lograft.broker.replica.checked_reads import read_log, reading
-from lograft.broker.replica.context import Assignment, ReplicaIdentity, ReplicaWorld
-from lograft.broker.replica.exclusive_operations import LogOperations
-from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.context import Assignment, ReplicaContext, ReplicaIdentity
+from lograft.broker.replica.exclusive_operations import ExclusiveOperations
+from lograft.broker.replica.follower_role import FollowerRole
 from lograft.broker.replica.interfaces import Acks, Appended, FoundOffset, OffsetKind, OffsetSpec, ReplicaFacts
-from lograft.broker.replica.leader_role import Leading
-from lograft.broker.replica.partition_feed import ReplicaFeed
-from lograft.broker.replica.read_waiters import ReadableWaiters
+from lograft.broker.replica.leader_role import LeaderRole
+from lograft.broker.replica.partition_feed import PartitionFeed
+from lograft.broker.replica.read_waiters import ReadWaiters
 from lograft.broker.replication.follower_core import Subscribe
 from lograft.broker.replication.interfaces import FeedListener, ResetTo
 from lograft.broker.replication.leader_core import Subscriber
@@ -48,8 +48,8 @@ class Failed:
         self.error = error
 
 
-Role: TypeAlias = Leading | Following | Idle | Failed
-_AT_WORK = (Leading, Following)
+ReplicaRole: TypeAlias = LeaderRole | FollowerRole | Idle | Failed
+_AT_WORK = (LeaderRole, FollowerRole)
 
 
 class Replica:
@@ -58,18 +58,20 @@ class Replica:
     Nothing is appended in a role that has ended: with each role the former one ends first, and at one moment.
     """
 
-    def __init__(self, identity: ReplicaIdentity, log: PartitionLog, high_watermark: int, world: ReplicaWorld) -> None:
+    def __init__(
+        self, identity: ReplicaIdentity, log: PartitionLog, high_watermark: int, context: ReplicaContext
+    ) -> None:
         self.identity = identity
         self.log = log
-        self.role: Role = Idle()
-        self.operations = LogOperations(self._settle_role)
+        self.role: ReplicaRole = Idle()
+        self.operations = ExclusiveOperations(self._settle_role)
         self.compacting = asyncio.Lock()  # held while the log is
         self.is_closed = False  # by who opened it
-        self.traffic = world.traffic.of(identity.key)
-        self._world = world
+        self.traffic = context.traffic.of(identity.key)
+        self._context = context
         self._watermark = max(min(high_watermark, log.end_offset), log.start_offset)  # as the last role left it
         self._assignment: Assignment | None = None
-        self._readers = ReadableWaiters()
+        self._readers = ReadWaiters()
         self._events = log_events.bind(partition=identity.name)
         log.on_stable = self._became_durable
         log.on_failed = self._disk_failed
@@ -102,11 +104,11 @@ class Replica:
 
     @property
     def is_leader(self) -> bool:
-        return isinstance(self.role, Leading)
+        return isinstance(self.role, LeaderRole)
 
     @property
     def watermark_is_known(self) -> bool:
-        return isinstance(self.role, Leading) and self.role.core.watermark_is_known
+        return isinstance(self.role, LeaderRole) and self.role.core.watermark_is_known
 
     @property
     def is_internal(self) -> bool:
@@ -156,12 +158,12 @@ class Replica:
         before, self._assignment = self.partition, assignment
         role, partition = self.role, self.partition
         if before is not None and partition is not None and partition.leader == self.identity.broker_id:
-            self._world.counts.isr_changed(before.isr, partition.isr)
+            self._context.counts.isr_changed(before.isr, partition.isr)
         match role:
-            case Leading() if partition is not None and self._leads(partition, role.core.leader_epoch):
+            case LeaderRole() if partition is not None and self._leads(partition, role.core.leader_epoch):
                 assert assignment is not None
                 role.take(assignment)
-            case Following() if partition is not None and self._follows(partition, role):
+            case FollowerRole() if partition is not None and self._follows(partition, role):
                 assert assignment is not None
                 role.take(assignment)
             case Failed():
@@ -173,7 +175,7 @@ class Replica:
     def _leads(self, partition: Partition, leader_epoch: LeaderEpoch) -> bool:
         return (partition.leader, partition.leader_epoch) == (self.identity.broker_id, leader_epoch)
 
-    def _follows(self, partition: Partition, role: Following) -> bool:
+    def _follows(self, partition: Partition, role: FollowerRole) -> bool:
         return (partition.leader, partition.leader_epoch) == (role.leader_id, role.leader_epoch)
 
     def _end_role(self, error: ReplicaError, then: Idle | Failed | None = None) -> None:
@@ -182,8 +184,8 @@ class Replica:
             self._watermark = role.high_watermark
             role.end(error)
             self._readers.wake_all()
-            if isinstance(role, Leading):
-                self._world.role_changed(self.identity.key)
+            if isinstance(role, LeaderRole):
+                self._context.role_changed(self.identity.key)
 
     def _settle_role(self) -> None:
         """Take the role that the image gives, if there is none and the log is free for it."""
@@ -199,12 +201,12 @@ class Replica:
 
     def _lead(self, assignment: Assignment) -> None:
         try:
-            role = Leading(
+            role = LeaderRole(
                 self.identity,
                 self.log,
                 assignment,
                 self._watermark,
-                self._world,
+                self._context,
                 self._watermark_moved,
                 self.found_corrupt,
             )
@@ -213,35 +215,35 @@ class Replica:
             return
         self.role = role
         partition = assignment.partition
-        self._world.counts.elections += 1
-        self._world.counts.unclean_elections += partition.unclean_epoch == partition.leader_epoch
+        self._context.counts.elections += 1
+        self._context.counts.unclean_elections += partition.unclean_epoch == partition.leader_epoch
         self._events.info("leads", epoch=partition.leader_epoch, isr=partition.isr, end=self.log.end_offset)
         role.propose()
-        self._world.role_changed(self.identity.key)
+        self._context.role_changed(self.identity.key)
 
     def _follow(self, assignment: Assignment) -> None:
-        role = self.role = Following(
+        role = self.role = FollowerRole(
             self.identity,
             self.log,
             self.operations,
             assignment,
             self._watermark,
-            self._world,
+            self._context,
             self._watermark_moved,
             self._readers.wake_all,
             self.found_corrupt,
         )
         self._events.info("follows", leader=role.leader_id, epoch=role.leader_epoch, end=self.log.end_offset)
-        self._world.sink.follow(role)
+        self._context.sink.follow(role)
 
     def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
         """The follower's disk is full: see `replication_ports.LedReplica`."""
-        if isinstance(self.role, Leading):
+        if isinstance(self.role, LeaderRole):
             self.role.has_no_room(follower, leader_epoch)
 
     def propose(self) -> None:
         """See whether the ISR should be another; to be called when brokers come or go."""
-        if isinstance(self.role, Leading):
+        if isinstance(self.role, LeaderRole):
             self.role.propose()
 
     # -- what the log tells
@@ -255,19 +257,19 @@ class Replica:
 
     def start_moved(self) -> None:
         """Old segments of the log went: its followers are to know."""
-        if isinstance(self.role, Leading):
+        if isinstance(self.role, LeaderRole):
             self.role.start_moved()
 
     def found_corrupt(self, error: CorruptLog) -> None:
         """Something that was durable cannot be read: nothing is said or served from here any more."""
         if not isinstance(self.role, Failed):
             self._fail(error)
-            self._world.failures.found_corrupt(self.identity.key, error)
+            self._context.failures.found_corrupt(self.identity.key, error)
 
     def _disk_failed(self, error: DiskFailed) -> None:
         if not isinstance(self.role, Failed):
             self._fail(error)
-            self._world.failures.disk_failed(self.identity.key, error)
+            self._context.failures.disk_failed(self.identity.key, error)
 
     def _fail(self, cause: Exception) -> None:
         error = self._refusal(errors_pb2.STORAGE_FAILED, f"cannot be used here any more: {cause}")
@@ -285,15 +287,15 @@ class Replica:
         self._leading(leader_epoch)
 
     def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
-        if from_follower and isinstance(self.role, Following) and self.role.is_in_sync:
+        if from_follower and isinstance(self.role, FollowerRole) and self.role.is_in_sync:
             self._check_epoch(leader_epoch)
         else:
             self._leading(leader_epoch)
 
-    def _leading(self, leader_epoch: int | None) -> Leading:
+    def _leading(self, leader_epoch: int | None) -> LeaderRole:
         """The role, in which this broker leads the partition in that epoch, if one is given; else `ReplicaError`."""
         self._check_epoch(leader_epoch)
-        if isinstance(self.role, Leading):
+        if isinstance(self.role, LeaderRole):
             return self.role
         raise self.role.error if isinstance(self.role, Failed) else self._not_leading()
 
@@ -332,7 +334,7 @@ class Replica:
         leader_epoch: int | None,
         timeout_ms: int,
         when_stored: Callable[[], None] | None = None,
-    ) -> PendingAppend:
+    ) -> AppendWaiter:
         return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms, when_stored)
 
     async def append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> Appended:
@@ -346,7 +348,7 @@ class Replica:
     async def read(self, offset: int, max_bytes: int) -> Batches:
         self._check_may_read()
         # What is damaged is made anew, unless there is nobody to make it from.
-        verify = not (isinstance(self.role, Leading) and self.role.core.has_the_last_copy)
+        verify = not (isinstance(self.role, LeaderRole) and self.role.core.has_the_last_copy)
         try:
             return await read_log(self.log, offset, max_bytes, self.high_watermark, verify=verify)
         except CorruptLog as error:
@@ -360,7 +362,7 @@ class Replica:
         try:
             return await read_log(self.log, offset, max_bytes, verify=True, from_disk=True)
         except CorruptLog as error:
-            if not (isinstance(self.role, Leading) and self.role.core.has_the_last_copy):
+            if not (isinstance(self.role, LeaderRole) and self.role.core.has_the_last_copy):
                 self.found_corrupt(error)
             raise
 
@@ -369,7 +371,7 @@ class Replica:
 
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         withdraw = self._readers.add(offset, wake)
-        is_served = isinstance(self.role, Leading) or (isinstance(self.role, Following) and self.role.is_in_sync)
+        is_served = isinstance(self.role, LeaderRole) or (isinstance(self.role, FollowerRole) and self.role.is_in_sync)
         if not is_served or offset < self.high_watermark:
             withdraw()
             wake()
@@ -402,7 +404,7 @@ class Replica:
 
     async def subscribe(
         self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
-    ) -> ReplicaFeed | TruncateTo | ResetTo:
+    ) -> PartitionFeed | TruncateTo | ResetTo:
         return await self._leading(request.leader_epoch).subscribe(subscriber, request, listener)
 
     # -- the rest

@@ -9,7 +9,7 @@ from lograft.runtime.clock import Clock
 from lograft.runtime.tasks.cancellation import until_first
 
 
-class Alarms:
+class ReplicaTimers:
     """Rings each alarm once, in `run`, at its time on the monotonic clock or a little later. None are taken back: who
     does not care any more does nothing."""
 

@@ -35,7 +35,7 @@ class ReplicationCodecError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SubscriptionRequest:
     """A follower's wish to follow a partition."""
 
     topic_id: TopicId
@@ -69,10 +69,10 @@ def subscribe_message(followed: Followed, request: Subscribe) -> pb.Subscribe:
     )
 
 
-def read_subscribe(message: pb.Subscribe, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> Wish:
+def read_subscribe(message: pb.Subscribe, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> SubscriptionRequest:
     if message.end_offset < 0 or message.last_epoch < _NO_EPOCH:
         raise ReplicationCodecError(f"a log that ends at {message.end_offset} in epoch {message.last_epoch}")
-    return Wish(
+    return SubscriptionRequest(
         TopicId(_read_id(message.topic_id, "topic_id")),
         message.partition,
         Subscriber(broker_id, broker_epoch, _read_id(message.directory_id, "directory_id"), message.handle),

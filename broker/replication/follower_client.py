@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from lograft.broker.replication.codec import REPLICATE, ReplicationCodecError
-from lograft.broker.replication.follower_stream import FollowingLimits, FollowingStream
+from lograft.broker.replication.follower_stream import FollowerStream, FollowerStreamLimits
 from lograft.broker.replication.interfaces import Followed
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SinkTimes:
+class FollowerClientTimes:
     """After a failure it is tried again after `first_retry_ms`, later up to `last_retry_ms`, or half of these."""
 
     connect_timeout_ms: int = 1000
@@ -31,7 +31,7 @@ class SinkTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class FollowingBroker:
+class FollowerIdentity:
     """Who follows. `epoch`: its broker epoch; `address_of`: where a broker is, as far as is known."""
 
     cluster_id: str
@@ -41,18 +41,20 @@ class FollowingBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkLimits:
-    times: SinkTimes = field(default_factory=SinkTimes)
-    following: FollowingLimits = field(default_factory=FollowingLimits)
+class FollowerClientLimits:
+    times: FollowerClientTimes = field(default_factory=FollowerClientTimes)
+    following: FollowerStreamLimits = field(default_factory=FollowerStreamLimits)
 
 
-class LeaderStreams:
-    """The `ReplicationSink` of a broker. What is followed before `run` waits for it."""
+class FollowerClient:
+    """The `PartitionFollower` of a broker. What is followed before `run` waits for it."""
 
-    def __init__(self, runtime: Runtime, follower: FollowingBroker, limits: SinkLimits | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, follower: FollowerIdentity, limits: FollowerClientLimits | None = None
+    ) -> None:
         self._runtime = runtime
         self._follower = follower
-        self._limits = limits or SinkLimits()
+        self._limits = limits or FollowerClientLimits()
         self._leaders: dict[BrokerId, _Leader] = {}
         self._handles = count(1)
         self._group: asyncio.TaskGroup | None = None
@@ -91,10 +93,10 @@ class _Leader:
     def __init__(
         self,
         runtime: Runtime,
-        follower: FollowingBroker,
+        follower: FollowerIdentity,
         leader_id: BrokerId,
         next_handle: Callable[[], int],
-        limits: SinkLimits,
+        limits: FollowerClientLimits,
     ) -> None:
         self.leader_id = leader_id
         self._runtime = runtime
@@ -105,7 +107,7 @@ class _Leader:
         self._followed: dict[Followed, None] = {}
         self._has_any = asyncio.Event()
         self._has_none = asyncio.Event()
-        self._stream: FollowingStream | None = None
+        self._stream: FollowerStream | None = None
         self._backoff = ExponentialWait(runtime.rng, limits.times.first_retry_ms, limits.times.last_retry_ms)
         self._log = log.bind(follower=follower.broker_id, leader=leader_id)
         self._complaints = Complaints(self._log, "replication_failed")
@@ -161,7 +163,7 @@ class _Leader:
         )
         silence = Silence(self._runtime.clock, self._times.silence_ms)
         async with asyncio.TaskGroup() as group:
-            following = FollowingStream(self._runtime, stream, group, self._next_handle, hello, self._log, self._limits)
+            following = FollowerStream(self._runtime, stream, group, self._next_handle, hello, self._log, self._limits)
             for followed in self._followed:
                 following.follow(followed)
             self._stream = following
@@ -178,13 +180,13 @@ class _Leader:
                 self._stream = None
                 following.end()
 
-    async def _speak(self, following: FollowingStream) -> None:
+    async def _speak(self, following: FollowerStream) -> None:
         try:
             await following.speak()
         except StreamError as error:
             self._complain(error)
 
-    async def _listen(self, following: FollowingStream, stream: Stream, silence: Silence) -> None:
+    async def _listen(self, following: FollowerStream, stream: Stream, silence: Silence) -> None:
         try:
             while (data := await stream.receive()) is not None:
                 silence.heard()

@@ -70,7 +70,7 @@ class Ended:
     """The leader, or its epoch, is another."""
 
 
-State: TypeAlias = Settling | Unmatched | Cutting | Matched | Ended
+FollowerState: TypeAlias = Settling | Unmatched | Cutting | Matched | Ended
 
 # -- what is to be said or done
 
@@ -120,7 +120,7 @@ class FollowerCore:
         self.leader: BrokerId = partition.leader
         self.partition = partition
         self.high_watermark = high_watermark
-        self.state: State = Settling()
+        self.state: FollowerState = Settling()
         self._log = log
         self._bound_watermark()
         self._leader_watermark = 0

@@ -36,7 +36,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class FollowingLimits:
+class FollowerStreamLimits:
     """`window_bytes`: what may be on its way here, or here on its way to the disk. A partition that was refused, or
     could not take what it was sent, tries again after `first_retry_ms`, later up to `last_retry_ms`."""
 
@@ -60,7 +60,7 @@ class _Subscription:
         self.trouble = ""  # the latest kind, since all was well
 
 
-class FollowingStream:
+class FollowerStream:
     """`next_handle` numbers the subscriptions of the process. Tasks belong to `group`."""
 
     def __init__(
@@ -71,7 +71,7 @@ class FollowingStream:
         next_handle: Callable[[], int],
         hello: pb.ReplicaHello,
         log: Logger,
-        limits: FollowingLimits,
+        limits: FollowerStreamLimits,
     ) -> None:
         self._runtime = runtime
         self._stream = stream

@@ -232,7 +232,7 @@ class Followed(Protocol):
         ...
 
 
-class ReplicationSink(Protocol):
+class PartitionFollower(Protocol):
     """What follows the leaders of this broker's partitions. Called on the loop; each returns at once."""
 
     def follow(self, followed: Followed) -> None:

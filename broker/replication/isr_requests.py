@@ -27,16 +27,16 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class IsrRefused:
     """It was not carried out, and never will be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class IsrOutcomeUnknown:
     """It may have been carried out, or may be yet."""
 
 
-IsrAnswer: TypeAlias = Accepted | Refused | Unknown
+IsrAnswer: TypeAlias = Accepted | IsrRefused | IsrOutcomeUnknown
 
 
 class IsrLeader(Protocol):
@@ -81,7 +81,7 @@ class IsrRequests:
             log.warning("isr_changes_failed", partitions=len(alterations), reason=error.message)
             return [_failure(error.code)] * len(alterations)
         if len(response.results) != len(alterations):
-            return [Unknown()] * len(alterations)
+            return [IsrOutcomeUnknown()] * len(alterations)
         return [_answer(alteration, result) for alteration, result in zip(alterations, response.results, strict=True)]
 
 
@@ -101,4 +101,4 @@ def _answer(alteration: Alteration, result: AlterPartitionsResponse.Result) -> I
 
 def _failure(code: ErrorCode) -> IsrAnswer:
     """A code that a later version made up says nothing of the outcome."""
-    return Refused() if code in ERRORS and not ERRORS[code].outcome_unknown else Unknown()
+    return IsrRefused() if code in ERRORS and not ERRORS[code].outcome_unknown else IsrOutcomeUnknown()

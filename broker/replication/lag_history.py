@@ -6,7 +6,7 @@ _MARKS_IN_SPAN = 32
 _MAX_MARKS = 2 * _MARKS_IN_SPAN
 
 
-class EndHistory:
+class LagHistory:
     """Marks, some thirty within the last `span_ms`. Between two of them the answer is the earlier one: who is judged by
     it may seem further behind than it is, by as much as lies between two marks."""
 

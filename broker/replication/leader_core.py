@@ -1,6 +1,6 @@
 """One partition as its leader knows it, in one leader epoch: the followers, the ISR, the high watermark. Pure.
 
-core = LeaderCore(broker_id, partition, min_isr, LeadersEnds(...), high_watermark, lag_time_max_ms=..., now_ms=...)
+core = LeaderCore(broker_id, partition, min_isr, LeaderLogEnds(...), high_watermark, lag_time_max_ms=..., now_ms=...)
 subscription = core.subscribed(subscriber, leader_epoch, partition_epoch, end_offset, now_ms)
 if core.matched(subscription, now_ms): ...              # the high watermark has moved
 if core.acknowledged(subscription, leader_epoch, partition_epoch, end_offset): ...
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from lograft.broker.replication.isr_state import IsrAlterations, IsrState, PendingExpansion, ProposeIsr
-from lograft.broker.replication.lag_history import EndHistory
+from lograft.broker.replication.lag_history import LagHistory
 from lograft.metadata.decisions.partitions.alter_isr import IsrMember
 from lograft.metadata.image.broker import Broker, BrokerState
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
@@ -36,7 +36,7 @@ _UNMATCHED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class LeadersEnds:
+class LeaderLogEnds:
     """Of the leader's log. `epoch_start`: where the leader's epoch began."""
 
     start_offset: int
@@ -106,7 +106,7 @@ class LeaderCore:
         broker_id: BrokerId,
         partition: Partition,
         min_isr: int,
-        ends: LeadersEnds,
+        ends: LeaderLogEnds,
         high_watermark: int,
         *,
         lag_time_max_ms: int,
@@ -123,7 +123,7 @@ class LeaderCore:
         self.durable_end = ends.durable_end
         # What was deleted was committed: a watermark below the log's start was noted before that.
         self.high_watermark = max(min(high_watermark, ends.end_offset), ends.start_offset)
-        self._history = EndHistory(lag_time_max_ms)
+        self._history = LagHistory(lag_time_max_ms)
         self._alterations = IsrAlterations(partition.isr, partition.partition_epoch)
         self._followers: dict[BrokerId, _Follower] = {}
         self._counted: list[_Follower] = []  # those of the maximal ISR but the leader

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from lograft.broker.replication.codec import (
     REPLICATE,
     ReplicationCodecError,
-    Wish,
+    SubscriptionRequest,
     read_acknowledgement,
     read_request,
     read_subscribe,
     read_without_room,
 )
 from lograft.broker.replication.interfaces import LedReplicas, ResetTo
-from lograft.broker.replication.leader_stream import Fed, Feeding, FeedingLimits
+from lograft.broker.replication.leader_stream import Fed, LeaderStream, LeaderStreamLimits
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.broker.replication.throttle import Throttle
 from lograft.broker.requests.service_errors import SERVICE_ERRORS, detail_of
@@ -37,16 +37,16 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLimits:
+class LeaderServerLimits:
     """`subscriptions`: of one stream. `matching_at_once`: comparing a log may have to read ours."""
 
-    feeding: FeedingLimits = field(default_factory=FeedingLimits)
+    leader_stream: LeaderStreamLimits = field(default_factory=LeaderStreamLimits)
     subscriptions: int = 40_000
     matching_at_once: int = 4
     silence_ms: int = SILENCE_LIMIT_MS
 
 
-class ReplicationSource:
+class LeaderServer:
     """Serves the followers of all partitions that this broker leads. `image`: the cluster as this broker knows it."""
 
     def __init__(
@@ -56,18 +56,18 @@ class ReplicationSource:
         broker_id: BrokerId,
         replicas: LedReplicas,
         image: Callable[[], ClusterImage],
-        limits: SourceLimits | None = None,
+        limits: LeaderServerLimits | None = None,
     ) -> None:
         self.clock = runtime.clock
         self.replicas = replicas
-        self.limits = limits or SourceLimits()
+        self.limits = limits or LeaderServerLimits()
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._image = image
         self.throttle = Throttle(
             lambda: int(cluster_setting(image(), "leader.replication.throttled.rate")), runtime.clock.monotonic_ms()
         )
-        self._streams: dict[BrokerId, _Conversation] = {}
+        self._streams: dict[BrokerId, _FollowerConnection] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
         return {REPLICATE: self.serve}
@@ -80,17 +80,17 @@ class ReplicationSource:
         request = _read(data)
         follower_id, broker_epoch = self._admit(request)
         async with asyncio.TaskGroup() as group:
-            conversation = _Conversation(self, stream, group, follower_id, broker_epoch)
+            connection = _FollowerConnection(self, stream, group, follower_id, broker_epoch)
             earlier = self._streams.get(follower_id)
             if earlier is not None:
                 earlier.is_replaced.set()
-            self._streams[follower_id] = conversation
+            self._streams[follower_id] = connection
             log.info("follower_connected", follower=follower_id, broker_epoch=broker_epoch)
             try:
-                await conversation.run(request)
+                await connection.run(request)
             finally:
-                conversation.end()
-                if self._streams.get(follower_id) is conversation:
+                connection.end()
+                if self._streams.get(follower_id) is connection:
                     del self._streams[follower_id]
                 log.info("follower_disconnected", follower=follower_id, broker_epoch=broker_epoch)
 
@@ -135,12 +135,12 @@ class ReplicationSource:
         return known
 
 
-class _Conversation:
+class _FollowerConnection:
     """One stream: a task listens, some compare logs, one feeds."""
 
     def __init__(
         self,
-        source: ReplicationSource,
+        source: LeaderServer,
         stream: Stream,
         group: asyncio.TaskGroup,
         follower_id: BrokerId,
@@ -153,13 +153,16 @@ class _Conversation:
         self._group = group
         self._follower_id = follower_id
         self._silence = Silence(source.clock, source.limits.silence_ms)
-        self._feeding = Feeding(stream, source.clock, group, source.describe, source.throttle, source.limits.feeding)
-        self._wishes: asyncio.Queue[tuple[Fed, Wish]] = asyncio.Queue()  # as many as there may be subscriptions
+        self._leader_stream = LeaderStream(
+            stream, source.clock, group, source.describe, source.throttle, source.limits.leader_stream
+        )
+        # Bounded by the limit of subscriptions.
+        self._subscriptions: asyncio.Queue[tuple[Fed, SubscriptionRequest]] = asyncio.Queue()
 
     async def run(self, first: pb.ReplicateRequest) -> None:
         """Return when the follower has said its last."""
         tasks = [
-            self._group.create_task(self._feeding.run(), name="replication-feeding"),
+            self._group.create_task(self._leader_stream.run(), name="replication-leader-stream"),
             self._group.create_task(self._tire(), name="replication-silence"),
             self._group.create_task(self._give_way(), name="replication-replaced"),
             *(
@@ -179,16 +182,16 @@ class _Conversation:
 
     def end(self) -> None:
         """Nothing that was said on it counts any more."""
-        self._feeding.forget_all()
+        self._leader_stream.forget_all()
 
     # -- listening
 
     def _hear(self, request: pb.ReplicateRequest) -> None:
-        feeding, follower = self._feeding, self._source.find_follower(self._follower_id, self.broker_epoch)
+        leader_stream, follower = self._leader_stream, self._source.find_follower(self._follower_id, self.broker_epoch)
         for handle in request.unsubscribe:
-            fed = feeding.find(handle)
+            fed = leader_stream.find(handle)
             if fed is not None:
-                feeding.forget(fed)
+                leader_stream.forget(fed)
         for subscribe in request.subscribe:
             self._note_wish(subscribe, follower)
         for acknowledgement in request.acknowledgements:
@@ -197,26 +200,26 @@ class _Conversation:
             self._note_barrier(barrier)
         for lacking in request.without_room:
             self._note_without_room(lacking)
-        feeding.grant(request.window_bytes)
+        leader_stream.grant(request.window_bytes)
 
     def _note_wish(self, message: pb.Subscribe, follower: Broker) -> None:
         try:
-            wish = read_subscribe(message, self._follower_id, self.broker_epoch)
+            subscription = read_subscribe(message, self._follower_id, self.broker_epoch)
         except ReplicationCodecError as error:
             raise invalid(str(error)) from None
-        if self._feeding.find(message.handle) is not None:
+        if self._leader_stream.find(message.handle) is not None:
             raise invalid(f"handle {message.handle} is in use: take another one for each subscription")
-        if max(len(self._feeding), self._wishes.qsize()) >= self._source.limits.subscriptions:
+        if max(len(self._leader_stream), self._subscriptions.qsize()) >= self._source.limits.subscriptions:
             raise invalid(f"one stream has at most {self._source.limits.subscriptions} subscriptions")
-        fed, directory_id = self._feeding.add(message.handle), wish.subscriber.directory_id
+        fed, directory_id = self._leader_stream.add(message.handle), subscription.subscriber.directory_id
         if directory_id not in follower.directories:
             reason = f"broker {self._follower_id} has not registered a data directory {directory_id}"
-            self._feeding.refuse(fed, ReplicaError(errors_pb2.INELIGIBLE_REPLICA, reason))
+            self._leader_stream.refuse(fed, ReplicaError(errors_pb2.INELIGIBLE_REPLICA, reason))
             return
-        self._wishes.put_nowait((fed, wish))
+        self._subscriptions.put_nowait((fed, subscription))
 
     def _note_acknowledgement(self, message: pb.ReplicaAcknowledgement) -> None:
-        fed = self._feeding.find(message.handle)
+        fed = self._leader_stream.find(message.handle)
         if fed is None:
             return  # it has ended, with an answer that is still on its way
         if fed.feed is None:
@@ -231,12 +234,12 @@ class _Conversation:
                 )
             fed.feed.acknowledged(acknowledgement)
         except SERVICE_ERRORS as error:
-            self._feeding.refuse(fed, error)
+            self._leader_stream.refuse(fed, error)
         else:
-            self._feeding.acknowledged(fed, acknowledgement.end_offset)
+            self._leader_stream.acknowledged(fed, acknowledgement.end_offset)
 
     def _note_barrier(self, message: pb.ReplicaBarrier) -> None:
-        fed = self._feeding.find(message.handle)
+        fed = self._leader_stream.find(message.handle)
         if fed is None:
             return
         if fed.feed is None:
@@ -244,7 +247,7 @@ class _Conversation:
         try:
             fed.feed.barrier_answered(message.leader_epoch, message.number)
         except SERVICE_ERRORS as error:
-            self._feeding.refuse(fed, error)
+            self._leader_stream.refuse(fed, error)
 
     def _note_without_room(self, message: pb.ReplicaWithoutRoom) -> None:
         try:
@@ -258,25 +261,25 @@ class _Conversation:
 
     async def _match_all(self) -> None:
         while True:
-            fed, wish = await self._wishes.get()
-            await self._feeding.until_drained()
+            fed, subscription = await self._subscriptions.get()
+            await self._leader_stream.until_drained()
             if not fed.is_over:
-                await self._match(fed, wish)
+                await self._match(fed, subscription)
 
-    async def _match(self, fed: Fed, wish: Wish) -> None:
+    async def _match(self, fed: Fed, subscription: SubscriptionRequest) -> None:
         try:
-            replica = self._source.replicas.get(wish.topic_id, wish.partition)
-            answer = await replica.subscribe(wish.subscriber, wish.request, fed)
+            replica = self._source.replicas.get(subscription.topic_id, subscription.partition)
+            answer = await replica.subscribe(subscription.subscriber, subscription.request, fed)
         except SERVICE_ERRORS as error:
-            self._feeding.refuse(fed, error)
+            self._leader_stream.refuse(fed, error)
             return
         if isinstance(answer, TruncateTo | ResetTo):
             if not fed.is_over:
-                self._feeding.part(fed, answer)
+                self._leader_stream.part(fed, answer)
         elif fed.is_over:
             answer.close()
         else:
-            self._feeding.begin(fed, answer, wish.request.end_offset)
+            self._leader_stream.begin(fed, answer, subscription.request.end_offset)
 
     # -- what ends it
 

@@ -29,7 +29,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class FeedingLimits:
+class LeaderStreamLimits:
     """`message_bytes`, `message_frames`: a message that has so much is sent. `frame_bytes`: what one partition sends
     before others have their turn. `reads_at_once`: frames read from disk that are not sent yet. `unsent_bytes`: with so
     much to be said, nothing more is asked for. `small_bytes`: frames follow a smaller message only when it is
@@ -59,10 +59,10 @@ class _Phase(Enum):
 class Fed:
     """One subscription: unanswered, then fed from `next_offset` on, then over. The listener of its feed."""
 
-    __slots__ = ("_feeding", "barrier", "feed", "handle", "is_over", "next_offset", "phase", "ready", "told")
+    __slots__ = ("_leader_stream", "barrier", "feed", "handle", "is_over", "next_offset", "phase", "ready", "told")
 
-    def __init__(self, feeding: "Feeding", handle: int) -> None:
-        self._feeding = feeding
+    def __init__(self, leader_stream: "LeaderStream", handle: int) -> None:
+        self._leader_stream = leader_stream
         self.handle = handle
         self.feed: Feed | None = None
         self.next_offset = 0
@@ -73,13 +73,13 @@ class Fed:
         self.is_over = False
 
     def has_news(self) -> None:
-        self._feeding.has_news(self)
+        self._leader_stream.has_news(self)
 
     def ended(self, error: ReplicaError) -> None:
-        self._feeding.refuse(self, error)
+        self._leader_stream.refuse(self, error)
 
 
-class Feeding:
+class LeaderStream:
     """All subscriptions of one stream. `describe` makes of an error what a follower is told. `throttle`: for all
     streams together."""
 
@@ -90,7 +90,7 @@ class Feeding:
         group: asyncio.TaskGroup,
         describe: Callable[[Exception], ErrorDetail],
         throttle: Throttle,
-        limits: FeedingLimits,
+        limits: LeaderStreamLimits,
     ) -> None:
         self._stream = stream
         self._clock = clock

@@ -23,7 +23,7 @@ class LeadersLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class Prefix:
     """The follower's log is the beginning of the leader's: what follows from its end on continues it."""
 
 
@@ -45,7 +45,7 @@ class Reset:
     epochs: tuple[EpochEntry, ...]
 
 
-Match: TypeAlias = Matched | TruncateTo | Reset
+Match: TypeAlias = Prefix | TruncateTo | Reset
 
 
 def match(
@@ -69,7 +69,7 @@ def match(
     if parting is None:
         return _reset(log, start)
     if parting.epoch == last_epoch and end_offset <= parting.start_offset:
-        return Matched()
+        return Prefix()
     return TruncateTo(parting.epoch, parting.start_offset)
 
 
@@ -93,7 +93,7 @@ def _match_without_epochs(log: LeadersLog, start: int, end_offset: int) -> Match
     back would have one that is in sync, with an end that others count on, start over.
     """
     if end_offset == log.start_offset == 0:
-        return Matched()
+        return Prefix()
     is_ahead, is_deleted = end_offset > log.end_offset, end_offset <= log.start_offset
     return _reset(log, start if is_ahead or is_deleted else end_offset)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from lograft.broker.replica.interfaces import ServedReplica
-from lograft.broker.replica.partition_lookup import ServedLogs
+from lograft.broker.replica.partition_lookup import PartitionLookup
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA
@@ -20,7 +20,7 @@ _ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class DigestService:
-    def __init__(self, runtime: Runtime, logs: ServedLogs) -> None:
+    def __init__(self, runtime: Runtime, logs: PartitionLookup) -> None:
         self._runtime = runtime
         self._logs = logs
 

@@ -7,7 +7,7 @@ from lograft.broker.fetch.range_service import RangeService
 from lograft.broker.produce.produce_service import ProduceService
 from lograft.broker.produce.producer_id_service import ProducerIdService
 from lograft.broker.replica.interfaces import ServedReplicas
-from lograft.broker.replica.partition_lookup import ServedLogs
+from lograft.broker.replica.partition_lookup import PartitionLookup
 from lograft.broker.requests.call_stats import ServerStats
 from lograft.broker.server.digest_service import DigestService
 from lograft.broker.server.load_service import LoadService
@@ -32,7 +32,7 @@ class LogServices:
         load: LoadService,
         budget: BufferBudget,
     ) -> None:
-        logs = ServedLogs(replicas, lambda: membership.image)
+        logs = PartitionLookup(replicas, lambda: membership.image)
         self.produce = ProduceService(runtime, logs, stats=stats, budget=budget)
         self.fetch = FetchService(runtime, logs, stats=stats, budget=budget)
         self._range = RangeService(runtime.clock, logs, stats, budget)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from lograft.broker.replica.interfaces import OffsetKind, OffsetSpec
-from lograft.broker.replica.partition_lookup import ServedLogs, epoch_given
+from lograft.broker.replica.partition_lookup import PartitionLookup, epoch_given
 from lograft.broker.requests.service_errors import SERVICE_ERRORS
 from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 class OffsetsService:
-    def __init__(self, logs: ServedLogs) -> None:
+    def __init__(self, logs: PartitionLookup) -> None:
         self._logs = logs
 
     def handlers(self) -> Mapping[str, Handler]:

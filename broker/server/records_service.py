@@ -12,7 +12,7 @@ from lograft.broker.produce.batch_admission import AdmissionQueue
 from lograft.broker.produce.produce_requests import read_acks
 from lograft.broker.replica.interfaces import Acks, ServedReplica
 from lograft.broker.replica.partition_lookup import (
-    ServedLogs,
+    PartitionLookup,
     check_offset,
     check_size,
     check_writable,
@@ -51,7 +51,7 @@ _RECORDS = pb.AppendRequest.RECORDS_FIELD_NUMBER
 class RecordsService:
     """Each call opens or makes batches, which takes a while: beside the loop."""
 
-    def __init__(self, runtime: Runtime, logs: ServedLogs, budget: BufferBudget | None = None) -> None:
+    def __init__(self, runtime: Runtime, logs: PartitionLookup, budget: BufferBudget | None = None) -> None:
         self._runtime = runtime
         self._large_turns = (budget or BufferBudget(DEFAULT_BUDGET_BYTES, runtime.clock)).large_turns
         self._logs = logs

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from lograft.broker.replica.interfaces import ReplicaFacts
-from lograft.broker.replica.partition_lookup import ServedLogs
+from lograft.broker.replica.partition_lookup import PartitionLookup
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DESCRIBE_REPLICAS
 from lograft.rpc.request_limits import check_item_count
@@ -12,7 +12,7 @@ from lograft.runtime.network import Handler
 
 
 class ReplicasService:
-    def __init__(self, logs: ServedLogs) -> None:
+    def __init__(self, logs: PartitionLookup) -> None:
         self._logs = logs
 
     def handlers(self) -> Mapping[str, Handler]:

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from lograft.metadata.controller.pending_operations import InFlight, Speculation
+from lograft.metadata.controller.pending_operations import PendingOperation, PendingOperations
 from lograft.metadata.decisions.decision import Decide
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.record_codec import encode_operation
@@ -79,10 +79,10 @@ class ActiveController(NodeObserver):
         self._node = node
         self._machine = machine
         self._limits = limits or ControllerLimits()
-        self._office: Speculation | None = None
+        self._office: PendingOperations | None = None
         self._group: asyncio.TaskGroup | None = None
         self._is_closing = asyncio.Event()
-        self._in_flight: dict[InFlight, Speculation] = {}
+        self._in_flight: dict[PendingOperation, PendingOperations] = {}
         self._confirming = 0
 
     # -- life
@@ -106,7 +106,7 @@ class ActiveController(NodeObserver):
 
     def leadership_taken(self, term: int) -> None:
         assert self._office is None, f"term {term} begins in that of {self.term}"
-        self._office = Speculation(term, self._machine)
+        self._office = PendingOperations(term, self._machine)
 
     def leadership_lost(self, term: int) -> None:
         assert self.term == term, f"{term} ends in {self.term}"
@@ -166,7 +166,7 @@ class ActiveController(NodeObserver):
         group.create_task(self._carry_through(office, in_flight), name="metadata-operation")
         return Committed(decision.answer, _index_or_raise(await in_flight.wait()))
 
-    async def _carry_through(self, office: Speculation, in_flight: InFlight) -> None:
+    async def _carry_through(self, office: PendingOperations, in_flight: PendingOperation) -> None:
         """Belongs to the controller, not to who asked: what was begun must be followed to its end."""
         outcome: int | ControllerError = _unknown("the controller stopped")
         try:
@@ -174,10 +174,10 @@ class ActiveController(NodeObserver):
         finally:
             self._end(in_flight, outcome)
 
-    def _end(self, in_flight: InFlight, outcome: int | ControllerError) -> None:
+    def _end(self, in_flight: PendingOperation, outcome: int | ControllerError) -> None:
         self._in_flight.pop(in_flight).end(in_flight, outcome)
 
-    async def _propose(self, office: Speculation, in_flight: InFlight) -> int | ControllerError:
+    async def _propose(self, office: PendingOperations, in_flight: PendingOperation) -> int | ControllerError:
         if self._office is not office:
             return self._not_controller()
         try:
@@ -190,7 +190,7 @@ class ActiveController(NodeObserver):
         index: int = applied.index
         return index
 
-    async def _confirm(self, office: Speculation) -> int:
+    async def _confirm(self, office: PendingOperations) -> int:
         """Return when all that can be seen in the office's image now is committed: by that index.
 
         It must have been the newest there was, too. What is under way does not prove that, for others may have accepted
@@ -207,7 +207,7 @@ class ActiveController(NodeObserver):
             raise _void() if self._office is office else self._not_controller()
         return max(index, outcome)
 
-    async def _read_index(self, office: Speculation) -> int:
+    async def _read_index(self, office: PendingOperations) -> int:
         try:
             index = await self._node.read_index()
         except RaftError as error:

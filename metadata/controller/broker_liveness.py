@@ -41,7 +41,7 @@ _NEVER_HEARD = _Session(-1)
 _REMEMBERED_SESSIONS = 10
 
 
-class Sessions:
+class BrokerLiveness:
     """What is known of each process. Which of a broker's counts is for who asks to say: what an older one does, or one
     that claims an epoch it was not given, changes nothing for the others. Who has no stream is forgotten after a while.
     """

@@ -30,7 +30,7 @@ def begin_cluster(image: ClusterImage, settings: Mapping[str, str]) -> Decision[
     return Decision((FeatureLevelChanged(FEATURE_LEVEL), *configs), FEATURE_LEVEL)
 
 
-class FirstRecords(NodeObserver):
+class InitialRecords(NodeObserver):
     """Observes the node after the controller does. `settings`: what a new cluster's configuration is to be."""
 
     def __init__(self, clock: Clock, controller: ActiveController, settings: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from lograft.rpc.coded_error import ControllerError
 
 
 @dataclass(slots=True, eq=False)
-class InFlight:
+class PendingOperation:
     """An operation that is decided, and its fate once that is known: the index it is committed at, or an error."""
 
     operation: Operation
@@ -23,7 +23,7 @@ class InFlight:
         return await asyncio.shield(self.outcome)
 
 
-class Speculation:
+class PendingOperations:
     """What the leader of `term` decides on: the committed image, and its own operations that are not committed yet, in
     the order they were decided."""
 
@@ -31,7 +31,8 @@ class Speculation:
         self.term = term
         self._machine = machine
         self._image = machine.image.copy()
-        self._chain: dict[InFlight, None] = {}  # what `_image` has beyond the committed one; its first may be in both
+        # What `_image` has beyond the committed image; the first operation may be in both.
+        self._chain: dict[PendingOperation, None] = {}
         self._is_broken = False
 
     @property
@@ -45,20 +46,20 @@ class Speculation:
         return self._image
 
     @property
-    def latest(self) -> InFlight | None:
+    def latest(self) -> PendingOperation | None:
         """The last operation in the image whose fate is not known: if that comes through, all before it have."""
         return next(reversed(self._chain), None)
 
-    def begin(self, records: tuple[Record, ...]) -> InFlight:
+    def begin(self, records: tuple[Record, ...]) -> PendingOperation:
         """An operation of `records`, decided on the image as it is."""
         image = self.image
-        in_flight = InFlight(Operation(image.sequence, records))
+        in_flight = PendingOperation(Operation(image.sequence, records))
         took_effect = image.apply_operation(in_flight.operation)
         assert took_effect
         self._chain[in_flight] = None
         return in_flight
 
-    def end(self, in_flight: InFlight, outcome: int | ControllerError) -> None:
+    def end(self, in_flight: PendingOperation, outcome: int | ControllerError) -> None:
         """Its fate is known. An error: it has no effect, and so none of those decided on it has; or, if even that is
         not known, this term is over."""
         in_flight.outcome.set_result(outcome)

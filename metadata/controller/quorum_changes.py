@@ -54,7 +54,7 @@ class QuorumNode(Protocol):
     async def transfer_leadership(self, node_id: int) -> None: ...
 
 
-class Connections(Protocol):
+class ConnectedMembers(Protocol):
     """What is needed of a `RaftTransport`."""
 
     def connected_members(self) -> list[Member]: ...
@@ -72,7 +72,7 @@ class QuorumChange:
     def __init__(
         self,
         quorum: QuorumNode,
-        connections: Connections,
+        connections: ConnectedMembers,
         who_answers: WhoAnswers,
         controllers: Mapping[int, str],
         clock: Clock,

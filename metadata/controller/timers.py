@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lograft.metadata.controller.active_controller import ActiveController
-from lograft.metadata.controller.broker_liveness import Process, Sessions
+from lograft.metadata.controller.broker_liveness import BrokerLiveness, Process
 from lograft.metadata.decisions.brokers.fencing import fence
 from lograft.metadata.decisions.decision import Decide
 from lograft.metadata.decisions.partitions.elect_leaders import elect_allowed_unclean, elect_possible, rebalance_leaders
@@ -84,7 +84,7 @@ class ControllerTimers(NodeObserver):
         self,
         runtime: Runtime,
         controller: ActiveController,
-        sessions: Sessions,
+        sessions: BrokerLiveness,
         chores: list[Chore],
         timing: ControllerTiming | None = None,
     ) -> None:

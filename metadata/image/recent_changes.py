@@ -22,7 +22,7 @@ MAX_REMEMBERED_RECORDS = 50_000
 
 
 @dataclass(slots=True)
-class Touched:
+class ChangedKeys:
     """Brokers and topics that are another, new or gone, and of each topic the partitions that are. Their order is that
     of the latest operation, then of those before."""
 
@@ -70,11 +70,11 @@ class RecentChanges:
         self.floor, self._count = index, 0
         self._operations.clear()
 
-    def since(self, index: int) -> Touched | None:
+    def since(self, index: int) -> ChangedKeys | None:
         """What was touched after `index`; None if some of that is forgotten."""
         if index < self.floor:
             return None
-        touched = Touched()
+        touched = ChangedKeys()
         for operation_index, records in reversed(self._operations):
             if operation_index <= index:
                 break

@@ -26,34 +26,34 @@ MAX_IN_FLIGHT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
+class ForwardedMethod:
     """A method: what a request is, and whether making it twice is as good as once."""
 
     request_type: type[Message]
     repeatable: bool
 
 
-FORWARDED: Mapping[str, Forwarded] = {
+FORWARDED: Mapping[str, ForwardedMethod] = {
     # Each new topic has its id before it is sent, so that the controller recognises a topic that it has created
     # already.
-    methods.CREATE_TOPICS: Forwarded(pb.CreateTopicsRequest, repeatable=True),
-    methods.DELETE_TOPICS: Forwarded(pb.DeleteTopicsRequest, repeatable=False),
-    methods.CREATE_PARTITIONS: Forwarded(pb.CreatePartitionsRequest, repeatable=False),
-    methods.DESCRIBE_CONFIGS: Forwarded(pb.DescribeConfigsRequest, repeatable=True),
-    methods.ALTER_CONFIGS: Forwarded(pb.AlterConfigsRequest, repeatable=False),
-    methods.ALTER_REASSIGNMENTS: Forwarded(pb.AlterReassignmentsRequest, repeatable=False),
-    methods.LIST_REASSIGNMENTS: Forwarded(pb.ListReassignmentsRequest, repeatable=True),
-    methods.ELECT_LEADERS: Forwarded(pb.ElectLeadersRequest, repeatable=False),
-    methods.UNREGISTER_BROKER: Forwarded(pb.UnregisterBrokerRequest, repeatable=False),
-    methods.DESCRIBE_QUORUM: Forwarded(pb.DescribeQuorumRequest, repeatable=True),
-    methods.ADD_VOTER: Forwarded(pb.AddVoterRequest, repeatable=False),
-    methods.REMOVE_VOTER: Forwarded(pb.RemoveVoterRequest, repeatable=False),
-    methods.REPLACE_VOTER: Forwarded(pb.ReplaceVoterRequest, repeatable=False),
-    methods.TRANSFER_LEADERSHIP: Forwarded(pb.TransferLeadershipRequest, repeatable=False),
+    methods.CREATE_TOPICS: ForwardedMethod(pb.CreateTopicsRequest, repeatable=True),
+    methods.DELETE_TOPICS: ForwardedMethod(pb.DeleteTopicsRequest, repeatable=False),
+    methods.CREATE_PARTITIONS: ForwardedMethod(pb.CreatePartitionsRequest, repeatable=False),
+    methods.DESCRIBE_CONFIGS: ForwardedMethod(pb.DescribeConfigsRequest, repeatable=True),
+    methods.ALTER_CONFIGS: ForwardedMethod(pb.AlterConfigsRequest, repeatable=False),
+    methods.ALTER_REASSIGNMENTS: ForwardedMethod(pb.AlterReassignmentsRequest, repeatable=False),
+    methods.LIST_REASSIGNMENTS: ForwardedMethod(pb.ListReassignmentsRequest, repeatable=True),
+    methods.ELECT_LEADERS: ForwardedMethod(pb.ElectLeadersRequest, repeatable=False),
+    methods.UNREGISTER_BROKER: ForwardedMethod(pb.UnregisterBrokerRequest, repeatable=False),
+    methods.DESCRIBE_QUORUM: ForwardedMethod(pb.DescribeQuorumRequest, repeatable=True),
+    methods.ADD_VOTER: ForwardedMethod(pb.AddVoterRequest, repeatable=False),
+    methods.REMOVE_VOTER: ForwardedMethod(pb.RemoveVoterRequest, repeatable=False),
+    methods.REPLACE_VOTER: ForwardedMethod(pb.ReplaceVoterRequest, repeatable=False),
+    methods.TRANSFER_LEADERSHIP: ForwardedMethod(pb.TransferLeadershipRequest, repeatable=False),
 }
 
 
-class Forwarding:
+class AdminForwarding:
     """Relays requests as they are but for their `timeout_ms`, and answers and errors as they come; in the time that
     the request's `timeout_ms` leaves."""
 
@@ -67,7 +67,7 @@ class Forwarding:
         """For a broker's server, by method."""
         return {name: self._handler(name, FORWARDED[name]) for name in names}
 
-    def _handler(self, name: str, forwarded: Forwarded) -> Handler:
+    def _handler(self, name: str, forwarded: ForwardedMethod) -> Handler:
         async def serve(stream: Stream) -> None:
             data = await receive_request(stream)
             request = read_request(forwarded.request_type, data)
@@ -77,7 +77,7 @@ class Forwarding:
 
         return serve
 
-    async def _relay(self, name: str, forwarded: Forwarded, data: bytes, timeout_ms: int) -> bytes:
+    async def _relay(self, name: str, forwarded: ForwardedMethod, data: bytes, timeout_ms: int) -> bytes:
         if self._in_flight >= self._max_in_flight:
             message = f"{self._in_flight} requests are waiting for the controller already: try again later"
             raise to_stream_error(ControllerError(errors_pb2.UNAVAILABLE, message))

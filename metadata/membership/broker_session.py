@@ -17,7 +17,7 @@ from lograft.metadata.decisions.brokers.registration import Registration
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import BrokerEpoch, LeaderEpoch, TopicId
 from lograft.metadata.membership.controller_client import ControllerClient
-from lograft.metadata.membership.heartbeat_client import Heartbeats, HeartbeatTimes
+from lograft.metadata.membership.heartbeat_client import HeartbeatClient, HeartbeatTimes
 from lograft.metadata.membership.metadata_follower import Lag
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
@@ -81,7 +81,7 @@ class FullDirectory:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPorts:
+class SessionHooks:
     """What a session asks of its broker, and tells it.
 
     - `metadata_index()`: how far the broker's image is.
@@ -112,7 +112,7 @@ class BrokerSession:
         controllers: Mapping[int, str],
         cluster_id: str,
         registration: Registration,
-        ports: SessionPorts,
+        ports: SessionHooks,
         times: HeartbeatTimes | None = None,
     ) -> None:
         self.state = BrokerState.FENCED
@@ -131,7 +131,7 @@ class BrokerSession:
         self._last_active_contact_ms = 0
         self._active_index = 0  # the commit index of the latest word of an active controller
         self._group: asyncio.TaskGroup | None = None
-        self._streams: dict[int, Heartbeats] = {}
+        self._streams: dict[int, HeartbeatClient] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._refusal: asyncio.Future[ControllerError] | None = None
         self._bell = asyncio.Event()
@@ -258,7 +258,7 @@ class BrokerSession:
 
     def _begin(self, controller_id: int, address: str) -> None:
         assert self._group is not None
-        stream = Heartbeats(self._runtime, controller_id, address, self._compose, self._answered, self._times)
+        stream = HeartbeatClient(self._runtime, controller_id, address, self._compose, self._answered, self._times)
         self._streams[controller_id] = stream
         self._tasks.append(self._group.create_task(stream.run(), name=f"heartbeats-{controller_id}"))
 

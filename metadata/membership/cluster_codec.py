@@ -11,7 +11,7 @@ from lograft.metadata.config.effective_settings import is_cordoned
 from lograft.metadata.image.broker import Broker, BrokerState
 from lograft.metadata.image.cluster_image import ClusterImage, Topic
 from lograft.metadata.image.partition import Partition
-from lograft.metadata.image.recent_changes import Touched
+from lograft.metadata.image.recent_changes import ChangedKeys
 from lograft.metadata.image.records import ConfigResource, ResourceKind
 from lograft.proto import cluster_pb2 as pb
 from lograft.proto import errors_pb2
@@ -54,7 +54,7 @@ def describe_cluster(
     return description
 
 
-def describe_change(image: ClusterImage, index: int, choice: TopicChoice, touched: Touched) -> pb.ClusterChange:
+def describe_change(image: ClusterImage, index: int, choice: TopicChoice, touched: ChangedKeys) -> pb.ClusterChange:
     """What became of all that was touched."""
     change = pb.ClusterChange(metadata_index=index)
     for broker_id in touched.brokers:

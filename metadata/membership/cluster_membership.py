@@ -17,9 +17,9 @@ from lograft.metadata.decisions.brokers.registration import Registration
 from lograft.metadata.decisions.partitions.alter_isr import Alteration
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerEpoch, TopicId
-from lograft.metadata.membership.admin_forwarding import Forwarding
+from lograft.metadata.membership.admin_forwarding import AdminForwarding
 from lograft.metadata.membership.auto_create_topics import create_topics
-from lograft.metadata.membership.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionPorts
+from lograft.metadata.membership.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionHooks
 from lograft.metadata.membership.cluster_service import ClusterService
 from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.metadata.membership.metadata_follower import MetadataFollower
@@ -63,7 +63,7 @@ class ClusterMembership:
         self._rng = runtime.rng
         self.follower = MetadataFollower(runtime, controllers, cluster_id, registration.broker_id)
         self.client = ControllerClient(runtime, controllers)
-        ports = SessionPorts(
+        ports = SessionHooks(
             lambda: self.follower.index,
             log_ends,
             self.follower.commit_index_heard,
@@ -71,7 +71,7 @@ class ClusterMembership:
             full_directories,
         )
         self.session = BrokerSession(runtime, self.client, controllers, cluster_id, registration, ports)
-        self._forwarding = Forwarding(runtime, self.client)
+        self._forwarding = AdminForwarding(runtime, self.client)
         self._cluster = ClusterService(
             runtime,
             self.follower,

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from lograft.metadata.membership.controller_connection import ClientLimits, ControllerLine
+from lograft.metadata.membership.controller_connection import ClientLimits, ControllerConnection
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ControllerError
 from lograft.rpc.status import read_detail, to_controller_error, to_stream_error, unknown_outcome
@@ -38,7 +38,7 @@ class ControllerClient:
     def __init__(self, runtime: Runtime, controllers: Mapping[int, str], limits: ClientLimits | None = None) -> None:
         self._runtime = runtime
         self._limits = limits or ClientLimits()
-        self._lines: dict[int, ControllerLine] = {}
+        self._lines: dict[int, ControllerConnection] = {}
         self._active_id: int | None = None
         self._is_closed = False
         assert controllers, "no controllers to ask"
@@ -61,7 +61,7 @@ class ControllerClient:
     def learn(self, controller_id: int, address: str) -> None:
         """There is a controller of that id. The address of one that is known already stays."""
         if controller_id not in self._lines and not self._is_closed:
-            self._lines[controller_id] = ControllerLine(self._runtime, controller_id, address, self._limits)
+            self._lines[controller_id] = ControllerConnection(self._runtime, controller_id, address, self._limits)
 
     def heard_from(self, controller_id: int, *, is_active: bool) -> None:
         """It lives: what it was asked and has not answered yet just takes long. `is_active`: it says that it is."""
@@ -115,7 +115,7 @@ class ControllerClient:
         for line in self._lines.values():
             await line.close()
 
-    def _next(self, tried: list[int]) -> ControllerLine | None:
+    def _next(self, tried: list[int]) -> ControllerConnection | None:
         """Whom to ask now. None: all were asked, and it is time to give them some time."""
         untried = [controller_id for controller_id in self._lines if controller_id not in tried]
         if not untried:
@@ -124,7 +124,7 @@ class ControllerClient:
             return self._lines[self._active_id]
         return self._lines[self._runtime.rng.choice(untried)]
 
-    def _failed(self, line: ControllerLine, error: ConnectFailed | StreamError, tried: list[int]) -> None:
+    def _failed(self, line: ControllerConnection, error: ConnectFailed | StreamError, tried: list[int]) -> None:
         if isinstance(error, ConnectFailed):
             line.trouble = error.reason
         else:

@@ -21,7 +21,7 @@ class ClientLimits:
     last_retry_ms: int = 500
 
 
-class ControllerLine:
+class ControllerConnection:
     """To controller `controller_id` at `address`. Nothing is connected before the first `ask`."""
 
     def __init__(self, runtime: Runtime, controller_id: int, address: str, limits: ClientLimits) -> None:

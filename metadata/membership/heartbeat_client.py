@@ -33,13 +33,13 @@ class HeartbeatTimes:
     refused_retry_ms: int = 5000
 
 
-class Compose(Protocol):
+class HeartbeatComposer(Protocol):
     """Makes a heartbeat of what is true now. `is_to_active`: its receiver said that it is the active controller."""
 
     def __call__(self, *, is_to_active: bool) -> BrokerHeartbeatRequest: ...
 
 
-class Heartbeats:
+class HeartbeatClient:
     """To controller `controller_id` at `address`. `heard` is told of each answer."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Heartbeats:
         runtime: Runtime,
         controller_id: int,
         address: str,
-        compose: Compose,
+        compose: HeartbeatComposer,
         heard: Callable[[int, BrokerHeartbeatResponse], None],
         times: HeartbeatTimes,
     ) -> None:

@@ -22,7 +22,7 @@ from support.free_ports import free_port
 from support.server_processes import until, variables
 
 from lograft import Admin
-from lograft.broker.node.config import Sources, parse_file, read_config
+from lograft.broker.node.config import SettingSources, parse_file, read_config
 from lograft.broker.node.server_command import EXIT_PANIC, EXIT_REFUSED
 from lograft.clients.local.secret import make_secret
 
@@ -257,7 +257,7 @@ def test_the_units_configuration_is_accepted() -> None:
     assert (flag, Path(path).name) == ("--config", "node.toml")
     text = (DEPLOY / "systemd" / "node.toml").read_text()
     variables_ = dict([systemd_unit()["Service"]["Environment"].split("=", 1)])
-    config = read_config(Sources(file=parse_file("node.toml", text), variables=variables_))
+    config = read_config(SettingSources(file=parse_file("node.toml", text), variables=variables_))
     assert config.data_dirs[0].startswith("/var/lib/" + systemd_unit()["Service"]["StateDirectory"])
 
 

@@ -8,11 +8,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lograft.broker.groups.membership import JOIN, LEAVE, Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
-from lograft.broker.groups.offsets import Speaker, ToCommit, check_may_fetch, decide_commit
+from lograft.broker.groups.membership import (
+    JOIN,
+    LEAVE,
+    Heartbeat,
+    MemberAnswer,
+    decide_expel,
+    decide_heartbeat,
+    decide_topics,
+)
+from lograft.broker.groups.offsets import OffsetCaller, ToCommit, check_may_fetch, decide_commit
 from lograft.broker.groups.record_codec import decode_change, encode_change
 from lograft.broker.groups.replay import GroupReplay
-from lograft.broker.groups.state import Change, Group, GroupError, GroupTable, SubscribedTopic
+from lograft.broker.groups.state import Group, GroupChange, GroupError, GroupTable, SubscribedTopic
 from lograft.metadata.image.partition import PartitionKey, TopicId
 
 NAMES = ("x", "y")
@@ -24,7 +32,7 @@ class Call:
     """A heartbeat on its way, or its answer; of no use to a member that has made another since."""
 
     heartbeat: Heartbeat
-    answer: Told | GroupError | None = None
+    answer: MemberAnswer | GroupError | None = None
 
 
 @dataclass(eq=False)
@@ -53,21 +61,21 @@ class Coordination(RuleBasedStateMachine):
     @initialize(sizes=st.tuples(st.integers(0, 4), st.integers(0, 4)))
     def begin(self, sizes: tuple[int, int]) -> None:
         self.table = GroupTable()
-        self.written: list[Change] = []
+        self.written: list[GroupChange] = []
         self.topics = {
             name: SubscribedTopic(name, TopicId(UUID(int=index)), size)
             for index, (name, size) in enumerate(zip(NAMES, sizes, strict=True))
         }
         self.clients = {name: Client(name) for name in "abcd"}
         self.calls: list[Call] = []
-        self.commits: list[tuple[Speaker, ToCommit]] = []
+        self.commits: list[tuple[OffsetCaller, ToCommit]] = []
         self.highest: dict[PartitionKey, int] = {}
 
     @property
     def group(self) -> Group | None:
         return self.table.get("g")
 
-    def carry_out(self, changes: tuple[Change, ...]) -> None:
+    def carry_out(self, changes: tuple[GroupChange, ...]) -> None:
         for change in changes:
             self.table.apply(change)
         self.written += changes
@@ -146,13 +154,15 @@ class Coordination(RuleBasedStateMachine):
         for partition, position in client.reads.items():
             if position < 0:
                 try:
-                    check_may_fetch(self.group, Speaker("g", client.member_id, client.epoch))
+                    check_may_fetch(self.group, OffsetCaller("g", client.member_id, client.epoch))
                 except GroupError:
                     continue
                 committed = self.group.offsets.get(partition) if self.group is not None else None
                 position = committed.offset if committed is not None else 0
             client.reads[partition] = position + count
-            self.commits.append((Speaker("g", client.member_id, client.epoch), ToCommit(partition, position + count)))
+            self.commits.append(
+                (OffsetCaller("g", client.member_id, client.epoch), ToCommit(partition, position + count))
+            )
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data())

@@ -10,7 +10,7 @@ from support.broken_rules import expect_noticed
 from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replication.leader_core import LeaderCore
 from lograft.chaos.cluster.checks.history import (
     ClusterHistory,
@@ -39,7 +39,7 @@ def serve_a_watermark_that_is_not_known(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Leading, "_is_acknowledged", lambda leading, acks, next_offset: True)
+    patch.setattr(LeaderRole, "_is_acknowledged", lambda leading, acks, next_offset: True)
 
 
 def acknowledge_below_the_minimum(patch: pytest.MonkeyPatch) -> None:

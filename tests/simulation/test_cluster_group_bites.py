@@ -15,7 +15,7 @@ from support.cluster_stories import STAGE, Scene
 
 from lograft.broker.groups import offsets as group_offsets
 from lograft.broker.groups.draft import GroupDraft
-from lograft.broker.groups.offsets_partition import GroupPartition
+from lograft.broker.groups.offsets_partition import OffsetsPartition
 from lograft.chaos.cluster.checks.groups import GroupHistory
 from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
 from lograft.chaos.cluster.clients.member_recorder import GROUP
@@ -46,7 +46,7 @@ def give_what_another_holds(patch: pytest.MonkeyPatch) -> None:
 
 
 def load_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupPartition, "_replay", lambda partition, batches, replay: None)
+    patch.setattr(OffsetsPartition, "_replay", lambda partition, batches, replay: None)
 
 
 def believe_in_a_session_for_ever(patch: pytest.MonkeyPatch) -> None:

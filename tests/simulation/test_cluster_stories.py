@@ -11,7 +11,7 @@ from support.deliberate_bugs import forget_producers_at_failover
 from support.resent_records import SILENT, After, all_are_started_again, another_leads, nothing_more, sent_again
 
 from lograft.broker.replication.leader_core import LeaderCore, _Follower
-from lograft.broker.replication.leader_server import ReplicationSource
+from lograft.broker.replication.leader_server import LeaderServer
 from lograft.chaos.cluster.faults.allowed_losses import LostMemory
 from lograft.chaos.cluster.faults.copies import Copies
 from lograft.chaos.cluster.run import ClusterRun
@@ -72,7 +72,7 @@ def count_whatever_directory_it_is_in(patch: pytest.MonkeyPatch) -> None:
         return follower.subscription.end_offset if follower.subscription is not None else -1
 
     patch.setattr(_Follower, "end_offset_in", end_offset)
-    patch.setattr(ReplicationSource, "find_follower", lambda *_: _Everywhere())
+    patch.setattr(LeaderServer, "find_follower", lambda *_: _Everywhere())
 
 
 # -- what was put back from a copy does not count

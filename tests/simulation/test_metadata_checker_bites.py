@@ -21,7 +21,7 @@ from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.metadata.simulation import simulate_metadata
 from lograft.chaos.metadata.weather import MetadataWeather
 from lograft.metadata.controller.active_controller import ActiveController, Committed
-from lograft.metadata.controller.pending_operations import Speculation
+from lograft.metadata.controller.pending_operations import PendingOperations
 from lograft.metadata.controller.services import admin_service
 from lograft.metadata.decisions import alter_configs
 from lograft.metadata.decisions.brokers import fencing as broker_states
@@ -215,7 +215,7 @@ async def _ignore(submitted: Any) -> None:
 def keep_plans_after_the_office(patch: pytest.MonkeyPatch) -> None:
     """Who is elected again goes on from where it was."""
     original = ActiveController.leadership_taken
-    plans: dict[int, Speculation] = {}
+    plans: dict[int, PendingOperations] = {}
 
     def leadership_taken(controller: ActiveController, term: int) -> None:
         original(controller, term)

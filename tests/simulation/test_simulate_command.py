@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.chaos.checkers.verdict import judge
 from lograft.chaos.history.history import read_history
 from lograft.chaos.simulate.commands import simulate
@@ -25,7 +25,7 @@ def invoke(arguments: str) -> tuple[int, Any]:
 def test_a_broken_rule_is_made_smaller_and_found_again_by_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader acknowledges before anybody else has it."""
     with monkeypatch.context() as broken:
-        broken.setattr(Leading, "_is_acknowledged", lambda leading, acks, next_offset: True)
+        broken.setattr(LeaderRole, "_is_acknowledged", lambda leading, acks, next_offset: True)
         code, found = invoke(f"--seeds 1 --first {SEED} --jobs 1 --shrink-for 10m")
         assert code == 1
         [failed] = found["failed"]

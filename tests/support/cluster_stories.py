@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.leader_core import LeaderCore
 from lograft.chaos.cluster.checks.continuous import members_of
@@ -81,7 +81,7 @@ class Scene:
     def core(self, host: SimulatedHost) -> LeaderCore | None:
         """That of the leader, if it is one."""
         replica = self.replica(host)
-        return replica.role.core if replica is not None and isinstance(replica.role, Leading) else None
+        return replica.role.core if replica is not None and isinstance(replica.role, LeaderRole) else None
 
     def is_in_sync(self, host: SimulatedHost) -> bool:
         return BrokerId(host.number) in self.partition.isr

@@ -12,13 +12,13 @@ from support.cluster_stories import CONTROLLER, STAGE, Scene
 from support.resent_records import SILENT, another_leads, sent_again
 
 from lograft.broker.replica import leader_role as replica_leading
-from lograft.broker.replica.follower_role import Following
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.follower_role import FollowerRole
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.follower_core import Acknowledge, FollowerCore
 from lograft.broker.replication.isr_state import PendingExpansion
 from lograft.broker.replication.leader_core import LeaderCore, Subscription
-from lograft.broker.replication.log_matching import Matched
+from lograft.broker.replication.log_matching import Prefix
 from lograft.chaos.cluster.simulation import SimulatedCluster
 from lograft.chaos.cluster.world.weather import ClusterWeather
 from lograft.metadata.decisions.brokers import registration
@@ -101,19 +101,19 @@ def acknowledge_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
         state.told_end, state.told_partition_epoch = end_offset, epoch  # type: ignore[union-attr]
         return Acknowledge(state.number, core.leader_epoch, epoch, end_offset)  # type: ignore[union-attr]
 
-    original_heard, original_tell = Following._heard, Leading._tell_feeds
+    original_heard, original_tell = FollowerRole._heard, LeaderRole._tell_feeds
 
-    def heard(following: Following, log_start: int, *, has_moved: bool) -> None:
+    def heard(following: FollowerRole, log_start: int, *, has_moved: bool) -> None:
         original_heard(following, log_start, has_moved=has_moved)
         following.became_durable()
 
-    def tell_feeds(leading: Leading) -> None:
+    def tell_feeds(leading: LeaderRole) -> None:
         original_tell(leading)
         leading.core.durable_end = leading.core.end_offset
 
     patch.setattr(FollowerCore, "acknowledgement", acknowledgement)
-    patch.setattr(Following, "_heard", heard)
-    patch.setattr(Leading, "_tell_feeds", tell_feeds)
+    patch.setattr(FollowerRole, "_heard", heard)
+    patch.setattr(LeaderRole, "_tell_feeds", tell_feeds)
     patch.setattr(LeaderCore, "own_durable", lambda core, durable_end: core._advance())
 
 
@@ -126,7 +126,7 @@ def check_no_epochs(patch: pytest.MonkeyPatch) -> None:
         log: Any, tombstones_removed_below: int, last_epoch: int | None, end_offset: int, *first_base: Any
     ) -> Any:
         if end_offset <= log.end_offset:
-            return Matched()
+            return Prefix()
         return original(log, tombstones_removed_below, last_epoch, end_offset, *first_base)
 
     patch.setattr(replica_leading, "match", match)
@@ -135,10 +135,10 @@ def check_no_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def truncate_by_watermark(patch: pytest.MonkeyPatch) -> None:
     """As if all above a follower's own watermark were in doubt."""
-    original = Following.settle
-    done: dict[Following, None] = {}
+    original = FollowerRole.settle
+    done: dict[FollowerRole, None] = {}
 
-    async def settle(following: Following) -> None:
+    async def settle(following: FollowerRole) -> None:
         await original(following)
         if following not in done and following._log.end_offset > following.high_watermark:
             done[following] = None
@@ -146,18 +146,18 @@ def truncate_by_watermark(patch: pytest.MonkeyPatch) -> None:
                 await following._log.truncate(following.high_watermark)
             await original(following)
 
-    patch.setattr(Following, "settle", settle)
+    patch.setattr(FollowerRole, "settle", settle)
 
 
 def forget_producers_at_failover(patch: pytest.MonkeyPatch) -> None:
     """Who begins to lead knows nobody of those who sent what it has."""
-    original = Leading.__init__
+    original = LeaderRole.__init__
 
-    def begin(leading: Leading, *arguments: Any, **options: Any) -> None:
+    def begin(leading: LeaderRole, *arguments: Any, **options: Any) -> None:
         original(leading, *arguments, **options)
         leading.log.producers = ProducerState()
 
-    patch.setattr(Leading, "__init__", begin)
+    patch.setattr(LeaderRole, "__init__", begin)
 
 
 def lead_on_after_a_restart(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from support.fake_log_service import FakeCluster
 from support.model_coordinator import GROUP, INTERVAL_MS, ModelCoordinator, as_key, client_error
 
-from lograft.broker.groups.offsets import Speaker, ToCommit, decide_commit
+from lograft.broker.groups.offsets import OffsetCaller, ToCommit, decide_commit
 from lograft.broker.groups.state import GroupError, Member
 from lograft.clients.consumer.group.member import Beat, GroupPartition
 from lograft.clients.errors import LograftError
@@ -178,7 +178,7 @@ class FakeGroups:
         self.commits.append(request)
         keys = [GroupPartition(item.topic_id, item.partition) for item in request.items]
         items = [ToCommit(as_key(key), item.offset) for key, item in zip(keys, request.items, strict=True)]
-        speaker = Speaker(GROUP, request.member_id, request.member_epoch, request.may_lower)
+        speaker = OffsetCaller(GROUP, request.member_id, request.member_epoch, request.may_lower)
         try:
             decision = decide_commit(self.model.group, speaker, items, lambda _: ("a topic", 1000), 0)
         except GroupError as error:

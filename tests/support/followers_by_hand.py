@@ -19,7 +19,7 @@ from support.replication_fakes import (
 )
 
 from lograft.broker.replication.codec import REPLICATE
-from lograft.broker.replication.leader_server import ReplicationSource, SourceLimits
+from lograft.broker.replication.leader_server import LeaderServer, LeaderServerLimits
 from lograft.chaos.world.network import VirtualNetwork
 from lograft.proto import replication_pb2 as pb
 from lograft.rpc.status import read_detail
@@ -59,12 +59,12 @@ def acknowledgement(handle: int, end_offset: int, leader_epoch: int = 1) -> pb.R
 
 
 class World:
-    def __init__(self, partitions: int, limits: SourceLimits | None) -> None:
+    def __init__(self, partitions: int, limits: LeaderServerLimits | None) -> None:
         self.network = VirtualNetwork(Rng(1))
         self.partitions = [LeadersPartition() for _ in range(partitions)]
         runtime = make_runtime(1, self.network, "leader")
         self.image = image()
-        self.source = ReplicationSource(
+        self.source = LeaderServer(
             runtime, CLUSTER, LEADER, LeadersPartitions(*self.partitions), lambda: self.image, limits
         )
         self.panics: list[BaseException] = []
@@ -80,7 +80,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(partitions: int = 1, limits: SourceLimits | None = None) -> AsyncIterator[World]:
+async def world(partitions: int = 1, limits: LeaderServerLimits | None = None) -> AsyncIterator[World]:
     made = World(partitions, limits)
     server = await made.network.host("leader").serve(ADDRESS, made.source.handlers(), made.panics.append)
     try:

@@ -9,8 +9,8 @@ from support.raft_nodes import make_runtime
 from support.replication_fakes import CLUSTER, FOLLOWER, FollowersPartition, led_by
 
 from lograft.broker.replication.codec import REPLICATE
-from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams, SinkLimits
-from lograft.broker.replication.follower_stream import FollowingLimits
+from lograft.broker.replication.follower_client import FollowerClient, FollowerClientLimits, FollowerIdentity
+from lograft.broker.replication.follower_stream import FollowerStreamLimits
 from lograft.chaos.world.network import VirtualNetwork, VirtualServer
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 from lograft.proto import replication_pb2 as pb
@@ -81,8 +81,10 @@ class World:
         self.servers: dict[int, VirtualServer] = {}
         self.addresses: dict[BrokerId, str] = {BrokerId(1): "b1:9092", BrokerId(3): "b3:9092"}
         runtime = make_runtime(1, network, "follower")
-        follower = FollowingBroker(CLUSTER, FOLLOWER, lambda: BrokerEpoch(22), self.addresses.get)
-        self.sink = LeaderStreams(runtime, follower, SinkLimits(following=FollowingLimits(window_bytes=WINDOW)))
+        follower = FollowerIdentity(CLUSTER, FOLLOWER, lambda: BrokerEpoch(22), self.addresses.get)
+        self.sink = FollowerClient(
+            runtime, follower, FollowerClientLimits(following=FollowerStreamLimits(window_bytes=WINDOW))
+        )
 
     @property
     def leader(self) -> Leader:

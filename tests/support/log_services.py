@@ -9,7 +9,7 @@ from support.metadata_images import broker, image_with, partition, topic_id
 from support.raft_nodes import make_runtime
 from support.served_replicas import FakeReplica, FakeReplicas
 
-from lograft.broker.replica.partition_lookup import ServedLogs
+from lograft.broker.replica.partition_lookup import PartitionLookup
 from lograft.chaos.world.network import VirtualNetwork
 from lograft.proto.errors_pb2 import ErrorDetail
 from lograft.runtime.network import Connection, Handler, Stream, StreamError
@@ -29,7 +29,7 @@ class Node:
         self.runtime = make_runtime(1, self.network, "node")
         self.image = image_with(broker(1), broker(2), topics={"orders": [partition(1, 2) for _ in range(3)]})
         self.replicas = FakeReplicas()
-        self.logs = ServedLogs(self.replicas, lambda: self.image)
+        self.logs = PartitionLookup(self.replicas, lambda: self.image)
         self.panics: list[BaseException] = []
         self._is_serving = False
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from lograft.broker.groups.membership import Heartbeat, Told, decide_expel, decide_heartbeat, decide_topics
-from lograft.broker.groups.state import Change, Group, GroupError, GroupTable, Member, SubscribedTopic
+from lograft.broker.groups.membership import Heartbeat, MemberAnswer, decide_expel, decide_heartbeat, decide_topics
+from lograft.broker.groups.state import Group, GroupChange, GroupError, GroupTable, Member, SubscribedTopic
 from lograft.clients.consumer.group.member import Beat, BeatAnswer, GroupPartition
 from lograft.clients.errors import LograftError, error_of
 from lograft.metadata.image.partition import PartitionKey, TopicId
@@ -52,7 +52,7 @@ class ModelCoordinator:
             self._session_over_ms[beat.member_id] = now_ms + session_timeout_ms
         return _answer(decision.told)
 
-    def carry_out(self, changes: Sequence[Change]) -> None:
+    def carry_out(self, changes: Sequence[GroupChange]) -> None:
         for change in changes:
             self._table.apply(change)
 
@@ -85,6 +85,6 @@ def client_error(error: GroupError) -> LograftError:
     return error_of(error_detail(error.code, error.message))
 
 
-def _answer(told: Told) -> BeatAnswer:
+def _answer(told: MemberAnswer) -> BeatAnswer:
     assigned = tuple(GroupPartition(topic_id.bytes, number) for topic_id, number in told.assigned)
     return BeatAnswer(told.epoch, assigned, INTERVAL_MS)

@@ -17,13 +17,13 @@ from uuid import UUID
 from support.metadata_images import partition, topic_id
 from support.virtual_log import ROOT, Machine, admitted, make_batch
 
-from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.maintenance import MaintenanceTimes
 from lograft.broker.hosting.replica_manager import ReplicaManager
 from lograft.broker.node.broker_role import use_of
-from lograft.broker.replica.append_waiters import PendingAppend
-from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.append_waiters import AppendWaiter
+from lograft.broker.replica.follower_role import FollowerRole
 from lograft.broker.replica.interfaces import Acks
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.interfaces import Feed, Followed, ResetTo
 from lograft.broker.replication.leader_core import Subscriber
@@ -354,7 +354,7 @@ class TestBroker:
         self.machine = Machine(seed=broker_id if seed is None else seed)
         self.paths = [f"{ROOT}/d{number}" for number in range(disks)]
         self.owner: DirectoryOwner | None = None  # None: whose the directories are is not looked at
-        self.times = UpkeepTimes()
+        self.times = MaintenanceTimes()
         self.fed_bytes = 100_000  # with one frame, at most
         self.boots = 0
         self._incarnations = count(broker_id << 32)
@@ -466,18 +466,20 @@ class TestBroker:
         return self.replica(topic, number)
 
     async def leads(self, topic: TopicId, number: int = 0) -> Replica:
-        await until(lambda: self.has(topic, number) and isinstance(self.replica(topic, number).role, Leading), "leads")
+        await until(
+            lambda: self.has(topic, number) and isinstance(self.replica(topic, number).role, LeaderRole), "leads"
+        )
         return self.replica(topic, number)
 
     async def follows(self, topic: TopicId, number: int = 0) -> Replica:
         await until(
-            lambda: self.has(topic, number) and isinstance(self.replica(topic, number).role, Following), "follows"
+            lambda: self.has(topic, number) and isinstance(self.replica(topic, number).role, FollowerRole), "follows"
         )
         return self.replica(topic, number)
 
 
 async def start_brokers(
-    metadata: Metadata, broker_count: int, disks: int = 1, times: UpkeepTimes | None = None
+    metadata: Metadata, broker_count: int, disks: int = 1, times: MaintenanceTimes | None = None
 ) -> dict[BrokerId, TestBroker]:
     """Brokers 1 to `broker_count`; by their ids."""
     peers: dict[BrokerId, TestBroker] = {}
@@ -503,7 +505,7 @@ def append(
     timeout_ms: int = TIMEOUT_MS,
     when_stored: Callable[[], None] | None = None,
     **fields: Any,
-) -> PendingAppend:
+) -> AppendWaiter:
     batch = admitted(make_batch(records, **fields))
     return replica.begin_append(
         batch, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms, when_stored=when_stored

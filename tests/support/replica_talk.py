@@ -17,7 +17,7 @@ from support.replica_views import ReplicaViews
 
 from lograft.broker.replication.follower_core import Acknowledge, Cutting, FollowerCore, Subscribe, Truncate
 from lograft.broker.replication.leader_core import LeaderCore, Subscriber
-from lograft.broker.replication.log_matching import Matched, TruncateTo, match
+from lograft.broker.replication.log_matching import Prefix, TruncateTo, match
 from lograft.metadata.image.partition import BrokerId
 from lograft.rpc.coded_error import ReplicaError
 
@@ -123,7 +123,7 @@ class ReplicaTalk(ReplicaViews):
             subscriber, said.leader_epoch, said.partition_epoch, said.end_offset, self.now_ms
         )
         answer = match(log, log.tombstones_removed_below, said.last_epoch, said.end_offset)
-        if isinstance(answer, Matched):
+        if isinstance(answer, Prefix):
             core.matched(subscription, self.now_ms)
             stream.feeds[said.number] = Feed(core, subscription, said.end_offset)
             stream.answers.append(ToldMatched(said.number, core.high_watermark))

@@ -9,7 +9,7 @@ from support.replica_logs import MiniatureDirectory, MiniatureDisks, MiniatureLo
 from support.replica_processes import Barrier, Process, Request, Stream
 
 from lograft.broker.replication.follower_core import FollowerCore, GiveUp, Truncate
-from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds
+from lograft.broker.replication.leader_core import LeaderCore, LeaderLogEnds
 from lograft.broker.replication.log_matching import Reset
 from lograft.metadata.config.effective_settings import effective_min_isr
 from lograft.metadata.decisions.decision import Decision
@@ -150,7 +150,7 @@ class ReplicaViews:
         log.epochs.assign(known.leader_epoch, log.end_offset)
         core = LeaderCore(
             process.broker_id, known, effective_min_isr(image, TOPIC, known),
-            LeadersEnds(log.start_offset, log.end_offset, log.end_offset, log.stable_end), process.watermark,
+            LeaderLogEnds(log.start_offset, log.end_offset, log.end_offset, log.stable_end), process.watermark,
             lag_time_max_ms=LAG_MS, now_ms=self.now_ms,
         )  # fmt: skip
         process.core = core

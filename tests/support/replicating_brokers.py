@@ -13,10 +13,10 @@ from support.raft_nodes import make_runtime
 
 from lograft.broker.hosting.replica_manager import ReplicaManager
 from lograft.broker.node.broker_role import use_of
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
-from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
-from lograft.broker.replication.leader_server import ReplicationSource
+from lograft.broker.replication.follower_client import FollowerClient, FollowerIdentity
+from lograft.broker.replication.leader_server import LeaderServer
 from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.controller.initial_records import begin_cluster
 from lograft.metadata.decisions.brokers.fencing import fence, unfence
@@ -181,12 +181,12 @@ class Broker:
 
     async def run(self) -> None:
         assert self.directory is not None
-        sink = LeaderStreams(
+        sink = FollowerClient(
             self.runtime,
-            FollowingBroker(CLUSTER, self.broker_id, lambda: self.broker_epoch, self._address_of),
+            FollowerIdentity(CLUSTER, self.broker_id, lambda: self.broker_epoch, self._address_of),
         )
         self.replicas = ReplicaManager(self.runtime, self.broker_id, self, [self.directory], sink)
-        source = ReplicationSource(self.runtime, CLUSTER, self.broker_id, self.replicas, lambda: self.image)
+        source = LeaderServer(self.runtime, CLUSTER, self.broker_id, self.replicas, lambda: self.image)
         server = await self.runtime.network.serve(f"{self.host}:9094", source.handlers(), fail)
         try:
             async with asyncio.TaskGroup() as group:
@@ -247,7 +247,7 @@ class Brokers:
             if partition.leader is None or not self._has(partition.leader, number):
                 return False
             role = self.brokers[partition.leader].replica(number).role
-            return isinstance(role, Leading) and role.core.leader_epoch == partition.leader_epoch
+            return isinstance(role, LeaderRole) and role.core.leader_epoch == partition.leader_epoch
 
         await until(leads)
         return self.leader(number).replica(number)

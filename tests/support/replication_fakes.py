@@ -10,9 +10,9 @@ from support.metadata_images import broker, image_with
 
 from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, Subscribe
 from lograft.broker.replication.follower_core import Truncate as Cut
-from lograft.broker.replication.interfaces import FeedListener, OutgoingFrame, ReplicationSink, ResetTo
+from lograft.broker.replication.interfaces import FeedListener, OutgoingFrame, PartitionFollower, ResetTo
 from lograft.broker.replication.leader_core import Subscriber
-from lograft.broker.replication.log_matching import Matched, TruncateTo, match
+from lograft.broker.replication.log_matching import Prefix, TruncateTo, match
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, Partition, PartitionEpoch, Replica, TopicId
 from lograft.proto import errors_pb2
@@ -113,7 +113,7 @@ class LeadersPartition:
         if request.leader_epoch != self.leader_epoch:
             raise ReplicaError(errors_pb2.FENCED_LEADER_EPOCH, "another epoch", leader_id=1, leader_epoch=5)
         answer = match(self, 0, request.last_epoch, request.end_offset)
-        if isinstance(answer, Matched):
+        if isinstance(answer, Prefix):
             feed = FakeFeed(self, listener)
             self.feeds.append(feed)
             return feed
@@ -206,7 +206,9 @@ class LeadersPartitions:
 class FollowersPartition:
     """A `Followed`, with the real core. What is appended is durable when a test says `sync`, or at once."""
 
-    def __init__(self, sink: ReplicationSink, partition: Partition, number: int = 0, *, is_synced: bool = True) -> None:
+    def __init__(
+        self, sink: PartitionFollower, partition: Partition, number: int = 0, *, is_synced: bool = True
+    ) -> None:
         assert partition.leader is not None
         self.topic_id = TOPIC
         self.number = number

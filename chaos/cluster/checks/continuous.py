@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.chaos.cluster.checks.history import ClusterHistory, PartitionKey, named, require
 from lograft.chaos.cluster.checks.logs import check_leader
@@ -59,7 +59,7 @@ class ClusterWatch:
     def look(self) -> None:
         self.note_replicas()
         for host, key, replica in self._seen:
-            if isinstance(replica.role, Leading):
+            if isinstance(replica.role, LeaderRole):
                 seen = (key, replica.role.core.leader_epoch, host.number)
                 self._history.leaders_seen_us.setdefault(seen, self._cluster.now_us)
                 check_leader(self._history, key, replica.role.core.leader_epoch, host.process)
@@ -99,7 +99,7 @@ class ClusterWatch:
         place = (key, broker_id, replica.identity.directory_id)
         self._durable[place] = max(self._durable.get(place, 0), replica.log.stable_end)
 
-    def _note_committed(self, key: PartitionKey, log: PartitionLog, role: Leading) -> None:
+    def _note_committed(self, key: PartitionKey, log: PartitionLog, role: LeaderRole) -> None:
         known = self._committed.get(key, _NOTHING)
         generation, watermark = self._history.generation(key, role.core.leader_epoch), role.high_watermark
         if generation < known.generation or (generation == known.generation and watermark < known.watermark):
@@ -113,7 +113,7 @@ class ClusterWatch:
 
     # -- what must be true
 
-    def _check_counted(self, key: PartitionKey, leader_id: int, role: Leading) -> None:
+    def _check_counted(self, key: PartitionKey, leader_id: int, role: LeaderRole) -> None:
         """Whoever is in the ISR as the leader knows it has had all that is committed, in the directory that counts."""
         core, generation = role.core, self._history.generation(key, role.core.leader_epoch)
         if generation < self._history.last_generation(key):

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
-from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.maintenance import MaintenanceTimes
 from lograft.broker.hosting.replica_manager import AllDirectoriesFailed
 from lograft.broker.node.config import NodeConfig
 from lograft.broker.node.config_values import Role
-from lograft.broker.node.node import Machine, Node
+from lograft.broker.node.node import HostProcess, Node
 from lograft.broker.replica.replica import Replica
 from lograft.chaos.harness.schedule import Detail
 from lograft.chaos.world.crash import calling_code, is_simulated_crash, without_numbers
@@ -67,7 +67,7 @@ class NodeEnvironment(Protocol):
 class SimulatedHost:
     """A machine, and the node on it, which may be down. `life` counts its processes, `boots` its starts."""
 
-    def __init__(self, config: NodeConfig, upkeep: UpkeepTimes, world: NodeEnvironment, rng: Rng) -> None:
+    def __init__(self, config: NodeConfig, upkeep: MaintenanceTimes, world: NodeEnvironment, rng: Rng) -> None:
         self.number = config.node_id
         self.host = f"n{self.number}"
         self.config = config
@@ -151,7 +151,7 @@ class SimulatedHost:
         self._blocking = VirtualBlocking(self.speed)
         network = self._world.network.host(self.host)
         runtime = Runtime(self.clock, self._rng.fork(), self.files, network, self._blocking, self._workers)
-        machine = Machine(f"boot{self.boots}", self._open_store)
+        machine = HostProcess(f"boot{self.boots}", self._open_store)
         self.node = Node(runtime, self._config_without_away(), machine, self._panicked, self._upkeep)
         self._task = asyncio.get_running_loop().create_task(
             self.node.run(), name=self.process, context=self._process.context

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.maintenance import MaintenanceTimes
 from lograft.broker.replica.interfaces import Acks
 from lograft.runtime.rng import Rng
 
@@ -25,7 +25,7 @@ RETENTION: Settings = (("retention.bytes", (None, "2048", "16384")), ("retention
 FLUSHING: Settings = (("flush.mode", ("os", "fsync")), ("flush.messages", (None, "5")), ("flush.ms", (None, "500")))
 
 # What is done now and then in a broker, so often that it is met in a run.
-QUICK_UPKEEP = UpkeepTimes(
+QUICK_UPKEEP = MaintenanceTimes(
     share_ms=500,
     flush_ms=300,
     roll_ms=2_000,
@@ -46,7 +46,7 @@ class ClusterWeather:
     racks: int = 0  # that brokers stand in; 0: nobody says
     is_combined: bool = True  # the first nodes are both
     directories: int = 1  # of each broker
-    upkeep: UpkeepTimes = QUICK_UPKEEP
+    upkeep: MaintenanceTimes = QUICK_UPKEEP
     duration_ms: int = 15_000
     delay_ms: tuple[float, float] = (0.3, 3.0)
     fault_every_ms: int = 1_000
@@ -149,7 +149,7 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         late_brokers=rng.choice([0, 1]) if brokers > 3 else 0,
         racks=rng.choice([0, 2, 3]),
         directories=rng.choice([1, 2]),
-        upkeep=rng.choice([QUICK_UPKEEP, QUICK_UPKEEP, UpkeepTimes()]),
+        upkeep=rng.choice([QUICK_UPKEEP, QUICK_UPKEEP, MaintenanceTimes()]),
         duration_ms=duration_ms,
         delay_ms=(0.3, rng.choice([1.0, 5.0, 30.0, 120.0])),
         fault_every_ms=fault_every_ms,

@@ -41,7 +41,7 @@ class _Done(Generic[T]):
     has_changed: bool
 
 
-class Items:
+class AdminItems:
     """Carries out the items of all requests."""
 
     def __init__(self, controller: Submitter) -> None:

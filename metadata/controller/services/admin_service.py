@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from lograft.metadata.controller.services.admin_handler import admin_handler
-from lograft.metadata.controller.services.admin_items import Items, Submitter
+from lograft.metadata.controller.services.admin_items import AdminItems, Submitter
 from lograft.metadata.controller.services.admin_partitions import (
     check_election,
     decide_elect_all,
@@ -60,7 +60,7 @@ class AdminService:
         room: FindRoom = nothing_reported,
     ) -> None:
         self._rng = runtime.rng
-        self._items = Items(active)
+        self._items = AdminItems(active)
         self._controllers = controllers
         self._log_ends = log_ends
         self._room = room

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from google.protobuf.message import DecodeError
 
 from lograft.metadata.controller.active_controller import ActiveController
-from lograft.metadata.controller.broker_liveness import Process, Sessions
+from lograft.metadata.controller.broker_liveness import BrokerLiveness, Process
 from lograft.metadata.controller.reported_disks import ReportedDisks
 from lograft.metadata.controller.reported_ends import ReportedEnds
 from lograft.metadata.decisions.brokers.fencing import shut_down, unfence
@@ -43,7 +43,7 @@ class HeartbeatService:
         cluster_id: str,
         active: ActiveController,
         machine: MetadataMachine,
-        sessions: Sessions,
+        sessions: BrokerLiveness,
         reported_ends: ReportedEnds,
         addresses: Mapping[int, str],
         reported_disks: ReportedDisks | None = None,
@@ -65,7 +65,7 @@ class HeartbeatService:
             message = f"this controller belongs to cluster {self._cluster_id!r}, not {first.cluster_id!r}"
             raise to_stream_error(ControllerError(WRONG_CLUSTER, f"{message}: check cluster_id"))
         process = (BrokerId(first.broker_id), BrokerEpoch(first.broker_epoch))
-        conversation = _Conversation(self, stream, process)
+        conversation = _HeartbeatStream(self, stream, process)
         is_noted = self._note(process, is_first=True)
         try:
             async with asyncio.TaskGroup() as group:
@@ -146,7 +146,7 @@ class HeartbeatService:
         return wanted == BrokerHeartbeatRequest.SHUT_DOWN
 
 
-class _Conversation:
+class _HeartbeatStream:
     """One stream. What is asked for is done beside it, one thing at a time: the quorum may take its time, and the
     broker must hear of us all the same."""
 

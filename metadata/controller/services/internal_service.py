@@ -8,7 +8,7 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from lograft.metadata.controller.active_controller import ActiveController
-from lograft.metadata.controller.broker_liveness import Sessions
+from lograft.metadata.controller.broker_liveness import BrokerLiveness
 from lograft.metadata.controller.services.heartbeat_service import HeartbeatService
 from lograft.metadata.decisions.brokers.producer_ids import allocate_producer_ids
 from lograft.metadata.decisions.brokers.registration import (
@@ -80,7 +80,7 @@ class ControllerService:
         rng: Rng,
         cluster_id: str,
         active: ActiveController,
-        sessions: Sessions,
+        sessions: BrokerLiveness,
         heartbeats: HeartbeatService,
         read_index: Callable[[], Awaitable[int]],
         addresses: Mapping[int, str],

@@ -30,7 +30,7 @@ from lograft.runtime.world import Runtime
 
 
 @dataclass(frozen=True, slots=True)
-class PublishingLimits:
+class PublisherLimits:
     """`silence_ms`: every follower is sent something at least that often. `max_shared_age`: how many changes a copy of
     the image may be behind when it is sent to another follower, too."""
 
@@ -40,7 +40,7 @@ class PublishingLimits:
     max_shared_age: int = 1000
 
 
-class Publishing(MachineListener):
+class MetadataPublisher(MachineListener):
     """Serves any number of followers. What is sent is committed, and newer than what the follower has; each change
     comes whole and in order, with none left out.
 
@@ -49,12 +49,12 @@ class Publishing(MachineListener):
     """
 
     def __init__(
-        self, runtime: Runtime, machine: MetadataMachine, cluster_id: str, limits: PublishingLimits | None = None
+        self, runtime: Runtime, machine: MetadataMachine, cluster_id: str, limits: PublisherLimits | None = None
     ) -> None:
         self._runtime = runtime
         self._machine = machine
         self._cluster_id = cluster_id
-        self._limits = limits or PublishingLimits()
+        self._limits = limits or PublisherLimits()
         self._news = asyncio.Event()  # another one each time: all who wait for it are woken, once
         self._copy_index = 0
         self._copy: weakref.ref[ClusterImage] | None = None  # lives as long as someone is being sent it

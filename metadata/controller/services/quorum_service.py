@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from lograft.metadata.controller.quorum_changes import Connections, QuorumChange, QuorumNode, WhoAnswers, refusal_of
+from lograft.metadata.controller.quorum_changes import (
+    ConnectedMembers,
+    QuorumChange,
+    QuorumNode,
+    WhoAnswers,
+    refusal_of,
+)
 from lograft.metadata.controller.services.admin_codec import read_optional_uuid
 from lograft.metadata.controller.services.admin_handler import admin_handler, time_to_answer_ms
 from lograft.proto import admin_pb2 as pb
@@ -52,7 +58,7 @@ class QuorumService:
         self,
         runtime: Runtime,
         quorum: Callable[[], QuorumNode | None],
-        connections: Connections,
+        connections: ConnectedMembers,
         who_answers: WhoAnswers,
         controllers: Mapping[int, str],
         cluster_id: str,

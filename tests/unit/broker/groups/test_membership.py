@@ -11,7 +11,7 @@ from lograft.broker.groups.membership import (
     LEAVE,
     LEAVE_FOR_A_WHILE,
     Heartbeat,
-    Told,
+    MemberAnswer,
     decide_expel,
     decide_heartbeat,
     decide_topics,
@@ -42,7 +42,7 @@ class Room:
         assert group is not None
         return group
 
-    def say(self, heartbeat: Heartbeat) -> Told:
+    def say(self, heartbeat: Heartbeat) -> MemberAnswer:
         decision = decide_heartbeat(self.table.get("g"), heartbeat, self.topics.get, NOW_MS, self.max_members)
         for change in decision.changes:
             self.table.apply(change)
@@ -75,7 +75,7 @@ class Reader:
         """Take what is assigned, and give up the rest."""
         self.owned = self.told.assigned
 
-    def beat(self, **others: Any) -> Told:
+    def beat(self, **others: Any) -> MemberAnswer:
         self.request = replace(self.request, epoch=self.told.epoch, owned=self.owned, **others)
         self.told = self.room.say(self.request)
         return self.told
@@ -253,9 +253,9 @@ def test_what_a_member_leaves_goes_to_the_others() -> None:
     first.beat_and_heed()
     first.beat()
     second.beat_and_heed()
-    assert room.say(Heartbeat("g", "a", LEAVE)) == Told(LEAVE)
+    assert room.say(Heartbeat("g", "a", LEAVE)) == MemberAnswer(LEAVE)
     assert second.beat_and_heed() == [0, 1, 2, 3]
-    assert room.say(Heartbeat("g", "a", LEAVE)) == Told(LEAVE)  # it has left already
+    assert room.say(Heartbeat("g", "a", LEAVE)) == MemberAnswer(LEAVE)  # it has left already
 
 
 def test_an_empty_group_knows_since_when() -> None:

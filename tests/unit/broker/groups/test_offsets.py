@@ -7,7 +7,7 @@ import pytest
 
 from lograft.broker.groups.offsets import (
     CommitDecision,
-    Speaker,
+    OffsetCaller,
     ToCommit,
     check_may_fetch,
     committed_of,
@@ -16,14 +16,23 @@ from lograft.broker.groups.offsets import (
     decide_delete_offsets,
     decide_expiry,
 )
-from lograft.broker.groups.state import Change, Group, GroupError, GroupGone, GroupPut, GroupTable, Member, MemberPut
+from lograft.broker.groups.state import (
+    Group,
+    GroupChange,
+    GroupError,
+    GroupGone,
+    GroupPut,
+    GroupTable,
+    Member,
+    MemberPut,
+)
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import errors_pb2
 
 ORDERS, GONE = TopicId(UUID(int=1)), TopicId(UUID(int=2))
 SIZES = {ORDERS: ("orders", 4)}
 FIRST, SECOND = (ORDERS, 0), (ORDERS, 1)
-NOBODY = Speaker("g")
+NOBODY = OffsetCaller("g")
 MEMBER = Member("m", topics=("orders",), epoch=7, previous_epoch=5, assigned={FIRST: 5}, giving_up={SECOND: 3})
 
 
@@ -38,11 +47,11 @@ class Room:
     def group(self) -> Group | None:
         return self.table.get("g")
 
-    def apply(self, changes: tuple[Change, ...]) -> None:
+    def apply(self, changes: tuple[GroupChange, ...]) -> None:
         for change in changes:
             self.table.apply(change)
 
-    def commit(self, speaker: Speaker, *items: ToCommit) -> CommitDecision:
+    def commit(self, speaker: OffsetCaller, *items: ToCommit) -> CommitDecision:
         decision = decide_commit(self.group, speaker, items, SIZES.get, self.now_ms)
         self.apply(decision.changes)
         return decision
@@ -78,7 +87,7 @@ def test_who_is_no_member_commits_only_where_there_are_none() -> None:
 def test_who_was_a_member_does_not_commit() -> None:
     room = Room(MEMBER)
     with pytest.raises(GroupError) as refused:
-        room.commit(Speaker("g", "n", 3), ToCommit(FIRST, 5))
+        room.commit(OffsetCaller("g", "n", 3), ToCommit(FIRST, 5))
     assert refused.value.code == errors_pb2.UNKNOWN_MEMBER
 
 
@@ -96,7 +105,7 @@ def test_who_was_a_member_does_not_commit() -> None:
 )
 def test_a_member_commits_what_it_has_in_an_epoch_in_which_it_had_it(epoch: int, number: int, code: int | None) -> None:
     room = Room(MEMBER)
-    assert code_of(room.commit(Speaker("g", "m", epoch), ToCommit((ORDERS, number), 5))) == code
+    assert code_of(room.commit(OffsetCaller("g", "m", epoch), ToCommit((ORDERS, number), 5))) == code
     assert room.offsets() == ({} if code is not None else {number: 5})
 
 
@@ -130,13 +139,13 @@ def test_nothing_goes_back_unless_it_is_meant_to() -> None:
 
 def test_a_member_is_told_offsets_only_where_its_epoch_is_known() -> None:
     room = Room(MEMBER)
-    check_may_fetch(room.group, Speaker("g", "m", 7))
-    check_may_fetch(room.group, Speaker("g", "m", 5))
+    check_may_fetch(room.group, OffsetCaller("g", "m", 7))
+    check_may_fetch(room.group, OffsetCaller("g", "m", 5))
     check_may_fetch(room.group, NOBODY)
     check_may_fetch(None, NOBODY)
     for speaker, code in (
-        (Speaker("g", "m", 8), errors_pb2.FENCED_MEMBER_EPOCH),
-        (Speaker("g", "n", 1), errors_pb2.UNKNOWN_MEMBER),
+        (OffsetCaller("g", "m", 8), errors_pb2.FENCED_MEMBER_EPOCH),
+        (OffsetCaller("g", "n", 1), errors_pb2.UNKNOWN_MEMBER),
     ):
         with pytest.raises(GroupError) as refused:
             check_may_fetch(room.group, speaker)
@@ -193,7 +202,7 @@ def test_what_an_empty_group_committed_is_forgotten_after_a_while() -> None:
 
 def test_what_a_group_with_members_committed_is_kept() -> None:
     room = Room(MEMBER)
-    room.commit(Speaker("g", "m", 7), ToCommit(FIRST, 5))
+    room.commit(OffsetCaller("g", "m", 7), ToCommit(FIRST, 5))
     room.now_ms = 10**9
     assert expired(room) == {0: 5}
 
@@ -211,7 +220,7 @@ def test_what_was_committed_in_a_topic_that_is_gone_is_forgotten_at_once() -> No
     sizes = {**SIZES, GONE: ("gone", 1)}
     room.apply(
         decide_commit(
-            room.group, Speaker("g", "m", 7), [ToCommit((GONE, 0), 1), ToCommit(FIRST, 1)], sizes.get, 1
+            room.group, OffsetCaller("g", "m", 7), [ToCommit((GONE, 0), 1), ToCommit(FIRST, 1)], sizes.get, 1
         ).changes
     )
     assert expired(room) == {0: 1}

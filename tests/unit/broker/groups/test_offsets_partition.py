@@ -11,11 +11,11 @@ from support.metadata_images import brokers, image_with, partition, topic_id, wi
 from support.served_replicas import FakeReplica, batch
 from support.virtual_log import virtual
 
-from lograft.broker.groups.membership import JOIN, LEAVE, Heartbeat, Told
-from lograft.broker.groups.offsets import Speaker, ToCommit
-from lograft.broker.groups.offsets_partition import GroupPartition, GroupWorld
+from lograft.broker.groups.membership import JOIN, LEAVE, Heartbeat, MemberAnswer
+from lograft.broker.groups.offsets import OffsetCaller, ToCommit
+from lograft.broker.groups.offsets_partition import GroupContext, OffsetsPartition
 from lograft.broker.groups.state import Member
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.chaos.world.loop import VirtualClock
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.partition import TopicId
@@ -38,7 +38,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
-        self.alarms = Alarms(self.clock)
+        self.alarms = ReplicaTimers(self.clock)
         self.image = image_with(*brokers(1))
         self.add_partitions(TopicCreated(ORDERS, "orders"), 0, 2)
         self.replica = FakeReplica()
@@ -48,12 +48,12 @@ class Broker:
         new = [PartitionChanged(ORDERS, number, partition(1)) for number in range(start, end)]
         self.image = with_records(self.image, *records, *new)
 
-    def lead(self) -> GroupPartition:
-        return GroupPartition(
-            GroupWorld(self.clock, self.alarms, lambda: self.image), self.replica, 3, self.replica.leader_epoch
+    def lead(self) -> OffsetsPartition:
+        return OffsetsPartition(
+            GroupContext(self.clock, self.alarms, lambda: self.image), self.replica, 3, self.replica.leader_epoch
         )
 
-    async def loaded(self) -> GroupPartition:
+    async def loaded(self) -> OffsetsPartition:
         led = self.lead()
         await led.load()
         return led
@@ -68,7 +68,7 @@ async def broker() -> AsyncIterator[Broker]:
         alarms.cancel()
 
 
-def members_of(led: GroupPartition) -> dict[str, Member]:
+def members_of(led: OffsetsPartition) -> dict[str, Member]:
     group = led.group("g")
     assert group is not None
     return group.members
@@ -80,7 +80,7 @@ async def refusal(call: Awaitable[object]) -> ReplicaError:
     return refused.value
 
 
-def beat(told: Told, **others: Any) -> Heartbeat:
+def beat(told: MemberAnswer, **others: Any) -> Heartbeat:
     return replace(JOINING, epoch=told.epoch, owned=told.assigned, **others)
 
 
@@ -92,12 +92,12 @@ async def test_it_knows_all_that_another_wrote_before() -> None:
     async with broker() as one:
         led = await one.loaded()
         told = await led.heartbeat(JOINING, 0)
-        await led.commit(Speaker("g", "a", told.epoch), [ToCommit(FIRST, 5)])
+        await led.commit(OffsetCaller("g", "a", told.epoch), [ToCommit(FIRST, 5)])
         led.close()
         one.replica.leader_epoch += 1
         after = await one.loaded()
         assert await after.heartbeat(beat(told), 0) == told
-        assert [found[1].offset for found in await after.fetch(Speaker("g"), None)] == [5]
+        assert [found[1].offset for found in await after.fetch(OffsetCaller("g"), None)] == [5]
 
 
 @virtual
@@ -135,7 +135,7 @@ async def test_of_a_batch_that_is_damaged_nothing_is_believed_and_the_rest_is() 
         led = await one.loaded()
         told = await led.heartbeat(JOINING, 0)
         for offset in (5, 6):
-            await led.commit(Speaker("g", "a", told.epoch), [ToCommit(FIRST, offset)])
+            await led.commit(OffsetCaller("g", "a", told.epoch), [ToCommit(FIRST, offset)])
         base_offset, end, latest = one.replica.stored[-1]
         for position in range(HEADER_BYTES, len(latest)):
             damaged = bytearray(latest)
@@ -143,7 +143,7 @@ async def test_of_a_batch_that_is_damaged_nothing_is_believed_and_the_rest_is() 
             one.replica.stored[-1] = base_offset, end, damaged
             one.replica.leader_epoch += 1
             after = await one.loaded()
-            assert [found[1].offset for found in await after.fetch(Speaker("g"), None)] == [5]
+            assert [found[1].offset for found in await after.fetch(OffsetCaller("g"), None)] == [5]
 
 
 @virtual
@@ -163,7 +163,7 @@ async def test_nothing_is_told_before_it_is_committed() -> None:
         one.replica.is_held = True
         asked = [
             asyncio.ensure_future(led.heartbeat(JOINING, 0)),
-            asyncio.ensure_future(led.fetch(Speaker("g"), None)),
+            asyncio.ensure_future(led.fetch(OffsetCaller("g"), None)),
         ]
         await asyncio.sleep(1)
         asked.append(asyncio.ensure_future(led.heartbeat(replace(JOINING, epoch=LEAVE), 0)))
@@ -177,13 +177,13 @@ async def test_nothing_is_told_before_it_is_committed() -> None:
 async def test_a_fetch_is_answered_only_by_who_still_leads_and_writes_nothing() -> None:
     async with broker() as one:
         led = await one.loaded()
-        await led.commit(Speaker("g"), [ToCommit(FIRST, 5)])
+        await led.commit(OffsetCaller("g"), [ToCommit(FIRST, 5)])
         end = one.replica.log_end
-        assert [found[1].offset for found in await led.fetch(Speaker("g"), None)] == [5]
-        assert await led.fetch(Speaker("nobody"), None) == []
+        assert [found[1].offset for found in await led.fetch(OffsetCaller("g"), None)] == [5]
+        assert await led.fetch(OffsetCaller("nobody"), None) == []
         assert (one.replica.log_end, one.replica.barriers) == (end, 2)
         one.replica.barrier_held = True
-        asked = asyncio.ensure_future(led.fetch(Speaker("g"), None))
+        asked = asyncio.ensure_future(led.fetch(OffsetCaller("g"), None))
         await asyncio.sleep(1)
         assert not asked.done()
         one.replica.lose(LOST)
@@ -196,7 +196,7 @@ async def test_a_fetch_does_not_wait_for_a_full_disk() -> None:
         led = await one.loaded()
         one.replica.has_room.clear()
         async with asyncio.timeout(1):
-            assert await led.fetch(Speaker("g"), None) == []
+            assert await led.fetch(OffsetCaller("g"), None) == []
 
 
 @virtual
@@ -204,13 +204,13 @@ async def test_a_fetch_is_told_what_was_committed_before_the_barrier_and_waits_f
     async with broker() as one:
         led = await one.loaded()
         one.replica.is_held = True
-        committing = asyncio.ensure_future(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))
+        committing = asyncio.ensure_future(led.commit(OffsetCaller("g"), [ToCommit(FIRST, 5)]))
         await asyncio.sleep(1)
         one.replica.barrier_held = True
-        asked = asyncio.ensure_future(led.fetch(Speaker("g"), None))
+        asked = asyncio.ensure_future(led.fetch(OffsetCaller("g"), None))
         await asyncio.sleep(1)
         first_end = one.replica.log_end
-        later = asyncio.ensure_future(led.commit(Speaker("g"), [ToCommit(FIRST, 6)]))
+        later = asyncio.ensure_future(led.commit(OffsetCaller("g"), [ToCommit(FIRST, 6)]))
         await asyncio.sleep(1)
         one.replica.pass_barrier()
         await asyncio.sleep(1)
@@ -228,10 +228,10 @@ async def test_beside_brokers_that_answer_no_barrier_a_fetch_is_proved_by_writin
         one.replica.answers_barriers = False
         led = await one.loaded()
         end = one.replica.log_end
-        await led.fetch(Speaker("g"), None)
+        await led.fetch(OffsetCaller("g"), None)
         assert one.replica.log_end > end
         one.replica.is_held = True
-        asked = asyncio.ensure_future(led.fetch(Speaker("g"), None))
+        asked = asyncio.ensure_future(led.fetch(OffsetCaller("g"), None))
         await asyncio.sleep(1)
         one.replica.lose(LOST)
         assert (await refusal(asked)).code == errors_pb2.NOT_LEADER
@@ -242,13 +242,13 @@ async def test_what_was_written_and_not_committed_is_unknown_when_another_leads(
     async with broker() as one:
         led = await one.loaded()
         one.replica.is_held = True
-        committing = asyncio.ensure_future(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))
+        committing = asyncio.ensure_future(led.commit(OffsetCaller("g"), [ToCommit(FIRST, 5)]))
         await asyncio.sleep(1)
         one.replica.lose(LOST)
         error = await refusal(committing)
         assert error.outcome_unknown
         assert error.retriable
-        later = await refusal(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))
+        later = await refusal(led.commit(OffsetCaller("g"), [ToCommit(FIRST, 5)]))
         assert (later.code, later.leader_id, later.outcome_unknown) == (errors_pb2.NOT_COORDINATOR, 2, False)
 
 
@@ -269,7 +269,7 @@ async def test_what_is_not_replicated_in_time_is_unknown() -> None:
     async with broker() as one:
         led = await one.loaded()
         one.replica.is_held = True
-        assert (await refusal(led.commit(Speaker("g"), [ToCommit(FIRST, 5)]))).code == errors_pb2.TIMED_OUT
+        assert (await refusal(led.commit(OffsetCaller("g"), [ToCommit(FIRST, 5)]))).code == errors_pb2.TIMED_OUT
 
 
 # -- waiting
@@ -453,7 +453,7 @@ async def test_a_new_coordinator_gives_everybody_their_full_time() -> None:
 async def test_what_nobody_will_ask_for_is_forgotten() -> None:
     async with broker() as one:
         led = await one.loaded()
-        await led.commit(Speaker("g"), [ToCommit(FIRST, 5)])
+        await led.commit(OffsetCaller("g"), [ToCommit(FIRST, 5)])
         led.expire()
         assert led.group("g") is not None
         await asyncio.sleep(7 * 24 * 3600)
@@ -467,7 +467,7 @@ async def test_what_is_too_much_for_one_batch_is_forgotten_in_several() -> None:
     async with broker() as one:
         led = await one.loaded()
         one.add_partitions(2, 5000)
-        await led.commit(Speaker("g"), [ToCommit((ORDERS, number), 5) for number in range(5000)])
+        await led.commit(OffsetCaller("g"), [ToCommit((ORDERS, number), 5) for number in range(5000)])
         one.replica.log_config = LogConfig(max_message_bytes=100_000)
         await asyncio.sleep(7 * 24 * 3600)
         led.expire()
@@ -480,7 +480,7 @@ async def test_a_group_that_is_too_much_for_one_batch_is_deleted_in_several() ->
     async with broker() as one:
         led = await one.loaded()
         one.add_partitions(2, 5000)
-        await led.commit(Speaker("g"), [ToCommit((ORDERS, number), 5) for number in range(5000)])
+        await led.commit(OffsetCaller("g"), [ToCommit((ORDERS, number), 5) for number in range(5000)])
         one.replica.log_config = LogConfig(max_message_bytes=100_000)
         await led.delete_group("g")
         assert (await one.loaded()).groups == []
@@ -495,7 +495,7 @@ async def test_the_clusters_settings_are_heeded_as_they_are_now() -> None:
         await led.heartbeat(JOINING, 0)
         error = await refusal(led.heartbeat(replace(JOINING, member_id="b"), 0))
         assert error.code == errors_pb2.GROUP_FULL
-        await led.commit(Speaker("h"), [ToCommit(FIRST, 5)])
+        await led.commit(OffsetCaller("h"), [ToCommit(FIRST, 5)])
         await asyncio.sleep(60)
         led.expire()
         assert led.group("h") is None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lograft.broker.groups.record_codec import NotAGroupRecord, decode_change, encode_change
 from lograft.broker.groups.state import (
-    Change,
-    Committed,
+    CommittedOffset,
+    GroupChange,
     GroupGone,
     GroupPut,
     Member,
@@ -35,7 +35,7 @@ members = st.builds(
     assigned=held, giving_up=held, target=st.lists(partitions, unique=True, max_size=5).map(sorted).map(tuple),
     is_away=st.booleans(),
 )  # fmt: skip
-committed = st.builds(Committed, times, st.none() | counts, names, times)
+committed = st.builds(CommittedOffset, times, st.none() | counts, names, times)
 changes = st.one_of(
     st.builds(
         GroupPut, names, counts, counts, st.none() | times,
@@ -50,7 +50,7 @@ changes = st.one_of(
 
 
 @given(changes)
-def test_what_is_written_is_read_again(change: Change) -> None:
+def test_what_is_written_is_read_again(change: GroupChange) -> None:
     assert decode_change(*encode_change(change)) == change
 
 
@@ -62,8 +62,8 @@ def test_what_is_said_of_one_thing_has_one_key() -> None:
         [GroupPut("h", 1, 1, None, ()), GroupGone("h")],
         [MemberPut("g", Member("m")), MemberPut("g", Member("m", epoch=3)), MemberGone("g", "m")],
         [MemberPut("g", Member("n")), MemberGone("g", "n")],
-        [OffsetPut("g", (one, 0), Committed(5, 1, "", 9)), OffsetGone("g", (one, 0))],
-        [OffsetPut("g", (one, 1), Committed(5, 1, "", 9)), OffsetGone("g", (one, 1))],
+        [OffsetPut("g", (one, 0), CommittedOffset(5, 1, "", 9)), OffsetGone("g", (one, 0))],
+        [OffsetPut("g", (one, 1), CommittedOffset(5, 1, "", 9)), OffsetGone("g", (one, 1))],
         [OffsetGone("g", (other, 0))],
         [OffsetGone("h", (one, 0))],
     ]

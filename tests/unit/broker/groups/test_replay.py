@@ -7,9 +7,9 @@ import pytest
 from lograft.broker.groups.record_codec import encode_change
 from lograft.broker.groups.replay import GroupReplay
 from lograft.broker.groups.state import (
-    Change,
-    Committed,
+    CommittedOffset,
     Group,
+    GroupChange,
     GroupGone,
     GroupPut,
     Member,
@@ -35,7 +35,7 @@ def group_at(epoch: int) -> GroupPut:
     return GroupPut("g", epoch, epoch, None, ())
 
 
-def replayed(*changes: Change, is_damaged: bool = False) -> Group | None:
+def replayed(*changes: GroupChange, is_damaged: bool = False) -> Group | None:
     replay = GroupReplay()
     replay.is_damaged = is_damaged
     for change in changes:
@@ -53,7 +53,7 @@ def test_that_a_partition_was_given_up_may_be_compacted_away_before_that_it_was_
 
 
 def test_a_group_that_was_deleted_stays_so_though_older_records_are_there() -> None:
-    committed = OffsetPut("g", FIRST, Committed(7, None, "", 0))
+    committed = OffsetPut("g", FIRST, CommittedOffset(7, None, "", 0))
     assert (
         replayed(holding("a", 1, FIRST), committed, MemberGone("g", "a"), OffsetGone("g", FIRST), GroupGone("g"))
         is None

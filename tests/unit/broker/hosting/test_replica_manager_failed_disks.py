@@ -16,9 +16,9 @@ from support.replica_brokers import Metadata, TestBroker, append, place, start_b
 from support.virtual_log import ROOT, virtual
 
 from lograft.broker.hosting.replica_manager import AllDirectoriesFailed
-from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.follower_role import FollowerRole
 from lograft.broker.replica.interfaces import OffsetKind, OffsetSpec
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Failed, Replica
 from lograft.broker.replication.follower_core import Subscribe
 from lograft.broker.replication.interfaces import ResetTo
@@ -66,7 +66,7 @@ async def test_a_disk_has_not_failed_because_the_process_has_no_descriptor_to_sp
     assert len(leader.log.segments) > segments
     assert appended.base_offset < leader.high_watermark
     assert (leader.log.failure, brokers[ONE].view.reports) == (None, [])
-    assert isinstance(leader.role, Leading)
+    assert isinstance(leader.role, LeaderRole)
 
 
 @virtual
@@ -169,7 +169,7 @@ async def test_a_follower_whose_disk_fails_says_nothing_more() -> None:
     await until(lambda: isinstance(follower.role, Failed))
     await pending.outcome()
     await until(lambda: TWO in metadata.partition(topic).isr)
-    assert isinstance(brokers[TWO].replica(topic).role, Following)
+    assert isinstance(brokers[TWO].replica(topic).role, FollowerRole)
 
 
 @virtual
@@ -330,7 +330,7 @@ class Listener:
 
 @pytest.mark.parametrize(
     ("number", "error", "role"),
-    [(errno.EIO, DiskFailed, Failed), (errno.EMFILE, ReplicaError, Leading), (errno.ENOENT, ReplicaError, Failed)],
+    [(errno.EIO, DiskFailed, Failed), (errno.EMFILE, ReplicaError, LeaderRole), (errno.ENOENT, ReplicaError, Failed)],
 )
 @virtual
 async def test_producers_that_cannot_be_read_are_no_reason_to_stop_the_node(

@@ -7,7 +7,7 @@ import pytest
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import headers
 
-from lograft.broker.replica.append_waiters import PendingAppend
+from lograft.broker.replica.append_waiters import AppendWaiter
 from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replica.replica import Replica
 from lograft.chaos.world.loop import run_virtual
@@ -35,7 +35,7 @@ class Life:
             for number in (1, 2, 3)
         ]
         self.down: dict[BrokerId, TestBroker] = {}
-        self.pending: list[tuple[int, bytes, PendingAppend]] = []
+        self.pending: list[tuple[int, bytes, AppendWaiter]] = []
         self.acknowledged: list[tuple[int, int, bytes]] = []  # partition, offset, value
         self.served: dict[int, int] = {}
         self.count = 0

@@ -10,7 +10,7 @@ from support.replica_brokers import Metadata, TestBroker, append, place, start_b
 from support.virtual_log import ROOT, offsets, virtual
 
 from lograft.broker.hosting.log_directories import QUARANTINE_MS
-from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.follower_role import FollowerRole
 from lograft.broker.replica.replica import Replica
 from lograft.metadata.decisions.topics.delete_topic import delete_topic
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch, TopicId
@@ -494,5 +494,5 @@ async def test_whoever_stops_neither_leads_nor_follows() -> None:
     brokers[ONE].task.cancel()
     await asyncio.wait([brokers[ONE].task])
     assert pending.done()
-    assert not isinstance(follower.role, Following)
+    assert not isinstance(follower.role, FollowerRole)
     assert brokers[ONE].sink.followed == []

@@ -8,10 +8,10 @@ from support.replica_brokers import Metadata, TestBroker, append, place, start_b
 from support.virtual_log import virtual
 
 from lograft.broker.hosting import maintenance as upkeep
-from lograft.broker.hosting.maintenance import UpkeepTimes
+from lograft.broker.hosting.maintenance import MaintenanceTimes
 from lograft.broker.replica.interfaces import Acks
 from lograft.broker.replica.replica import Replica
-from lograft.broker.replica.timers import Alarms
+from lograft.broker.replica.timers import ReplicaTimers
 from lograft.chaos.world.loop import VirtualClock
 from lograft.metadata.decisions.topics.delete_topic import delete_topic
 from lograft.metadata.image.partition import BrokerId, TopicId
@@ -181,7 +181,7 @@ async def test_a_topic_that_is_not_to_be_compacted_any_more_is_not_while_that_is
 async def test_producers_that_were_not_heard_of_for_a_day_are_forgotten() -> None:
     metadata, broker_id, hour_ms = Metadata(), 1, 3_600_000
     broker = TestBroker(broker_id, metadata, {})
-    broker.times = UpkeepTimes(*[hour_ms] * 7, expiry_ms=600_000)
+    broker.times = MaintenanceTimes(*[hour_ms] * 7, expiry_ms=600_000)
     await broker.start()
     leader = await broker.leads(metadata.create("orders", place(metadata, broker_id)))
     await append(leader, producer_id=7, producer_epoch=0, base_sequence=0).outcome()
@@ -238,7 +238,7 @@ async def test_a_log_that_was_closed_meanwhile_is_not_shortened() -> None:
 @virtual
 async def test_alarms_ring_in_the_order_of_their_times(delays: list[int]) -> None:
     clock = VirtualClock(asyncio.get_running_loop())
-    alarms = Alarms(clock)
+    alarms = ReplicaTimers(clock)
     rung: list[tuple[int, int]] = []
     task = asyncio.ensure_future(alarms.run())
     await asyncio.sleep(1)

@@ -10,21 +10,21 @@ from support.raft_nodes import make_runtime, virtual
 from support.replica_brokers import until
 from support.served_replicas import batch
 
-from lograft.broker.metrics.remote_log_ends import EndsElsewhere
+from lograft.broker.metrics.remote_log_ends import RemoteLogEnds
 from lograft.broker.server.offsets_service import OffsetsService
 
 FIRST, SECOND, LED_ELSEWHERE, LEADERLESS, GONE = ((topic_id(1), number) for number in range(5))
 
 
 @asynccontextmanager
-async def asking(node: Node) -> AsyncIterator[EndsElsewhere]:
+async def asking(node: Node) -> AsyncIterator[RemoteLogEnds]:
     """From another host. Broker 1 serves two partitions as `node`; broker 2 cannot be reached."""
     server = node.network.host("broker-1")
     await server.serve("broker-1:9092", OffsetsService(node.logs).handlers(), node.panics.append)
     image = image_with(
         broker(1), broker(2), topics={"orders": [partition(1), partition(1), partition(2), partition(1, leader=None)]}
     )
-    ends = EndsElsewhere(make_runtime(2, node.network, "asker"), lambda: image)
+    ends = RemoteLogEnds(make_runtime(2, node.network, "asker"), lambda: image)
     running = asyncio.ensure_future(ends.run())
     try:
         yield ends

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from support.metadata_images import image_with, with_records
 
-from lograft.broker.node.cluster_settings_check import SettingsCheck
+from lograft.broker.node.cluster_settings_check import ClusterSettingsCheck
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.records import ConfigChanged, FeatureLevelChanged, Record
@@ -18,7 +18,7 @@ def warned(caplog: pytest.LogCaptureFixture, wanted: Mapping[str, str], *images:
     """What is said as the image becomes each of `images`."""
     images_left = list(images)
     with caplog.at_level(logging.WARNING, "lograft"):
-        check = SettingsCheck(wanted, lambda: images_left[0])
+        check = ClusterSettingsCheck(wanted, lambda: images_left[0])
         while images_left:
             check.advanced(1)
             images_left.pop(0)

@@ -11,7 +11,7 @@ from lograft.broker.node.config import (
     KEYS,
     ConfigRefused,
     NodeConfig,
-    Sources,
+    SettingSources,
     parse_file,
     read_config,
     stray_variables,
@@ -72,7 +72,7 @@ def read(
 ) -> NodeConfig:
     """The example with `changes`, None to leave a key out."""
     file = {key: value for key, value in {**FILE, **(changes or {})}.items() if value is not None}
-    return read_config(Sources(file, variables or {}, flags or {}, table_flags or {}))
+    return read_config(SettingSources(file, variables or {}, flags or {}, table_flags or {}))
 
 
 def test_the_example_is_read() -> None:
@@ -111,9 +111,9 @@ def test_every_key_can_be_given_as_text() -> None:
     assert texts.keys() == KEYS.keys()
     settings = {"log": ("retention.ms=604800000",)}
     wanted = replace(CONFIG, disk_reserve_bytes=5000)
-    assert read_config(Sources(flags=texts, table_flags=settings)) == wanted
+    assert read_config(SettingSources(flags=texts, table_flags=settings)) == wanted
     variables = {f"LOGRAFT_{key.upper().replace('.', '_')}": text for key, text in texts.items()}
-    assert read_config(Sources(variables={**variables, "LOGRAFT_LOG_RETENTION_MS": "604800000"})) == wanted
+    assert read_config(SettingSources(variables={**variables, "LOGRAFT_LOG_RETENTION_MS": "604800000"})) == wanted
 
 
 def test_a_key_with_dots_is_read_with_quotes_and_without() -> None:
@@ -129,7 +129,7 @@ def test_a_key_with_dots_is_read_with_quotes_and_without() -> None:
 def test_what_is_left_out_follows_from_the_rest() -> None:
     least = {"node_id": 1, "cluster_id": "c", "data_dirs": ["/d"], "controllers": ["1@h:9093"], "advertised": "h:9092",
              "cluster_secret_file": "/s"}  # fmt: skip
-    config = read_config(Sources(file=least))
+    config = read_config(SettingSources(file=least))
     assert config.roles == (Role.CONTROLLER, Role.BROKER)
     assert (config.listen, config.controller_listen, config.http) == ("0.0.0.0:9092", "h:9093", None)
     assert (config.nodes_listen, config.nodes_advertised) == ("0.0.0.0:9094", "h:9094")
@@ -158,13 +158,13 @@ def test_without_a_secret_nobody_else_may_reach_a_node() -> None:
         "node_id": 1, "cluster_id": "c", "data_dirs": ["/d"], "controllers": ["1@[::1]:9093"],
         "listen": "127.0.0.1:9092", "advertised": "somewhere:80",
     }  # fmt: skip
-    assert read_config(Sources(file=alone)).cluster_secret_file is None
+    assert read_config(SettingSources(file=alone)).cluster_secret_file is None
     for key in ("listen", "nodes_listen", "controller_listen"):
         for address in ("0.0.0.0:7000", "host1:7000", "[::]:7000", "10.0.0.1:7000"):
             with pytest.raises(ConfigRefused, match="cluster_secret_file is missing, and others can reach this node"):
-                read_config(Sources(file={**alone, key: address}))
-            read_config(Sources(file={**alone, key: address, "cluster_secret_file": "/s"}))
-    read_config(Sources(file={**alone, "listen": "localhost:7000", "nodes_listen": "127.3.2.1:7000"}))
+                read_config(SettingSources(file={**alone, key: address}))
+            read_config(SettingSources(file={**alone, key: address, "cluster_secret_file": "/s"}))
+    read_config(SettingSources(file={**alone, "listen": "localhost:7000", "nodes_listen": "127.3.2.1:7000"}))
 
 
 def test_a_role_that_is_not_held_needs_nothing_and_has_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from support.metadata_images import image_with, with_records
 
-from lograft.broker.node.log_level_setting import LogLevel
+from lograft.broker.node.log_level_setting import LogLevelSetting
 from lograft.metadata.image.partition import BrokerId
 from lograft.metadata.image.records import ConfigChanged, ConfigResource, ResourceKind
 
@@ -13,7 +13,7 @@ def change(broker: str, value: str | None) -> ConfigChanged:
 
 def test_what_is_set_for_the_broker_is_in_force_at_once_and_the_file_again_when_it_is_unset() -> None:
     images, levels = [image_with()], list[str]()
-    level = LogLevel(BrokerId(1), "warning", lambda: images[-1], levels.append)
+    level = LogLevelSetting(BrokerId(1), "warning", lambda: images[-1], levels.append)
     steps = [
         (change("2", "error"), []),
         (change("1", "debug"), ["debug"]),

@@ -17,7 +17,7 @@ from support.raft_nodes import virtual
 from lograft.broker.node.broker_role import _clean_epoch
 from lograft.broker.node.config import NodeConfig
 from lograft.broker.node.config_values import Role
-from lograft.broker.node.node import Machine, Node, NodeRefused
+from lograft.broker.node.node import HostProcess, Node, NodeRefused
 from lograft.broker.replication.codec import REPLICATE
 from lograft.chaos.world.files import VirtualFiles
 from lograft.chaos.world.loop import VirtualClock
@@ -104,7 +104,7 @@ class Host:
             assert (directory, cluster_id, node_id) == ("/data/metadata", self.config.cluster_id, self.number)
             return self.disk.open(speed, self._rng.fork())
 
-        self.node = Node(runtime, self.config, Machine("boot", open_store), _panic)
+        self.node = Node(runtime, self.config, HostProcess("boot", open_store), _panic)
         self._task = asyncio.ensure_future(self.node.run())
         return self._task
 

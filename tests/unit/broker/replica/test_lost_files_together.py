@@ -10,7 +10,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.chaos.world.power_loss import DirectoryNode
 from lograft.metadata.image.partition import TopicId
@@ -103,7 +103,7 @@ class Cluster:
     def _is_settled(self) -> bool:
         """The partition is led, or it is known that it cannot be."""
         replica = self.broker.manager.find((self.topic, 0))
-        return not self._counts() or (replica is not None and isinstance(replica.role, Leading))
+        return not self._counts() or (replica is not None and isinstance(replica.role, LeaderRole))
 
     def _counts(self) -> bool:
         """What was in another directory, which is away, may lead when that is back."""

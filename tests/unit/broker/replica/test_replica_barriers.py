@@ -10,7 +10,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, append, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ReplicaError
@@ -102,16 +102,16 @@ async def test_it_is_not_found_out_from_who_does_not_answer(monkeypatch: pytest.
     """A broker of an earlier version follows, and is in sync."""
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
-    subscribe = Leading.subscribe
+    subscribe = LeaderRole.subscribe
 
-    async def as_an_earlier_version(role: Leading, subscriber: Any, request: Any, listener: Any) -> Any:
+    async def as_an_earlier_version(role: LeaderRole, subscriber: Any, request: Any, listener: Any) -> Any:
         return await subscribe(role, subscriber, replace(request, answers_barriers=False), listener)
 
     brokers[THREE].sink.stop()
     waiting = confirm(leader)
     await asyncio.sleep(0.1)
     assert not waiting.done()
-    monkeypatch.setattr(Leading, "subscribe", as_an_earlier_version)
+    monkeypatch.setattr(LeaderRole, "subscribe", as_an_earlier_version)
     await brokers[THREE].stop()
     await brokers[THREE].start()
     await until(lambda: metadata.partition(topic).isr == ids(1, 2, 3))

@@ -9,7 +9,7 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, start_brokers, until
 from support.virtual_log import virtual
 
-from lograft.broker.replica.partition_feed import ReplicaFeed
+from lograft.broker.replica.partition_feed import PartitionFeed
 from lograft.broker.replica.replica import Replica
 from lograft.broker.replication.follower_core import Acknowledge, Subscribe
 from lograft.broker.replication.interfaces import ResetTo
@@ -51,7 +51,7 @@ async def led(metadata: Metadata) -> tuple[dict[BrokerId, TestBroker], TopicId, 
 
 async def subscribe(
     brokers: dict[BrokerId, TestBroker], leader: Replica, end_offset: int = 3, last_epoch: int | None = 0
-) -> tuple[ReplicaFeed | TruncateTo | ResetTo, Listener]:
+) -> tuple[PartitionFeed | TruncateTo | ResetTo, Listener]:
     partition, number, listener = leader.partition, next(NUMBERS), Listener()
     assert partition is not None
     directory = partition.directory_of(TWO)
@@ -61,13 +61,13 @@ async def subscribe(
     return await leader.subscribe(subscriber, request, listener), listener
 
 
-async def fed(brokers: dict[BrokerId, TestBroker], leader: Replica) -> tuple[ReplicaFeed, Listener]:
+async def fed(brokers: dict[BrokerId, TestBroker], leader: Replica) -> tuple[PartitionFeed, Listener]:
     feed, listener = await subscribe(brokers, leader)
-    assert isinstance(feed, ReplicaFeed)
+    assert isinstance(feed, PartitionFeed)
     return feed, listener
 
 
-def acknowledgement(leader: Replica, feed: ReplicaFeed, end_offset: int) -> Acknowledge:
+def acknowledgement(leader: Replica, feed: PartitionFeed, end_offset: int) -> Acknowledge:
     partition = leader.partition
     assert partition is not None
     number = feed.subscription.subscriber.number

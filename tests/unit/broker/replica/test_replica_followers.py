@@ -112,7 +112,7 @@ async def test_a_follower_drops_what_its_leader_dropped() -> None:
 async def test_a_replica_that_is_no_more_is_told_and_counts_no_more() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
-    await until(lambda: brokers[THREE].sink.log == ["ReplicaFeed"])
+    await until(lambda: brokers[THREE].sink.log == ["PartitionFeed"])
     brokers[THREE].sink.stop()
     pending = append(leader)
     await until(lambda: brokers[TWO].replica(topic).log_end == 1)
@@ -217,7 +217,7 @@ async def test_a_broker_that_comes_back_is_let_in_as_soon_as_it_may_be() -> None
 async def test_followers_are_watched_only_while_one_is_behind() -> None:
     metadata = Metadata()
     brokers, topic, leader = await led(metadata)
-    alarms = leader._world.alarms
+    alarms = leader._context.alarms
     await append(leader).outcome()
     await asyncio.sleep(60)
     assert not alarms._heap, "all have everything: there is nothing to look at"

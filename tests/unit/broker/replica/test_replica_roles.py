@@ -9,9 +9,9 @@ from support.metadata_images import ids
 from support.replica_brokers import Metadata, TestBroker, append, place, until
 from support.virtual_log import headers, virtual
 
-from lograft.broker.replica.follower_role import Following
+from lograft.broker.replica.follower_role import FollowerRole
 from lograft.broker.replica.interfaces import Acks
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Idle
 from lograft.metadata.decisions.brokers.fencing import unfence
 from lograft.metadata.image.partition import BrokerId
@@ -32,7 +32,7 @@ async def test_a_new_leader_begins_its_epoch_where_its_log_ends() -> None:
     assert list(successor.log.epochs) == [EpochEntry(0, 0), EpochEntry(1, 3)]
     assert (await append(successor, 2).outcome()).base_offset == 3
     assert [header.leader_epoch for header in await headers(successor.log)] == [0, 1]
-    assert isinstance(leader.role, Following)
+    assert isinstance(leader.role, FollowerRole)
     await until(lambda: leader.log_end == 5)
 
 
@@ -62,7 +62,7 @@ async def test_a_leader_of_the_next_epoch_too_begins_anew() -> None:
     role = leader.role
     pending = append(leader)
     metadata.put(topic, next_leader(metadata.partition(topic), ONE))
-    assert isinstance(leader.role, Leading)
+    assert isinstance(leader.role, LeaderRole)
     assert leader.role is not role
     assert leader.role.core.leader_epoch == 1
     with pytest.raises(ReplicaError) as lost:
@@ -127,14 +127,14 @@ async def test_a_role_waits_until_the_log_is_free_for_it() -> None:
     brokers[ONE].machine.speed.slowdown = 200
     await until(lambda: leader.log.is_exclusive)
     metadata.put(topic, next_leader(metadata.partition(topic), ONE, isr=ids(1, 2)))
-    assert isinstance(successor.role, Following)
+    assert isinstance(successor.role, FollowerRole)
     assert leader.log.is_exclusive
     assert isinstance(leader.role, Idle)
     with pytest.raises(ReplicaError) as refused:
         append(leader)
     assert refused.value.code == errors_pb2.LEADER_NOT_AVAILABLE
     brokers[ONE].machine.speed.slowdown = 1
-    await until(lambda: isinstance(leader.role, Leading))
+    await until(lambda: isinstance(leader.role, LeaderRole))
     end = leader.log_end  # the cut was interrupted, and is done or not
     assert (await append(leader, acks=Acks.LEADER).outcome()).base_offset == end
 

@@ -9,7 +9,7 @@ from support.raft_nodes import virtual
 from support.replicating_brokers import Brokers, replicating
 
 from lograft.broker.replica.interfaces import Acks, PendingAppend
-from lograft.broker.replica.leader_role import Leading
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.batch.codec import decode_records, encode_batch, iterate_batches
@@ -198,7 +198,7 @@ class Clients:
                 number, broker = self._rng.randrange(self._partitions), self._one.brokers[self._rng.choice([1, 2, 3])]
                 try:
                     replica = broker.replica(number)
-                    if not isinstance(replica.role, Leading):
+                    if not isinstance(replica.role, LeaderRole):
                         continue
                     self._count += 1
                     value = b"%d of %d %s" % (self._count, number, bytes(self._rng.choice([0, 100, 20_000])))

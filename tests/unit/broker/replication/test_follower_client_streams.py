@@ -9,7 +9,7 @@ from support.leaders_by_hand import WINDOW, frame, stays, world
 from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, FollowersPartition, led_by
 
-from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
+from lograft.broker.replication.follower_client import FollowerClient, FollowerIdentity
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 
 
@@ -61,7 +61,7 @@ async def test_a_leader_that_does_not_answer_is_tried_less_and_less_often() -> N
             asked_ms.append(asyncio.get_running_loop().time() * 1000)
 
         runtime = make_runtime(2, one.network, "other")
-        other = LeaderStreams(runtime, FollowingBroker(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), address_of))
+        other = FollowerClient(runtime, FollowerIdentity(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), address_of))
         other.follow(FollowersPartition(other, led_by(1)))
         running = asyncio.ensure_future(other.run())
         await asyncio.sleep(10)
@@ -84,8 +84,8 @@ async def test_a_leader_that_stops_in_good_order_is_not_waited_for() -> None:
 async def test_what_is_followed_or_not_when_it_does_not_run_any_more_is_no_matter() -> None:
     async with world() as one:
         runtime = make_runtime(2, one.network, "other")
-        other = LeaderStreams(
-            runtime, FollowingBroker(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), one.addresses.get)
+        other = FollowerClient(
+            runtime, FollowerIdentity(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), one.addresses.get)
         )
         running = asyncio.ensure_future(other.run())
         await asyncio.sleep(0.1)

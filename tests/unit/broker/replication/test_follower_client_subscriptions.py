@@ -9,7 +9,7 @@ from support.raft_nodes import make_runtime, virtual
 from support.replication_fakes import CLUSTER, DIRECTORY, FOLLOWER, TOPIC, FollowersPartition, led_by
 from support.virtual_log import make_batch
 
-from lograft.broker.replication.follower_client import FollowingBroker, LeaderStreams
+from lograft.broker.replication.follower_client import FollowerClient, FollowerIdentity
 from lograft.broker.replication.interfaces import ResetTo
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
@@ -106,9 +106,9 @@ async def test_there_is_one_stream_to_each_leader() -> None:
 @virtual
 async def test_what_was_followed_before_it_runs_is_followed_then() -> None:
     async with world() as one:
-        other = LeaderStreams(
+        other = FollowerClient(
             make_runtime(2, one.network, "other"),
-            FollowingBroker(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), one.addresses.get),
+            FollowerIdentity(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), one.addresses.get),
         )
         other.follow(FollowersPartition(other, led_by(1)))
         running = asyncio.ensure_future(other.run())

@@ -6,7 +6,7 @@ import pytest
 from support.metadata_images import ACTIVE, FENCED, SHUTTING_DOWN, broker, directory, epoch_of, ids, partition
 
 from lograft.broker.replication.isr_state import RETRY_MS, CommittedIsr, PendingExpansion, PendingShrink, ProposeIsr
-from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subscriber, Subscription
+from lograft.broker.replication.leader_core import LeaderCore, LeaderLogEnds, Subscriber, Subscription
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, Partition, PartitionEpoch
 from lograft.proto import errors_pb2
@@ -23,7 +23,7 @@ def of(*isr: int, partition_epoch: int = 7, replicas: tuple[int, ...] = (1, 2, 3
 
 def leader(*isr: int, min_isr: int = 2, high_watermark: int = 0, durable_end: int = START) -> LeaderCore:
     return LeaderCore(
-        BrokerId(1), of(*isr), min_isr, LeadersEnds(0, START, START, durable_end), high_watermark,
+        BrokerId(1), of(*isr), min_isr, LeaderLogEnds(0, START, START, durable_end), high_watermark,
         lag_time_max_ms=LAG_MS, now_ms=0,
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ def test_a_leader_alone_needs_nobody() -> None:
 def test_it_starts_where_the_log_was_known_to_be_committed() -> None:
     assert leader(1, 2, 3, high_watermark=6).high_watermark == 6
     assert leader(1, 2, 3, high_watermark=60).high_watermark == START
-    beheaded = LeaderCore(BrokerId(1), of(1, 2), 2, LeadersEnds(8, 10, 10, 10), 6, lag_time_max_ms=LAG_MS, now_ms=0)
+    beheaded = LeaderCore(BrokerId(1), of(1, 2), 2, LeaderLogEnds(8, 10, 10, 10), 6, lag_time_max_ms=LAG_MS, now_ms=0)
     assert beheaded.high_watermark == 8, "what was deleted was committed"
 
 
@@ -501,7 +501,7 @@ def test_when_who_was_to_join_is_gone_the_doubt_is_ended_without_it() -> None:
 def test_nobody_else_joins_before_a_doubt_is_ended() -> None:
     """Else the one that may be in the ISR would be forgotten."""
     core = LeaderCore(
-        BrokerId(1), of(1, 2, replicas=(1, 2, 3, 4)), 2, LeadersEnds(0, START, START, START), 0,
+        BrokerId(1), of(1, 2, replicas=(1, 2, 3, 4)), 2, LeaderLogEnds(0, START, START, START), 0,
         lag_time_max_ms=LAG_MS, now_ms=0,
     )  # fmt: skip
     for number in (2, 3):

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from support.metadata_images import broker, directory, epoch_of, partition, replica
 
-from lograft.broker.replication.leader_core import LeaderCore, LeadersEnds, Subscriber, Subscription
+from lograft.broker.replication.leader_core import LeaderCore, LeaderLogEnds, Subscriber, Subscription
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.partition import BrokerId, PartitionEpoch
 
@@ -15,7 +15,7 @@ BROKERS: dict[BrokerId, Broker] = {BrokerId(number): broker(number, directories=
 def leader(*isr: int) -> LeaderCore:
     """Broker 1, with a log of 10 records that are durable."""
     state = partition(1, 2, 3, isr=isr, leader_epoch=4, partition_epoch=7)
-    return LeaderCore(BrokerId(1), state, 1, LeadersEnds(0, 0, 10, 10), 0, lag_time_max_ms=LAG_MS, now_ms=0)
+    return LeaderCore(BrokerId(1), state, 1, LeaderLogEnds(0, 0, 10, 10), 0, lag_time_max_ms=LAG_MS, now_ms=0)
 
 
 def follow(core: LeaderCore, broker_id: int, directory_id: UUID, number: int = 1, end: int = 10) -> Subscription:

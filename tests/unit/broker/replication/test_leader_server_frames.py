@@ -9,8 +9,8 @@ from support.followers_by_hand import KIB, MIB, PLENTY, World, acknowledgement, 
 from support.raft_nodes import virtual
 from support.replication_fakes import ByHand
 
-from lograft.broker.replication.leader_server import SourceLimits
-from lograft.broker.replication.leader_stream import FeedingLimits
+from lograft.broker.replication.leader_server import LeaderServerLimits
+from lograft.broker.replication.leader_stream import LeaderStreamLimits
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.errors import CorruptLog
@@ -33,7 +33,7 @@ async def test_frames_that_are_ready_together_travel_together() -> None:
 # -- small messages
 
 
-UNHURRIED = SourceLimits(FeedingLimits(hold_ms=200))
+UNHURRIED = LeaderServerLimits(LeaderStreamLimits(hold_ms=200))
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def test_nothing_waits_for_who_has_unsubscribed() -> None:
 async def test_no_more_is_sent_than_the_window_takes_and_what_was_too_much_is_owed() -> None:
     async with world() as one:
         one.partitions[0].append(*[b"x" * 300 * KIB] * 12)
-        limits = SourceLimits(FeedingLimits(frame_bytes=300 * KIB, message_bytes=300 * KIB))
+        limits = LeaderServerLimits(LeaderStreamLimits(frame_bytes=300 * KIB, message_bytes=300 * KIB))
         one.source.limits = limits
         follower = await one.follow(subscribe(1), window_bytes=1000 * KIB)
         await asyncio.sleep(0.3)
@@ -188,7 +188,7 @@ async def test_what_was_read_from_disk_and_not_sent_yet_is_bounded() -> None:
 
 @virtual
 async def test_one_that_unsubscribes_after_it_was_read_makes_room_for_the_next() -> None:
-    async with world(3, SourceLimits(FeedingLimits(reads_at_once=1))) as one:
+    async with world(3, LeaderServerLimits(LeaderStreamLimits(reads_at_once=1))) as one:
         for partition in one.partitions[:2]:
             partition.append(b"x")
             partition.memory_start, partition.disk_ms = 1, 50
@@ -204,7 +204,7 @@ async def test_one_that_unsubscribes_after_it_was_read_makes_room_for_the_next()
 
 @virtual
 async def test_one_that_unsubscribes_while_it_is_read_makes_room_for_the_next() -> None:
-    limits = SourceLimits(FeedingLimits(reads_at_once=1))
+    limits = LeaderServerLimits(LeaderStreamLimits(reads_at_once=1))
     async with world(2, limits) as one:
         for partition in one.partitions:
             partition.append(b"x")

@@ -7,7 +7,7 @@ from support.followers_by_hand import KIB, acknowledgement, code_of, refusal, su
 from support.raft_nodes import virtual
 from support.replication_fakes import DIRECTORY, FOLLOWER
 
-from lograft.broker.replication.leader_server import SourceLimits
+from lograft.broker.replication.leader_server import LeaderServerLimits
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ReplicaError
 from lograft.storage.state.epoch_cache import EpochEntry
@@ -138,7 +138,7 @@ async def test_who_unsubscribes_gets_nothing_more() -> None:
 
 @virtual
 async def test_who_unsubscribes_before_its_turn_is_not_looked_at() -> None:
-    async with world(2, SourceLimits(matching_at_once=1)) as one:
+    async with world(2, LeaderServerLimits(matching_at_once=1)) as one:
         one.partitions[0].matching_ms = 100
         follower = await one.follow(subscribe(1), subscribe(2, partition=1))
         await follower.say(unsubscribe=[2])
@@ -161,6 +161,6 @@ async def test_no_more_logs_are_compared_than_the_follower_takes_answers() -> No
 
 @virtual
 async def test_there_is_a_limit_to_subscriptions() -> None:
-    async with world(1, SourceLimits(subscriptions=2)) as one:
+    async with world(1, LeaderServerLimits(subscriptions=2)) as one:
         follower = await one.follow(subscribe(1), subscribe(2), subscribe(3))
         assert code_of(await refusal(follower)) == errors_pb2.INVALID_REQUEST

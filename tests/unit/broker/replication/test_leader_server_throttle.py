@@ -10,7 +10,7 @@ from support.followers_by_hand import KIB, keep_alive, subscribe, world
 from support.raft_nodes import virtual
 from support.replication_fakes import ByHand
 
-from lograft.broker.replication.leader_server import SourceLimits
+from lograft.broker.replication.leader_server import LeaderServerLimits
 from lograft.broker.replication.throttle import Throttle
 from lograft.proto import errors_pb2
 from lograft.rpc.coded_error import ReplicaError
@@ -110,5 +110,5 @@ async def test_who_gives_up_waiting_for_the_throttle_is_forgotten() -> None:
         await receiving.within(1)
         gc.collect()
         kept = [feed for feed in feeds if feed() is not None]
-        assert len(kept) <= SourceLimits().matching_at_once, "but for those that were matched last"
+        assert len(kept) <= LeaderServerLimits().matching_at_once, "but for those that were matched last"
         receiving.stop()

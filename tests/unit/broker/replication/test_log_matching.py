@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lograft.broker.replication.log_matching import Matched, Reset, TruncateTo, match, reader_parts_at
+from lograft.broker.replication.log_matching import Prefix, Reset, TruncateTo, match, reader_parts_at
 from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 
@@ -29,14 +29,14 @@ WHOLE = log(0, 30, (1, 0), (3, 10), (5, 20))
 @pytest.mark.parametrize(
     ("last_epoch", "end_offset", "expected"),
     [
-        (5, 30, Matched()),
-        (5, 25, Matched()),
-        (5, 20, Matched()),
-        (3, 20, Matched()),
-        (3, 15, Matched()),
-        (1, 10, Matched()),
-        (1, 1, Matched()),
-        (None, 0, Matched()),
+        (5, 30, Prefix()),
+        (5, 25, Prefix()),
+        (5, 20, Prefix()),
+        (3, 20, Prefix()),
+        (3, 15, Prefix()),
+        (1, 10, Prefix()),
+        (1, 1, Prefix()),
+        (None, 0, Prefix()),
         (5, 31, TruncateTo(5, 30)),
         (3, 21, TruncateTo(3, 20)),
         (1, 25, TruncateTo(1, 10)),
@@ -91,8 +91,8 @@ BEHEADED = log(12, 30, (3, 12), (5, 20))
 @pytest.mark.parametrize(
     ("last_epoch", "end_offset", "expected"),
     [
-        (3, 15, Matched()),
-        (3, 12, Matched()),
+        (3, 15, Prefix()),
+        (3, 12, Prefix()),
         (3, 11, reset(12, (3, 12))),  # what it would need next is deleted
         (1, 11, reset(12, (3, 12))),
         (1, 12, reset(12, (3, 12))),  # whether they agree below cannot be known
@@ -112,8 +112,8 @@ def test_a_follower_behind_the_start_of_the_log_starts_over(
     [
         (19, reset(12, (3, 12))),
         (13, reset(12, (3, 12))),
-        (20, Matched()),
-        (12, Matched()),  # it has nothing that a tombstone could have deleted
+        (20, Prefix()),
+        (12, Prefix()),  # it has nothing that a tombstone could have deleted
     ],
 )
 def test_a_follower_that_may_have_missed_a_tombstone_starts_over(end_offset: int, expected: object) -> None:
@@ -123,7 +123,7 @@ def test_a_follower_that_may_have_missed_a_tombstone_starts_over(end_offset: int
 def test_who_has_started_over_is_not_sent_back_again() -> None:
     told = match(BEHEADED, 20, 3, 15)
     assert isinstance(told, Reset)
-    assert match(BEHEADED, 20, told.epochs[-1].epoch, told.start_offset) == Matched()
+    assert match(BEHEADED, 20, told.epochs[-1].epoch, told.start_offset) == Prefix()
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,6 @@ def test_who_has_an_end_but_no_records_goes_on_there(leader: Log, end_offset: in
 
 def test_an_empty_log_that_was_beheaded_is_continued_where_it_starts() -> None:
     idle = log(10, 10, (3, 10))
-    assert match(idle, 0, 3, 10) == Matched()
+    assert match(idle, 0, 3, 10) == Prefix()
     assert match(idle, 0, 2, 10) == reset(10, (3, 10))
     assert match(idle, 0, 5, 10) == TruncateTo(3, 10)

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from lograft.broker.node.config import Sources, read_config
+from lograft.broker.node.config import SettingSources, read_config
 from lograft.clients.local.layout import MAX_NODES, Layout, UnknownLayout, layout_from_json, to_toml
 
 LAYOUT = Layout("dev-1", 3, 9092)
@@ -33,7 +33,7 @@ def test_a_node_takes_its_configuration(nodes: int, factor: str) -> None:
     layout = Layout("dev-1", nodes, 9092)
     directory = '/tmp/a "quoted" \\ ünusual\x7f dir'
     text = to_toml(layout.node_config(nodes, directory, "/tmp/cluster.secret"))
-    config = read_config(Sources(file=tomllib.loads(text)))
+    config = read_config(SettingSources(file=tomllib.loads(text)))
     assert config.node_id == nodes
     assert config.cluster_secret_file == "/tmp/cluster.secret"
     assert config.data_dirs == (directory,)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lograft.metadata.controller.broker_liveness import Process, Sessions, SessionTiming
+from lograft.metadata.controller.broker_liveness import BrokerLiveness, Process, SessionTiming
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -11,9 +11,9 @@ OLD, NEW = BrokerEpoch(10), BrokerEpoch(11)
 LIVE: list[Process] = [(ONE, OLD), (TWO, OLD)]
 
 
-def sessions(*heard: BrokerId, at_ms: int = 0) -> Sessions:
+def sessions(*heard: BrokerId, at_ms: int = 0) -> BrokerLiveness:
     """Active since 0; each of these has a stream, and was heard."""
-    made = Sessions(SessionTiming(heartbeat_ms=500, session_ms=3000, broken_grace_ms=200))
+    made = BrokerLiveness(SessionTiming(heartbeat_ms=500, session_ms=3000, broken_grace_ms=200))
     made.became_active(0)
     for broker_id in heard:
         made.stream_opened(broker_id, OLD, at_ms)

@@ -12,7 +12,7 @@ from support.scripted_quorum import Office, in_office, settle
 
 from lograft.metadata.config.effective_settings import CLUSTER
 from lograft.metadata.config.topic_config import MIN_ISR
-from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL, FirstRecords, begin_cluster
+from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL, InitialRecords, begin_cluster
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.records import FeatureLevelChanged
 from lograft.raft.errors import Overloaded
@@ -33,10 +33,10 @@ def test_a_cluster_that_has_begun_keeps_its_level(level: int) -> None:
 
 @asynccontextmanager
 async def beginning() -> AsyncIterator[Office]:
-    """A controller out of office, with `FirstRecords` at work."""
+    """A controller out of office, with `InitialRecords` at work."""
     async with in_office() as office:
         office.node.lose()
-        first = FirstRecords(make_runtime(1).clock, office.controller, {MIN_ISR: "2"})
+        first = InitialRecords(make_runtime(1).clock, office.controller, {MIN_ISR: "2"})
         office.node.observe(first)
         running = asyncio.ensure_future(first.run())
         await settle()

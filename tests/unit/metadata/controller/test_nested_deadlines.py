@@ -14,10 +14,10 @@ from support.raft_nodes import make_runtime, virtual
 from lograft.chaos.world.link import Delays
 from lograft.clients import errors
 from lograft.clients.admin.aio_admin import Admin
-from lograft.metadata.controller.quorum_changes import Connections, QuorumNode
+from lograft.metadata.controller.quorum_changes import ConnectedMembers, QuorumNode
 from lograft.metadata.controller.services.admin_handler import admin_handler
 from lograft.metadata.controller.services.quorum_service import QuorumService
-from lograft.metadata.membership.admin_forwarding import Forwarding
+from lograft.metadata.membership.admin_forwarding import AdminForwarding
 from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import errors_pb2, methods
@@ -69,7 +69,7 @@ class World:
         client = ControllerClient(self.fakes.runtime, self.fakes.addresses)
         client.heard_from(1, is_active=True)
         server = await self.fakes.runtime.network.serve(
-            "broker:9092", Forwarding(self.fakes.runtime, client).handlers(), fail
+            "broker:9092", AdminForwarding(self.fakes.runtime, client).handlers(), fail
         )
         runtime = make_runtime(2, self.fakes.network, "user")
         heartbeats = asyncio.create_task(self._hear_of_controllers(client))
@@ -99,7 +99,7 @@ class World:
         service = QuorumService(
             self.fakes.runtime,
             lambda: cast(QuorumNode, Leading()),
-            cast(Connections, None),
+            cast(ConnectedMembers, None),
             nobody_answers,
             {number: f"c{number}:9093" for number in (1, 2, 3)},
             "test",

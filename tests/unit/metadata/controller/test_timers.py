@@ -12,7 +12,7 @@ from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
 from lograft.chaos.world.loop import VirtualClock
-from lograft.metadata.controller.broker_liveness import Sessions
+from lograft.metadata.controller.broker_liveness import BrokerLiveness
 from lograft.metadata.controller.timers import Chore, ControllerTimers, ControllerTiming, usual_chores
 from lograft.metadata.decisions.decision import Decision
 from lograft.metadata.decisions.partitions.log_ends import LogEnd, LogEnds
@@ -47,7 +47,7 @@ class Timed:
 
     def __init__(self, office: Office, chores: list[Chore]) -> None:
         self.office = office
-        self.sessions = Sessions()
+        self.sessions = BrokerLiveness()
         self.clock = StallingClock(asyncio.get_running_loop())
         runtime = replace(make_runtime(1), clock=self.clock)
         self.timers = ControllerTimers(runtime, office.controller, self.sessions, chores)

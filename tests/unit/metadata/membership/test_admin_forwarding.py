@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 from support.fake_controllers import FakeControllers, fail, never_answer, until
 from support.raft_nodes import virtual
 
-from lograft.metadata.membership.admin_forwarding import FORWARDED, Forwarding
+from lograft.metadata.membership.admin_forwarding import FORWARDED, AdminForwarding
 from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import cluster_pb2, controller_pb2, errors_pb2, groups_pb2, log_pb2, methods, node_proof_pb2
@@ -25,7 +25,7 @@ DELETE = pb.DeleteTopicsRequest(topics=[pb.TopicReference(name="orders")])
 async def broker_before(world: FakeControllers, **settings: int) -> AsyncIterator[Connection]:
     """A user's connection to a broker that forwards to these controllers."""
     client = ControllerClient(world.runtime, world.addresses)
-    handlers = Forwarding(world.runtime, client, **settings).handlers()
+    handlers = AdminForwarding(world.runtime, client, **settings).handlers()
     server = await world.runtime.network.serve("broker:9092", handlers, fail)
     connection = await world.network.host("user").connect("broker:9092")
     try:

@@ -12,7 +12,7 @@ from support.raft_nodes import virtual
 from lograft.metadata.decisions.brokers.registration import DirectoryUse, Registration
 from lograft.metadata.image.broker import BrokerState
 from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from lograft.metadata.membership.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionPorts, Wanted
+from lograft.metadata.membership.broker_session import BrokerSession, FullDirectory, ReplicaEnd, SessionHooks, Wanted
 from lograft.metadata.membership.controller_client import ControllerClient
 from lograft.proto import errors_pb2
 from lograft.proto.controller_pb2 import (
@@ -120,8 +120,8 @@ class Broker:
     heard: list[int] = field(default_factory=list)
     learned: list[tuple[int, str]] = field(default_factory=list)
 
-    def ports(self) -> SessionPorts:
-        return SessionPorts(
+    def ports(self) -> SessionHooks:
+        return SessionHooks(
             metadata_index=lambda: self.metadata_index,
             log_ends=lambda: self.log_ends,
             commit_index_heard=self.heard.append,

@@ -7,7 +7,7 @@ from support.fake_controllers import BROKER, FakeControllers, until
 from support.metadata_images import brokers, image_with, partition
 from support.raft_nodes import make_runtime, virtual
 
-from lograft.metadata.controller.services.metadata_publisher import Publishing
+from lograft.metadata.controller.services.metadata_publisher import MetadataPublisher
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.record_codec import encode_operation, encode_records
 from lograft.metadata.image.records import Operation, ProducerIdsAllocated, Record
@@ -504,7 +504,7 @@ def test_whatever_happens_to_controllers_the_image_is_theirs_and_never_goes_back
         machines = {each: MetadataMachine() for each in (1, 2, 3)}
         committed: list[tuple[int, bytes]] = []
         for each, machine in machines.items():
-            publishing = Publishing(make_runtime(seed, world.network, f"c{each}"), machine, CLUSTER)
+            publishing = MetadataPublisher(make_runtime(seed, world.network, f"c{each}"), machine, CLUSTER)
             await world.serve(each, publishing.handlers())
         follower = follower_of(world)
         seen: list[int] = []

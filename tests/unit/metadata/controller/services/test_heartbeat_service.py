@@ -13,7 +13,7 @@ from support.raft_nodes import make_runtime, virtual
 from support.scripted_quorum import Office, in_office
 
 from lograft.chaos.world.network import VirtualNetwork
-from lograft.metadata.controller.broker_liveness import Sessions
+from lograft.metadata.controller.broker_liveness import BrokerLiveness
 from lograft.metadata.controller.reported_ends import ReportedEnds
 from lograft.metadata.controller.services.heartbeat_service import HeartbeatService
 from lograft.metadata.image.broker import BrokerState
@@ -86,7 +86,7 @@ class Controller:
         self.office = office
         self.network = VirtualNetwork(Rng(1))
         self.runtime = make_runtime(1, self.network, "c1")
-        self.sessions = Sessions()
+        self.sessions = BrokerLiveness()
         self.ends = ReportedEnds()
         office.machine.listen(self.ends)
         self.service = HeartbeatService(

@@ -11,7 +11,7 @@ from support.raft_nodes import make_runtime, virtual
 
 from lograft.chaos.world.network import VirtualNetwork
 from lograft.metadata.controller.services import metadata_publisher as module
-from lograft.metadata.controller.services.metadata_publisher import Publishing, PublishingLimits
+from lograft.metadata.controller.services.metadata_publisher import MetadataPublisher, PublisherLimits
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.delta_buffer import DeltaBuffer, DeltaLimits
 from lograft.metadata.image.record_codec import decode_records, encode_operation
@@ -33,11 +33,11 @@ ADDRESS = "controller:9093"
 class World:
     """A controller's machine, driven by hand, and its server."""
 
-    def __init__(self, limits: PublishingLimits | None, deltas: DeltaLimits | None, rng: Rng) -> None:
+    def __init__(self, limits: PublisherLimits | None, deltas: DeltaLimits | None, rng: Rng) -> None:
         self.network = VirtualNetwork(rng)
         self.machine = MetadataMachine(DeltaBuffer(deltas))
         self.runtime = make_runtime(1, self.network, "controller")
-        self.publishing = Publishing(self.runtime, self.machine, CLUSTER_ID, limits)
+        self.publishing = MetadataPublisher(self.runtime, self.machine, CLUSTER_ID, limits)
         self.topics = 0
 
     def change(self, count: int = 1) -> None:
@@ -107,7 +107,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def published(limits: PublishingLimits | None = None, deltas: DeltaLimits | None = None) -> AsyncIterator[World]:
+async def published(limits: PublisherLimits | None = None, deltas: DeltaLimits | None = None) -> AsyncIterator[World]:
     world = World(limits, deltas, Rng(1))
     server = await world.runtime.network.serve(ADDRESS, world.publishing.handlers(), _panic)
     yield world
@@ -137,7 +137,7 @@ async def test_who_has_nothing_gets_a_snapshot_and_then_every_change() -> None:
 
 @virtual
 async def test_changes_while_a_snapshot_is_sent_follow_it() -> None:
-    async with published(PublishingLimits(snapshot_part_bytes=200)) as world:
+    async with published(PublisherLimits(snapshot_part_bytes=200)) as world:
         world.change(50)
         reader = await world.follow(0)
         first = await reader.next_content()
@@ -227,7 +227,7 @@ async def test_entries_that_change_nothing_are_told_at_once() -> None:
 @virtual
 async def test_a_sign_of_life_never_promises_what_was_not_sent() -> None:
     """All up to its index was sent before, whatever the follower is still waiting for."""
-    async with published(PublishingLimits(message_bytes=100), DeltaLimits(max_count=1000)) as world:
+    async with published(PublisherLimits(message_bytes=100), DeltaLimits(max_count=1000)) as world:
         world.change(500)
         reader = await world.follow(1)
         at = 1
@@ -256,7 +256,7 @@ async def test_something_is_sent_every_half_second() -> None:
 
 @virtual
 async def test_what_is_there_together_is_sent_together_up_to_a_size() -> None:
-    limits = PublishingLimits(message_bytes=1000)
+    limits = PublisherLimits(message_bytes=1000)
     async with published(limits) as world:
         world.change(200)
         reader = await world.follow(1)
@@ -272,7 +272,7 @@ async def test_what_is_there_together_is_sent_together_up_to_a_size() -> None:
 
 @virtual
 async def test_a_slow_follower_costs_nothing_and_starts_over_when_it_is_too_far_behind() -> None:
-    async with published(PublishingLimits(message_bytes=200), DeltaLimits(max_count=10)) as world:
+    async with published(PublisherLimits(message_bytes=200), DeltaLimits(max_count=10)) as world:
         world.change()
         reader = await world.follow(0)
         assert await reader.next_snapshot() == (1, 1)
@@ -315,7 +315,7 @@ async def test_a_change_is_encoded_once_for_all_followers(monkeypatch: pytest.Mo
 
 @virtual
 async def test_followers_that_start_together_share_one_copy_of_the_image() -> None:
-    async with published(PublishingLimits(snapshot_part_bytes=100, max_shared_age=3)) as world:
+    async with published(PublisherLimits(snapshot_part_bytes=100, max_shared_age=3)) as world:
         world.change(100)
         copies = 0
         original = world.machine.image.copy
@@ -340,7 +340,7 @@ async def test_followers_that_start_together_share_one_copy_of_the_image() -> No
 
 @virtual
 async def test_a_copy_that_nothing_here_leads_on_from_is_not_shared() -> None:
-    async with published(PublishingLimits(snapshot_part_bytes=100), DeltaLimits(max_count=5)) as world:
+    async with published(PublisherLimits(snapshot_part_bytes=100), DeltaLimits(max_count=5)) as world:
         world.change(100)
         slow = await world.follow(0)
         assert (await slow.next_content()).snapshot.index == 100
@@ -401,7 +401,7 @@ def test_followers_have_the_image_whatever_happens_to_their_streams(seed: int) -
     @virtual
     async def scenario() -> None:
         rng = Rng(seed)
-        limits = PublishingLimits(message_bytes=300, snapshot_part_bytes=300)
+        limits = PublisherLimits(message_bytes=300, snapshot_part_bytes=300)
         async with published(limits, DeltaLimits(max_count=20)) as world:
             followers = [
                 MetadataFollower(
