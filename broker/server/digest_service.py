@@ -56,12 +56,14 @@ def _add(response: pb.DigestReplicaResponse, request: pb.DigestReplicaRequest, f
         response.offsets.extend(records.offsets)
         response.keys.extend(records.keys)
         response.contents.extend(records.contents)
+        headers = records.undecodable
     else:
-        for header in batches_within(found.buffers, request.start, request.end):
-            response.batches.add(
-                base_offset=header.base_offset,
-                next_offset=header.next_offset,
-                leader_epoch=header.leader_epoch,
-                size_bytes=header.total_bytes,
-                crc=header.crc,
-            )
+        headers = batches_within(found.buffers, request.start, request.end)
+    for header in headers:
+        response.batches.add(
+            base_offset=header.base_offset,
+            next_offset=header.next_offset,
+            leader_epoch=header.leader_epoch,
+            size_bytes=header.total_bytes,
+            crc=header.crc,
+        )

@@ -13,6 +13,8 @@ from lograft.clients.admin.model.types import PartitionDescription, PartitionVer
 from lograft.clients.errors import LograftError, NoBrokerAvailable, UnknownPartition, UnknownTopic
 from lograft.runtime.process.status_line import StatusLine
 
+_MOST_NAMED = 10  # batches that cannot be decoded
+
 _COLUMNS = (
     Column("PARTITION", lambda each: each["metadata"]["name"]),
     Column("COMPARED", lambda each: each["status"]["brokers"]),
@@ -99,6 +101,7 @@ def _resource(found: PartitionVerification) -> Resource:
             "problem": found.problem,
             "damaged": list(found.damaged),
             "leftOut": list(found.left_out),
+            "undecodable": [{"firstOffset": first, "lastOffset": last} for first, last in found.undecodable],
         },
     )
 
@@ -112,7 +115,16 @@ def verdict(status: Resource) -> str:
         parts.append(f"the copy of broker {_named(status['damaged'])} was damaged, and is made anew")
     if status["leftOut"]:
         parts.append(f"not in sync, and not compared: broker {_named(status['leftOut'])}")
+    if status["undecodable"]:
+        parts.append(_undecodable(status["undecodable"]))
     return "; ".join(parts)
+
+
+def _undecodable(batches: Sequence[Resource]) -> str:
+    spans = [(each["firstOffset"], each["lastOffset"]) for each in batches[:_MOST_NAMED]]
+    named = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in spans)
+    more = f" and {len(batches) - _MOST_NAMED} batches more" if len(batches) > _MOST_NAMED else ""
+    return f"offsets {named}{more} cannot be decoded, and were compared as they are stored"
 
 
 def _named(brokers: Sequence[int]) -> str:

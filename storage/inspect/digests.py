@@ -7,6 +7,7 @@ from typing import NamedTuple
 from lograft.runtime.files import Buffer
 from lograft.storage.batch.codec import decode_columns, iterate_batches
 from lograft.storage.batch.header import BatchHeader
+from lograft.storage.errors import InvalidBatch
 
 NOTHING = 0
 """Instead of a digest: of a key, or a value, that is null."""
@@ -15,11 +16,13 @@ _BYTES = 8
 
 
 class RecordDigests(NamedTuple):
-    """A sequence a column. `contents`: of value, timestamp and headers."""
+    """A sequence a column. `contents`: of value, timestamp and headers. `undecodable`: batches without readable
+    records."""
 
     offsets: Sequence[int]
     keys: Sequence[int]
     contents: Sequence[int]
+    undecodable: Sequence[BatchHeader] = ()
 
 
 def batches_within(buffers: Iterable[Buffer], start: int, end: int) -> list[BatchHeader]:
@@ -28,20 +31,27 @@ def batches_within(buffers: Iterable[Buffer], start: int, end: int) -> list[Batc
 
 
 def records_within(buffers: Iterable[Buffer], start: int, end: int) -> RecordDigests:
-    """`InvalidBatch` if a batch cannot be opened. Control batches have no records for anybody."""
+    """Digest each record. Return batches that cannot be decoded as `undecodable`; skip control batches, which have no
+    records for readers."""
     offsets: list[int] = []
     keys: list[int] = []
     contents: list[int] = []
+    undecodable: list[BatchHeader] = []
     for buffer, position, header in _iterate(buffers):
         if header.is_control:
             continue
-        columns = decode_columns(memoryview(buffer)[position : position + header.total_bytes])
+        try:
+            columns = decode_columns(memoryview(buffer)[position : position + header.total_bytes])
+        except InvalidBatch:
+            if start <= header.base_offset < end:
+                undecodable.append(header)
+            continue
         for offset, timestamp, key, value, headers in zip(*columns, strict=True):
             if start <= offset < end:
                 offsets.append(offset)
                 keys.append(NOTHING if key is None else _digest(key))
                 contents.append(NOTHING if value is None else _digest(value, timestamp, headers))
-    return RecordDigests(offsets, keys, contents)
+    return RecordDigests(offsets, keys, contents, undecodable)
 
 
 def _iterate(buffers: Iterable[Buffer]) -> Iterator[tuple[Buffer, int, BatchHeader]]:

@@ -158,7 +158,9 @@ class BrokerLoad:
 class PartitionVerification:
     """What comparing the copies of a partition came to: [start, end) on `brokers` is the same, unless `problem` says
     what is not, or why that cannot be known. `offset`: where they differ first, if they do. `damaged`: whose copies
-    were found to be, and are made anew if another is in sync. `left_out`: who is not in sync, and was not compared."""
+    were found to be, and are made anew if another is in sync. `left_out`: who is not in sync, and was not compared.
+    `undecodable`: the first and the last offset of each batch of a compacted topic that nobody can decode; such batches
+    are compared as they are stored."""
 
     partition: TopicPartition
     brokers: tuple[int, ...]
@@ -168,6 +170,7 @@ class PartitionVerification:
     problem: str | None = None
     damaged: tuple[int, ...] = ()
     left_out: tuple[int, ...] = ()
+    undecodable: tuple[tuple[int, int], ...] = ()
 
     @property
     def is_same(self) -> bool:

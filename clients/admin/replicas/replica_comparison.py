@@ -68,6 +68,14 @@ class CompactedComparison:
     """
 
     latest: dict[int, dict[int, RecordDigest]] = field(default_factory=dict)  # by broker and key
+    undecodable: list[BatchDigest] = field(default_factory=list)  # all brokers have them
+
+    def add_undecodable(self, found: Mapping[int, Sequence[BatchDigest]]) -> Difference | None:
+        """Compare batches of the next range whose records nobody can decode: compaction leaves them as they are."""
+        difference = compare_batches(found)
+        if difference is None:
+            self.undecodable += next(iter(found.values()), ())
+        return difference
 
     def add(self, found: Mapping[int, Sequence[RecordDigest]]) -> Difference | None:
         """What all brokers have of the next range: the first offset at which two have different records."""

@@ -57,13 +57,15 @@ async def verify_copies(
 ) -> PartitionVerification:
     """Of those in sync, below the leader's watermark. `describe`: has brokers describe their replicas."""
     copies = _Copies(partition, topic_id, (), 0, 0)
+    comparison = CompactedComparison()
     compare = _compare_compacted if is_compacted else _compare
     try:
         copies = _find(copies, in_sync, await describe())
-        difference, suspected = await compare(cluster, copies)
+        difference, suspected = await compare(cluster, copies, comparison)
         if suspected:
             copies = _find(copies, in_sync, await describe())
-            difference, again = await compare(cluster, copies)
+            comparison = CompactedComparison()
+            difference, again = await compare(cluster, copies, comparison)
             difference = difference or next((each for each in again if each in suspected), None)
         if difference is None and _differ(copies.starts):
             await cluster.runtime.clock.sleep_ms(_TRIMMING_MS)
@@ -79,7 +81,10 @@ async def verify_copies(
         )
     problem = None if difference is None else _told(difference)
     offset = None if difference is None else difference.offset
-    return PartitionVerification(partition, copies.brokers, copies.start, copies.end, offset, problem)
+    undecodable = tuple((batch.base_offset, batch.next_offset - 1) for batch in comparison.undecodable)
+    return PartitionVerification(
+        partition, copies.brokers, copies.start, copies.end, offset, problem, undecodable=undecodable
+    )
 
 
 def _find(copies: _Copies, in_sync: Sequence[int], replicas: Sequence[ReplicaDescription]) -> _Copies:
@@ -110,7 +115,9 @@ def _told(difference: Difference) -> str:
     return f"differs at offset {difference.offset}: {each}"
 
 
-async def _compare(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
+async def _compare(
+    cluster: ClusterClient, copies: _Copies, comparison: CompactedComparison
+) -> tuple[Difference | None, list[Difference]]:
     """As `_compare_compacted`; but only if need be, and what was never compacted batch by batch."""
     for first in range(copies.start, copies.end, _RANGE):
         found, cleaned_below = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
@@ -120,18 +127,24 @@ async def _compare(cluster: ClusterClient, copies: _Copies) -> tuple[Difference 
         if difference is not None:
             # It is not compacted any more, but once was.
             after = replace(copies, start=min(cleaned_below, copies.end))
-            difference, _ = await _compare(cluster, after)
-            return (difference, []) if difference is not None else await _compare_compacted(cluster, copies)
+            difference, _ = await _compare(cluster, after, comparison)
+            return (difference, []) if difference is not None else await _compare_compacted(cluster, copies, comparison)
     return None, []
 
 
-async def _compare_compacted(cluster: ClusterClient, copies: _Copies) -> tuple[Difference | None, list[Difference]]:
+async def _compare_compacted(
+    cluster: ClusterClient, copies: _Copies, comparison: CompactedComparison
+) -> tuple[Difference | None, list[Difference]]:
     """What is different for sure, and which keys seem to be missing: as `CompactedComparison` says, that counts if it
     is found twice."""
-    comparison = CompactedComparison()
     for first in range(copies.start, copies.end, _RANGE):
-        found, _ = await _ask_all(cluster, copies, first, _records_in, by_record=True)
-        if (difference := comparison.add(found)) is not None:
+        answers, _ = await _ask_all(cluster, copies, first, lambda response: [response], by_record=True)
+        undecodable = {
+            broker: [each for one in found for each in _batches_in(one)] for broker, found in answers.items()
+        }
+        records = {broker: [each for one in found for each in _records_in(one)] for broker, found in answers.items()}
+        difference = comparison.add_undecodable(undecodable) or comparison.add(records)
+        if difference is not None:
             return difference, []
     return None, comparison.missing()
 

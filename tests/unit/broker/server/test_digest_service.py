@@ -1,5 +1,6 @@
 """What a replica has, as digests; on real logs, whose disks may rot."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from lograft.proto import errors_pb2
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA
 from lograft.storage.batch.codec import encode_batch, parse_header
+from lograft.storage.batch.compression import Compression
+from lograft.storage.batch.header import checksum
 from lograft.storage.errors import CorruptLog
 
 
@@ -101,6 +104,26 @@ async def test_all_of_a_record_counts(changed: dict[str, Any]) -> None:
     one, two = [await digests(node, start=0, end=1, by_record=True) for node in (first, second)]
     assert list(one.keys) == list(two.keys)
     assert list(one.contents) != list(two.contents)
+
+
+def undecodable(*values: bytes) -> bytes:
+    """A batch with the right checksum, whose records nobody can read."""
+    content = bytearray(encode_batch([value * 500 for value in values], timestamps=5, compression=Compression.ZSTD))
+    content[-6:] = b"\xff" * 6
+    struct.pack_into(">I", content, 17, checksum(content, 21, len(content)))
+    return bytes(content)
+
+
+@virtual
+async def test_a_batch_that_nobody_can_decode_is_told_as_a_batch_among_the_records() -> None:
+    node = Node()
+    orders = node.lead()
+    orders.append(batch("a"), undecodable(b"b", b"c"), batch("d"))
+    answer = await digests(node, start=0, end=4, by_record=True)
+    assert list(answer.offsets) == [0, 3]
+    assert [(each.base_offset, each.next_offset) for each in answer.batches] == [(1, 3)]
+    assert answer.batches[0].crc == parse_header(orders.stored[1][2]).crc
+    assert not (await digests(node, start=2, end=4, by_record=True)).batches, "it begins before that"
 
 
 @virtual

@@ -1,12 +1,13 @@
 """Comparing all copies takes a while, in which much may happen."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
 from support.described_clusters import described_partition
 from support.raft_nodes import virtual
 
-from lograft.cli.commands.verify import verify_each
+from lograft.cli.commands.verify import _resource, verdict, verify_each
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.types import PartitionVerification
 from lograft.clients.errors import LograftError, NoBrokerAvailable, TimedOut, UnknownPartition, UnknownTopic
@@ -46,3 +47,12 @@ async def test_the_trouble_of_one_is_told_with_what_came_of_the_others() -> None
 async def test_a_cluster_that_is_gone_is_not_asked_for_each_partition() -> None:
     with pytest.raises(NoBrokerAvailable):
         await verify_each(cast(Admin, Verifier({1: NoBrokerAvailable("nobody there")})), PARTITIONS)
+
+
+def test_batches_that_nobody_can_decode_are_named() -> None:
+    few = PartitionVerification(PARTITIONS[0].name, (1, 2), 0, 10, undecodable=((3, 4), (6, 6)))
+    assert verdict(_resource(few)["status"]) == (
+        "same; offsets 3-4, 6 cannot be decoded, and were compared as they are stored"
+    )
+    many = replace(few, undecodable=tuple((number, number) for number in range(20)))
+    assert "8, 9 and 10 batches more cannot" in verdict(_resource(many)["status"])

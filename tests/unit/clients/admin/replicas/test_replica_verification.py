@@ -30,6 +30,7 @@ class Brokers:
         self.end = end
         self.answers = 0
         self.starts = dict.fromkeys(self.copies, 0)
+        self.undecodable: dict[int, dict[int, int]] = {broker: {} for broker in self.copies}  # CRC by offset
         self.after_a_while: Callable[[], None] = lambda: None
         self.runtime = self.clock = self  # it has no other
         self.meanwhile: dict[int, Callable[[], None]] = {}
@@ -46,6 +47,9 @@ class Brokers:
                 answer.contents.append(content)
             else:
                 answer.batches.add(base_offset=offset, next_offset=offset + 1, crc=100 * key + content)
+        for offset, crc in self.undecodable[broker].items():
+            if request.start <= offset < request.end:
+                answer.batches.add(base_offset=offset, next_offset=offset + 2, crc=crc)
         return answer
 
     async def describe(self) -> Sequence[ReplicaDescription]:
@@ -67,6 +71,21 @@ class Brokers:
 @pytest.fixture(autouse=True)
 def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_verification, "_RANGE", 5)
+
+
+def test_a_batch_that_nobody_can_decode_is_compared_as_it_is_stored_and_named() -> None:
+    brokers = Brokers(10, {1: (7, 1), 9: (8, 1)}, {1: (7, 1), 9: (8, 1)})
+    for each in brokers.undecodable.values():
+        each |= {3: 1, 6: 2}
+    found = brokers.verify()
+    assert (found.is_well, found.undecodable) == (True, ((3, 4), (6, 7)))
+    brokers.undecodable[2][6] = 3
+    found = brokers.verify()
+    assert (found.is_same, found.offset) == (False, 6)
+    assert "broker 2 has offsets 6-7, epoch 0, crc 00000003" in (found.problem or "")
+    brokers.undecodable[2][6] = 2
+    brokers.copies[2][9] = (8, 2)
+    assert brokers.verify().offset == 9, "what can be decoded is compared all the same"
 
 
 def test_a_key_that_was_written_again_and_compacted_on_one_broker_meanwhile_is_not_missing() -> None:
