@@ -84,13 +84,13 @@ class FetchLife(RuleBasedStateMachine):
         if coming:
             data = b"".join(batch for _, _, batch in coming)
             self.credit.received(len(data))
-            self.partition.arrived(data, coming[-1][1], self.batches[-1][1], self.credit, leader_epoch=9)
+            self.partition.arrived(data, coming[-1][1], self.batches[-1][1], self.credit, leader_epoch=9, source=1)
 
     @rule()
     def come_late(self) -> None:
         """What is not wanted any more leaves nothing behind."""
         self.credit.received(10)
-        self.partition.arrived(bytes(10), self.partition.fetch_offset, None, self.credit, leader_epoch=9)
+        self.partition.arrived(bytes(10), self.partition.fetch_offset, None, self.credit, leader_epoch=9, source=1)
 
     # -- what goes
 

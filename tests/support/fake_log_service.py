@@ -219,7 +219,7 @@ class FakeCluster:
         if tells:
             replicas = [leader] if leader is not None else [1]
             isr = [leader] if leader is not None else []
-            moved = partition(*replicas, isr=isr, leader_epoch=log.epoch, partition_epoch=log.epoch)
+            moved = partition(*replicas, isr=isr, leader_epoch=log.epoch, partition_epoch=log.epoch + log.changes)
             self.commit(PartitionChanged(self.topics[name], number, moved))
         self.tell()
 

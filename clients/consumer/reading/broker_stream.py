@@ -234,5 +234,5 @@ class FetchStream:
         else:
             high_watermark = data.high_watermark if data.HasField("high_watermark") else None
             subscription.partition.arrived(
-                batches, data.next_offset, high_watermark, self._credit, subscription.leader_epoch
+                batches, data.next_offset, high_watermark, self._credit, subscription.leader_epoch, self.broker_id
             )

@@ -27,12 +27,13 @@ class NotAsStored(Damaged):
 
 
 class FetchedChunk:
-    """From the leader of an epoch, up to `next_offset`, on somebody's credit. `walked_epoch`: of the last batch
-    that was met, opened or not."""
+    """What broker `source` sent in a leader's epoch, up to `next_offset`, on somebody's credit. `walked_epoch`: of the
+    last batch that was met, opened or not."""
 
-    def __init__(self, batches: Bytes, next_offset: int, credit: FetchCredit, leader_epoch: int) -> None:
+    def __init__(self, batches: Bytes, next_offset: int, credit: FetchCredit, leader_epoch: int, source: int) -> None:
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
+        self.source = source
         self._view = memoryview(batches)
         self._credit = credit
         self._batches: Iterator[tuple[int, BatchHeader]] = iterate_batches(batches)

@@ -42,7 +42,8 @@ class FetchedPartition:
     """`where`: the next record that is given; None while that is not known, and `anchor` says how to find it out.
     `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
     `passed_over` is told of each batch that cannot be decoded, which is then left out; without, it becomes the failure.
-    A batch that is not as it was stored is fetched again: `refetches` says how often the next one was.
+    A batch that is not as it was stored is fetched again: `refetches` says how often the next one was, and
+    `damaged_source` which broker sent it last.
     `generation` grows with each seek, pause and refetch: what was asked for before is of no use. `leader_epoch`: of the
     leader that sent what is given now. `decoded_records`: in all.
     """
@@ -66,6 +67,7 @@ class FetchedPartition:
         self.leader_epoch = -1
         self.decoded_records = 0
         self.refetches = 0
+        self.damaged_source = -1
         self._run: RecordRun | None = None  # None: nobody knows where it is
         self._chunks: deque[FetchedChunk] = deque()  # what follows it
         self._reset: Start | None = None  # where it goes on once all that came is given
@@ -180,7 +182,13 @@ class FetchedPartition:
     # -- what comes in
 
     def arrived(
-        self, batches: Bytes, next_offset: int, high_watermark: int | None, credit: FetchCredit, leader_epoch: int
+        self,
+        batches: Bytes,
+        next_offset: int,
+        high_watermark: int | None,
+        credit: FetchCredit,
+        leader_epoch: int,
+        source: int,
     ) -> None:
         """Nothing twice, and nothing left out: they begin at `fetch_offset`, or before it."""
         if high_watermark is not None:
@@ -189,7 +197,7 @@ class FetchedPartition:
             credit.freed(len(batches))
             return
         self.fetch_offset = next_offset
-        self._chunks.append(FetchedChunk(batches, next_offset, credit, leader_epoch))
+        self._chunks.append(FetchedChunk(batches, next_offset, credit, leader_epoch, source))
 
     @property
     def has_more(self) -> bool:
@@ -316,6 +324,7 @@ class FetchedPartition:
                 f"sync: `lograft verify replicas {self.name.topic}` names the damaged ones",
             )
             return
+        self.damaged_source = self._chunks[0].source
         self._drop_chunks()
         self.refetches += 1
         self.generation += 1

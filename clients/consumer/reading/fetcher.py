@@ -143,15 +143,18 @@ class Fetcher:
         return float("inf")
 
     def _note_refetch(self, partition: FetchedPartition, place: _Place, epoch: int, now_ms: float) -> None:
-        """If what came is damaged, it is fetched again after a while, elsewhere if there is anywhere else."""
-        if partition.refetches and partition.generation != place.refetched and place.line is not None:
+        """If what came is damaged, it is fetched again after a while, elsewhere if there is anywhere else.
+
+        The partition may be fetched from another broker by now than the one that sent it.
+        """
+        if partition.refetches and partition.generation != place.refetched:
             topic, number = partition.name
             log.warning(
                 "damaged_records_fetched_again", topic=topic, partition=number, offset=partition.fetch_offset,
-                broker=place.line.broker_id, times=partition.refetches,
+                broker=partition.damaged_source, times=partition.refetches,
             )  # fmt: skip
             place.refetched = partition.generation
-            place.damaged[place.line.broker_id] = now_ms
+            place.damaged[partition.damaged_source] = now_ms
             place.refused_epoch = epoch
             place.retry_at_ms = now_ms + min(_FIRST_REFETCH_MS * 2 ** (partition.refetches - 1), _LAST_REFETCH_MS)
         elif not partition.refetches and now_ms - max(place.damaged.values(), default=now_ms) > _DAMAGED_MS:

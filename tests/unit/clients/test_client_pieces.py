@@ -180,7 +180,7 @@ def arrive(partition: FetchedPartition, credit: FetchCredit, offsets: list[int],
         base_offset=base,
     )
     credit.received(len(batch))
-    partition.arrived(batch, next_offset, None, credit, leader_epoch=1)
+    partition.arrived(batch, next_offset, None, credit, leader_epoch=1, source=1)
 
 
 def offsets_of(records: list[Record]) -> list[int]:

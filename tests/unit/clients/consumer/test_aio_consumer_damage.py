@@ -157,6 +157,25 @@ async def test_what_a_near_follower_gives_damaged_comes_from_the_leader_and_late
 
 
 @virtual
+async def test_the_broker_that_sent_the_damage_is_avoided_not_the_one_that_leads_by_now() -> None:
+    async with consuming() as (cluster, consumer):
+        cluster.set_isr("orders", 0, 1, 2, 3)
+        store(cluster, 0, 0, 50)
+        asked = damage(cluster, 20, 1)
+        await consumer.assign([ORDERS_0])
+        await asyncio.sleep(1)
+        assert asked == [1], "it came, and is not opened yet"
+        cluster.move_leader("orders", 0, 2)
+        cluster.set_isr("orders", 0, 1, 2, 3)
+        await asyncio.sleep(1)
+        assert await poll_values(consumer, 50) == numbers(0, 50)
+        assert asked == [1]
+        sources = {number: [add.offset for each in broker.fetches for add in each.add]
+                   for number, broker in cluster.brokers.items()}  # fmt: skip
+        assert sources == {1: [0], 2: [50, 20], 3: []}
+
+
+@virtual
 async def test_other_partitions_are_read_meanwhile() -> None:
     async with consuming() as (cluster, consumer):
         store(cluster, 0, 0, 10)
