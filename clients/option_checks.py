@@ -1,5 +1,8 @@
 """What a number or a text among a client's options may be. Pure."""
 
+import difflib
+from collections.abc import Iterable
+
 from lograft.clients.errors import InvalidArgument
 
 MAX_INT32 = 2**31 - 1
@@ -25,3 +28,32 @@ def check_client_id(value: object) -> None:
 def check_rack(value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
         raise InvalidArgument(f"rack is {value!r:.100}: give the name of one, as brokers have it, or None")
+
+
+# Names that users of Kafka's clients try first.
+_KAFKA_NAMES = {
+    "auto_offset": "auto_offset_reset",
+    "batch_size": "batch_bytes",
+    "buffer_memory": "buffer_bytes",
+    "compression_type": "compression",
+    "enable_auto_commit": "auto_commit",
+    "fetch_max_bytes": "fetch_buffer_bytes",
+    "group_id": "group",
+    "group_instance_id": "instance_id",
+    "max_block": "max_block_ms",
+    "max_partition_fetch_bytes": "fetch_partition_bytes",
+    "partition_assignment_strategy": "assignor",
+    "client_rack": "rack",
+}
+
+
+def check_names(client: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `TypeError`, which names the option that was probably meant, for an option that `client` does not have."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            plain = name.replace(".", "_").replace("-", "_").lower()
+            renamed = _KAFKA_NAMES.get(plain)
+            close = [renamed] if renamed in known else difflib.get_close_matches(plain, known, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else f"its options are {', '.join(known)}"
+            raise TypeError(f"{client}() has no option {name!r}: {remedy}")

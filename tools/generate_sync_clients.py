@@ -2,12 +2,14 @@
 
 For each client there are two files. In the generated one, each public method of the awaitable client is forwarded to
 it on the loop's thread. In the other one, what a thread does differently is written by hand, but the signature and the
-docstring of each method are copied from the awaitable client, too. Both are committed.
+docstring of each method are copied from the awaitable client, too, and so is what the class's docstring says of
+options. Both are committed.
 """
 
 import argparse
 import ast
 import builtins
+import re
 import subprocess
 import sys
 import textwrap
@@ -199,7 +201,18 @@ def _with_heads(root: Path, client: Client, public: dict[str, tuple[Source, Func
     for function in sorted(source.methods(class_name), key=lambda each: -each.lineno):
         if function.name in public:
             lines[function.lineno - 1 : _head_end(function)] = _head(*public[function.name]).splitlines()
-    return _formatted(root, client.by_hand, "\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    options = _options(Source(root, client.sources[-1][0]).text)
+    if options:
+        before = _options(text)
+        text = text.replace(before, options) if before else text
+    return _formatted(root, client.by_hand, text)
+
+
+def _options(text: str) -> str:
+    """The part of a class's docstring that lists options, up to the docstring's end."""
+    found = re.search(r"^    Options, all by name.*?(?=^    \"\"\")", text, re.M | re.S)
+    return found[0] if found else ""
 
 
 def contents(root: Path) -> dict[str, str]:

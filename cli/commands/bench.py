@@ -15,6 +15,7 @@ from lograft.cli.output.progress import ProgressLine
 from lograft.cli.output.resource_output import Column, Resource, resource, write_resources
 from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.consumer.sync_consumer import Consumer
+from lograft.clients.producer.pipeline.options import AcksOption, CompressionOption
 from lograft.clients.producer.sync_producer import Producer
 from lograft.runtime.rng import system_rng
 
@@ -89,7 +90,13 @@ def _producer_flags(command: F) -> F:
 @_scratch_flags
 @showing_command
 def produce(
-    settings: Settings, topic: str | None, records: int, how: str, acks: str, compression: str, **made: Any
+    settings: Settings,
+    topic: str | None,
+    records: int,
+    how: str,
+    acks: AcksOption,
+    compression: CompressionOption,
+    **made: Any,
 ) -> None:
     """How many records a second are stored. `--how send` hands over each by itself."""
     size = made["size"]
@@ -109,7 +116,13 @@ def produce(
 @_scratch_flags
 @showing_command
 def consume(
-    settings: Settings, topic: str | None, records: int, how: str, acks: str, compression: str, **made: Any
+    settings: Settings,
+    topic: str | None,
+    records: int,
+    how: str,
+    acks: AcksOption,
+    compression: CompressionOption,
+    **made: Any,
 ) -> None:
     """How many records a second are read, from the beginning of a topic. One that is made for it is filled first."""
     size = made["size"]
@@ -132,7 +145,9 @@ def consume(
 @_producer_flags
 @_scratch_flags
 @showing_command
-def latency(settings: Settings, topic: str | None, records: int, acks: str, compression: str, **made: Any) -> None:
+def latency(
+    settings: Settings, topic: str | None, records: int, acks: AcksOption, compression: CompressionOption, **made: Any
+) -> None:
     """How long it takes from `send` until a consumer has the record, one at a time."""
     size = made["size"]
     with (
@@ -165,11 +180,11 @@ def _topic(settings: Settings, given: str | None, made: dict[str, Any]) -> Itera
             admin.delete_topic(name)
 
 
-def _producer(settings: Settings, acks: str, compression: str) -> Producer:
+def _producer(settings: Settings, acks: AcksOption, compression: CompressionOption) -> Producer:
     return Producer(
         settings.bootstrap,
-        acks=acks if acks == "all" else int(acks),
-        compression=None if compression == "none" else compression,
+        acks=acks,
+        compression=compression,
         max_block_ms=settings.timeout_ms,
         delivery_timeout_ms=max(settings.timeout_ms, 1000),
         first_contact_ms=settings.first_contact_ms,

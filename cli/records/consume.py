@@ -14,7 +14,7 @@ from lograft.cli.output.progress import ProgressLine
 from lograft.cli.records.consume_plan import Asked, OffsetRange, make_plan, read_moment, read_ranges
 from lograft.cli.records.consume_run import read, read_as_member
 from lograft.cli.records.record_output import make_writer
-from lograft.clients.consumer.reading.options import ON_BAD_BATCH
+from lograft.clients.consumer.reading.options import ON_BAD_BATCH, BadBatchOption
 from lograft.clients.consumer.sync_consumer import Consumer
 from lograft.clients.times import Earliest, Latest, Moment
 
@@ -70,7 +70,7 @@ def consume(
     group: str | None,
     form: str | None,
     max_records: int | None,
-    on_bad_batch: str,
+    on_bad_batch: BadBatchOption,
     exits: bool,
 ) -> None:
     """Write the records of TOPIC to standard output, one value a line, until interrupted.

@@ -18,7 +18,7 @@ from lograft.cli.records.produce_run import Interrupts, Sending
 from lograft.cli.records.rate_limit import paced, read_rate
 from lograft.cli.records.text_input import LineForm, Pairs, RecordForm
 from lograft.clients.errors import LograftError, UnknownPartition
-from lograft.clients.producer.pipeline.options import MAX_DELIVERY_TIMEOUT_MS
+from lograft.clients.producer.pipeline.options import MAX_DELIVERY_TIMEOUT_MS, AcksOption, CompressionOption
 from lograft.clients.producer.sync_producer import Producer
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.process.stopwatch import now_seconds, sleep_seconds
@@ -68,8 +68,8 @@ def produce(
     paths: Sequence[str],
     whole: bool,
     per_second: float | None,
-    acks: str,
-    compression: str,
+    acks: AcksOption,
+    compression: CompressionOption,
     linger_ms: int,
     **form: Any,
 ) -> None:

@@ -214,7 +214,7 @@ class ClusterAdmin(TopicAdmin):
         """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
         answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
         cluster = self._open()
-        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+        async with self._within(method) as deadline:
             await cluster.identify()
 
             async def attempt() -> R:

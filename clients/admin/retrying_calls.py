@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -14,7 +14,7 @@ from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
 from lograft.clients.cluster.dropped_client import when_dropped
 from lograft.clients.cluster.item_results import error_in, is_retriable
 from lograft.clients.cluster.shared_cluster import join_cluster
-from lograft.clients.errors import ClientClosed, LograftError
+from lograft.clients.errors import ClientClosed, LograftError, TimedOut
 from lograft.clients.option_checks import check_integer
 from lograft.proto import cluster_pb2, methods
 from lograft.runtime.tasks.deadline import ATTEMPT_MS, Deadline
@@ -48,7 +48,7 @@ class AdminCalls:
         runtime: Runtime | None = None,
     ) -> None:
         check_integer("timeout_ms", timeout_ms, 1, _MAX_TIMEOUT_MS)
-        self._bootstrap = parse_bootstrap(bootstrap)
+        self._bootstrap = parse_bootstrap(bootstrap, "Admin")
         self._timeout_ms = timeout_ms
         self._times = ClusterTimes(first_contact_ms=first_contact_ms)
         self._given_runtime = runtime
@@ -121,9 +121,37 @@ class AdminCalls:
             raise ClientClosed("the admin client is not open: use `async with`, or await start()")
         return self._cluster
 
+    @contextlib.asynccontextmanager
+    async def _within(self, method: str) -> AsyncIterator[Deadline]:
+        """A deadline for a call that only controllers can answer. Name a lost majority as the cause of a timeout."""
+        cluster = self._open()
+        try:
+            async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+                yield deadline
+        except TimedOut as error:
+            if await self._has_controller():
+                raise
+            raise TimedOut(
+                "the controller quorum has no leader, so most of its controllers are down or cut off: start them "
+                f"(`lograft get quorum` shows which). {error.message}"
+            ) from None
+
+    async def _has_controller(self) -> bool:
+        """Return False if a broker knows that no controller leads."""
+        # About no topic in particular: without a name, all would be described.
+        request = cluster_pb2.DescribeRequest(topics=["-"])
+        try:
+            async with asyncio.timeout(_CONFIRM_ATTEMPT_MS / 1000):
+                described = await self._open().call_any(
+                    methods.DESCRIBE_CLUSTER, request, cluster_pb2.ClusterDescription, repeatable=True
+                )
+        except (TimeoutError, LograftError):
+            return True
+        return described.HasField("controller_id")
+
     async def _call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = True) -> R:
         cluster = self._open()
-        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+        async with self._within(method) as deadline:
             await cluster.identify()
             attempt_ms = self._attempt_ms if repeatable else self._timeout_ms
             return await cluster.call_any(
@@ -138,13 +166,15 @@ class AdminCalls:
         response_type: type[R],
         *,
         repeatable: bool = True,
+        final: type[LograftError] | tuple[()] = (),
     ) -> list[Any]:
-        """The result of each item. Those that are refused for now are asked for again, while there is time for an
-        answer; if one may have been done all the same, only when doing it twice is as good as once: `repeatable`."""
+        """Return the result of each item. Items that are refused for now, but with no `final` error, are retried while
+        there is time for an answer; if one may have been done all the same, only when doing it twice is as good as
+        once: `repeatable`."""
         cluster = self._open()
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
-        async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
+        async with self._within(method) as deadline:
             await cluster.identify()
             # When the time is up, the latest refusals are the results.
             with contextlib.suppress(TryAgain):
@@ -156,7 +186,12 @@ class AdminCalls:
                             repeatable=repeatable, attempt_ms=self._attempt_ms, deadline=deadline,
                         )  # fmt: skip
                         results.update(zip(waiting, response.results, strict=True))
-                        waiting = [number for number in waiting if is_retriable(results[number], repeatable=repeatable)]
+                        waiting = [
+                            number
+                            for number in waiting
+                            if is_retriable(results[number], repeatable=repeatable)
+                            and not isinstance(error_in(results[number]), final)
+                        ]
                         if waiting:
                             self._tell_refused(error_in(results[waiting[0]]))
                             raise TryAgain

@@ -1,6 +1,7 @@
 """Topics and configuration, for the admin client for asyncio."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from lograft.clients.admin.model import codec
@@ -14,7 +15,7 @@ from lograft.clients.admin.model.types import (
 )
 from lograft.clients.admin.retrying_calls import AdminCalls
 from lograft.clients.cluster.item_results import checked, error_in, only
-from lograft.clients.errors import LograftError
+from lograft.clients.errors import LograftError, NotEnoughBrokers
 from lograft.clients.option_checks import check_integer
 from lograft.clients.types import check_topic
 from lograft.proto import admin_pb2 as pb
@@ -61,13 +62,26 @@ class TopicAdmin(AdminCalls):
     ) -> list[CreatedTopic | LograftError]:
         """What came of each, in order. One that fails changes nothing, and does not keep the others from it."""
         # An id of our own: a request that was carried out and is sent again finds its own topic.
+        topics = list(topics)
         items = [codec.write_new_topic(topic, self._rng.uuid()) for topic in topics]
-        results = await self._each(
-            methods.CREATE_TOPICS,
-            items,
-            lambda asked: pb.CreateTopicsRequest(topics=asked, validate_only=validate_only),
-            pb.CreateTopicsResponse,
-        )
+
+        async def create(numbers: list[int], final: type[LograftError] | tuple[()] = ()) -> list[Any]:
+            return await self._each(
+                methods.CREATE_TOPICS,
+                [items[number] for number in numbers],
+                lambda asked: pb.CreateTopicsRequest(topics=asked, validate_only=validate_only),
+                pb.CreateTopicsResponse,
+                final=final,
+            )
+
+        results = await create(list(range(len(items))), final=NotEnoughBrokers)
+        refused = [number for number, each in enumerate(results) if isinstance(error_in(each), NotEnoughBrokers)]
+        if refused:
+            # A registered broker that is down may come back, and is waited for; one that nobody has added is not.
+            registered = len((await self._describe([topics[0].name], include_internal=False)).brokers)
+            waiting = [number for number in refused if (topics[number].replicas or 0) <= registered]
+            for number, result in zip(waiting, await create(waiting) if waiting else (), strict=True):
+                results[number] = result
         return [_created(result) for result in results]
 
     async def delete_topic(self, name: str) -> None:

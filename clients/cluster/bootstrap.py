@@ -1,14 +1,20 @@
 """Where to find a cluster: addresses as users write them. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lograft.clients.errors import InvalidArgument
 
 DEFAULT_PORT = 9092
 
 
-def parse_bootstrap(bootstrap: str | Iterable[str]) -> tuple[str, ...]:
-    """`host:port` of each broker named: one address, several with commas between, or a list. A port may be left out."""
+def parse_bootstrap(bootstrap: str | Iterable[str], client: str = "Producer") -> tuple[str, ...]:
+    """Return `host:port` of each broker in `bootstrap`: one address, several separated by commas, or a list. A port may
+    be left out. Raise `InvalidArgument` for anything else, which shows how `client` is called."""
+    if isinstance(bootstrap, Mapping):
+        raise InvalidArgument(
+            f"{client} takes no dict of settings: give the brokers first, then options by name, as in "
+            f"{client}('localhost:9092', client_id='my-app')"
+        )
     texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
     addresses = [_address(text.strip()) for text in texts if text.strip()]
     if not addresses:

@@ -331,7 +331,10 @@ class ClusterClient:
         message = f"{what} within {timeout_ms:g} ms" + (f" ({reasons})" if reasons else "")
         if is_reached or was_asked:
             return TimedOut(message)
-        return NoBrokerAvailable(f"{message}: is the cluster up, and are these its addresses?")
+        return NoBrokerAvailable(
+            f"{message}: check that the cluster runs, that its brokers listen for clients on "
+            f"{', '.join(self._bootstrap)}, and that no firewall is between"
+        )
 
     def _is_reached(self) -> bool:
         """Whether any broker is."""

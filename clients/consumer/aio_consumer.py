@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from lograft.clients.cluster.bootstrap import parse_bootstrap
 from lograft.clients.cluster.cluster_client import ClusterClient, ClusterTimes
@@ -18,32 +18,71 @@ from lograft.clients.consumer.reading.options import ConsumerKeywords, ConsumerO
 from lograft.clients.consumer.reading.partition_reader import PartitionReader
 from lograft.clients.consumer.reading.record_queue import RecordQueue
 from lograft.clients.consumer.reading.record_run import Position, RecordRun
-from lograft.clients.errors import InvalidArgument, LograftError
+from lograft.clients.errors import InvalidArgument, LograftError, NotAssigned
 from lograft.clients.types import MAX_INTEGER, TopicPartition, check_topic, partition_name
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.world import Runtime
 from lograft.storage.batch.codec import Record
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # defaults of type variables came to `typing` in Python 3.13
     import pyarrow
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 __all__ = ["Consumer"]
+
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
 _CLOSE_MS = 10_000
+_HOW_TO_READ = ("assign([(topic, partition), ...])", "subscribe([topic, ...]) or assign([(topic, partition), ...])")
 _DROPPED = (
     "a consumer was dropped without being closed: its group commits nothing more, and waits for its session to end"
 )
 
 
-class Consumer(GroupConsumer):
+class Consumer(GroupConsumer, Generic[K, V]):
     """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`).
 
     async with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
         await consumer.subscribe(["orders"])
         async for record in consumer: ...
+
+    `Consumer[str, Order]` says what keys and values deserializers return, for type checkers.
+
+    Options, all by name, with their defaults:
+
+    group=None: the group whose members share topics, and whose offsets are committed. `subscribe` and `commit` need it.
+    auto_offset_reset="latest": where to begin without a committed offset, or to continue when an offset no longer
+        exists: "earliest", "latest", a duration (a timedelta, or "1h": the first record that is not older), or "none",
+        which raises `OffsetOutOfRange`.
+    key_deserializer=None, value_deserializer=None: what keys and values become: "bytes", "string", "json", or what a
+        function of the topic and the bytes returns.
+    max_poll_records=500: the most records that `poll` returns.
+    auto_commit=True: commit positions every `auto_commit_interval_ms`, when partitions are given up, and in `close`.
+    auto_commit_interval_ms=5000: see `auto_commit`.
+    session_timeout_ms=10000: a member that its coordinator does not hear of for so long loses its partitions.
+    max_poll_interval_ms=300000: and so does one that does not poll for so long.
+    assignor=None: how partitions are shared: "uniform", "range" or "roundrobin"; None: as the group does already.
+    instance_id=None: a fixed name for a member, which finds its partitions again if it restarts within a session.
+    rack=None: where the consumer is. It reads from in-sync replicas in the same rack if the leader is elsewhere.
+    on_bad_batch="raise": what to do with records that cannot be decoded: "raise", or "skip", which leaves them out,
+        logs a warning, and counts them in `metrics()`. Records with a wrong CRC are never left out: the consumer
+        fetches them again from other replicas before that is an error.
+    fetch_buffer_bytes=16777216: how much to fetch ahead from each broker.
+    fetch_partition_bytes=1048576: how much of one partition to fetch at a time.
+    request_timeout_ms=30000: for requests to brokers whose method takes no timeout.
+    client_id="lograft-python": the name of this client in brokers' logs and metrics.
+    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
     """
 
     def __init__(
@@ -53,15 +92,15 @@ class Consumer(GroupConsumer):
         runtime: Runtime | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> None:
-        self._options = ConsumerOptions(**options)
-        self._bootstrap = parse_bootstrap(bootstrap)
+        self._options = ConsumerOptions.of(options)
+        self._bootstrap = parse_bootstrap(bootstrap, "Consumer")
         self._given_runtime = runtime
         self._runtime: Runtime
         self._cluster: ClusterClient
         self._reader: PartitionReader
         self._lookup: OffsetLookup
         self._queue: RecordQueue
-        self._records: Iterator[Record]
+        self._records: Iterator[Record[K, V]]
         self._group: GroupSession | None = None
         self.call_listener: Called = call_listener
         self._work = ConsumerWork()
@@ -150,7 +189,7 @@ class Consumer(GroupConsumer):
 
     # -- records
 
-    async def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record]:
+    async def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record[K, V]]:
         """Records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: no end).
 
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
@@ -180,20 +219,30 @@ class Consumer(GroupConsumer):
     # -- for the consumer that is not awaited
 
     async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
-        """As `PartitionReader.ready`."""
+        """Return runs of records as soon as there are any, about `at_least` records; none after `timeout` seconds.
+
+        The caller takes records from them at any time, and asks for others once all are taken. Until then every call
+        returns them again: no record is lost with an answer that nobody receives.
+        """
         reader = self._reading()
-        if self._group is None:
-            return await reader.ready(timeout, at_least)
-        return await self._group.ready(timeout, lambda left: reader.ready(left, at_least))
+        return await self._first(timeout, lambda: reader.ready_now(at_least))
 
     async def take_arrow(
         self, timeout: float | None, max_records: int | None, ticket: object = None
     ) -> "list[tuple[TopicPartition, pyarrow.RecordBatch]]":
-        """As `PartitionReader.take_arrow`."""
+        """Return Arrow RecordBatches as soon as there are any, at most `max_records` records; none after `timeout`
+        seconds. A caller who did not receive them gives them back by its `ticket`."""
         reader, limit = self._reading(), poll_limit(max_records, MAX_INTEGER)
-        if self._group is None:
-            return await reader.take_arrow(timeout, limit, ticket)
-        return await self._group.ready(timeout, lambda left: reader.take_arrow(left, limit, ticket))
+        return await self._first(timeout, lambda: reader.arrow_now(limit, ticket))
+
+    async def _first(self, timeout: float | None, look: Callable[[], list[T]]) -> list[T]:
+        """Return what `look` finds once that is something; nothing after `timeout` seconds."""
+        group = self._group
+        if not self._reader.partitions and (group is None or not group.is_subscribed):
+            raise NotAssigned(f"the consumer has nothing to read: {_HOW_TO_READ[group is not None]} first")
+        if group is None:
+            return await self._reader.first(timeout, look)
+        return await group.poll(timeout, lambda left: self._reader.first(left, look))
 
     def give_back(self, run: RecordRun, index: int) -> None:
         """As `PartitionReader.give_back`."""
@@ -210,7 +259,7 @@ class Consumer(GroupConsumer):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> Record[K, V]:
         """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
         self._reading().check_woken()
         while (record := next(self._records, None)) is None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, Unpack
 
 from lograft.clients.consumer import aio_consumer
 from lograft.clients.consumer.aio_group_consumer import CommitCallback
@@ -24,8 +24,17 @@ from lograft.clients.types import TopicPartition
 from lograft.runtime.tasks.loop_thread import CallBacks, LoopLost
 from lograft.storage.batch.codec import Record
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # defaults of type variables came to `typing` in Python 3.13
     import pyarrow
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 __all__ = ["Consumer"]
 
@@ -35,13 +44,40 @@ P = ParamSpec("P")
 _AHEAD_RECORDS = 1000  # handed over by the loop at once, so that most polls need not ask it
 
 
-class Consumer(SyncConsumerCalls):
+class Consumer(SyncConsumerCalls, Generic[K, V]):
     """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`). To be used
     by one thread at a time.
 
     with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])
         for record in consumer: ...
+
+    `Consumer[str, Order]` says what keys and values deserializers return, for type checkers.
+
+    Options, all by name, with their defaults:
+
+    group=None: the group whose members share topics, and whose offsets are committed. `subscribe` and `commit` need it.
+    auto_offset_reset="latest": where to begin without a committed offset, or to continue when an offset no longer
+        exists: "earliest", "latest", a duration (a timedelta, or "1h": the first record that is not older), or "none",
+        which raises `OffsetOutOfRange`.
+    key_deserializer=None, value_deserializer=None: what keys and values become: "bytes", "string", "json", or what a
+        function of the topic and the bytes returns.
+    max_poll_records=500: the most records that `poll` returns.
+    auto_commit=True: commit positions every `auto_commit_interval_ms`, when partitions are given up, and in `close`.
+    auto_commit_interval_ms=5000: see `auto_commit`.
+    session_timeout_ms=10000: a member that its coordinator does not hear of for so long loses its partitions.
+    max_poll_interval_ms=300000: and so does one that does not poll for so long.
+    assignor=None: how partitions are shared: "uniform", "range" or "roundrobin"; None: as the group does already.
+    instance_id=None: a fixed name for a member, which finds its partitions again if it restarts within a session.
+    rack=None: where the consumer is. It reads from in-sync replicas in the same rack if the leader is elsewhere.
+    on_bad_batch="raise": what to do with records that cannot be decoded: "raise", or "skip", which leaves them out,
+        logs a warning, and counts them in `metrics()`. Records with a wrong CRC are never left out: the consumer
+        fetches them again from other replicas before that is an error.
+    fetch_buffer_bytes=16777216: how much to fetch ahead from each broker.
+    fetch_partition_bytes=1048576: how much of one partition to fetch at a time.
+    request_timeout_ms=30000: for requests to brokers whose method takes no timeout.
+    client_id="lograft-python": the name of this client in brokers' logs and metrics.
+    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
     """
 
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ConsumerKeywords]) -> None:
@@ -51,7 +87,7 @@ class Consumer(SyncConsumerCalls):
         self._has_listener = False
         # It must not know of this, which could never be dropped then.
         self._inner.call_listener = partial(_call_listener, self._call_backs)
-        checked = ConsumerOptions(**options)
+        checked = ConsumerOptions.of(options)
         self._max_poll_records = checked.max_poll_records
         self._queue = RecordQueue(checked.deserializers, self._give_back)
         self._wait(self._inner.start)
@@ -93,7 +129,7 @@ class Consumer(SyncConsumerCalls):
 
     # -- records
 
-    def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record]:
+    def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record[K, V]]:
         """Records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: no end).
 
         What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
@@ -126,13 +162,13 @@ class Consumer(SyncConsumerCalls):
             self._ask(lambda: self._inner.give_back_arrow(ticket))
             raise
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         """Records without end. Whoever stops after any of them goes on behind it, by whichever way."""
         while True:
             yield from self._queue
             self._queue.replace(self._call(self._inner.ready, None, _AHEAD_RECORDS))
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Record[K, V]:
         return next(iter(self))
 
     def _give_back(self, run: RecordRun, index: int) -> None:

@@ -5,7 +5,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from lograft.clients.errors import LograftError
-from lograft.clients.producer.delivery_results import ResultSource, StoredRange, joint_error, stored_ranges
+from lograft.clients.producer.delivery_results import (
+    ResultSource,
+    StoredRange,
+    describe,
+    describe_all,
+    joint_error,
+    stored_ranges,
+)
 from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.types import RecordMetadata
 
@@ -21,6 +28,9 @@ class Delivery:
     def __init__(self, source: ResultSource, index: int) -> None:
         self.source = source
         self.index = index
+
+    def __repr__(self) -> str:
+        return f"<Delivery of {describe(self.source, self.index)}>"
 
     def done(self) -> bool:
         """Whether its fate is known."""
@@ -65,6 +75,9 @@ class Deliveries:
     def __init__(self, submissions: Sequence[Submission]) -> None:
         self._submissions = submissions
         self._count = sum(map(len, submissions))
+
+    def __repr__(self) -> str:
+        return f"<Deliveries of {describe_all(self._submissions, self._count)}>"
 
     def __len__(self) -> int:
         return self._count

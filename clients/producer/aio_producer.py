@@ -24,7 +24,7 @@ from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.producer.producer_work import ProducerWork
 from lograft.clients.records.list_columns import HeaderPairs, record_bytes
 from lograft.clients.records.serializers import find_serializer, serialize
-from lograft.clients.records.validation import check_place, check_record, check_size, check_timestamp
+from lograft.clients.records.validation import HeadersOption, check_place, check_record, check_size, check_timestamp
 from lograft.clients.types import check_topic
 from lograft.proto import log_pb2 as pb
 from lograft.runtime.world import Runtime
@@ -40,6 +40,25 @@ class Producer:
     async with Producer("localhost:9092") as producer:
         delivery = await producer.send("orders", b"value", key=b"k")
         metadata = await delivery
+
+    Options, all by name, with their defaults:
+
+    acks="all": when a record counts as stored: all in-sync replicas have it ("all"), the leader has it (1), or as soon
+        as it is sent (0).
+    compression=None: of batches: "none", "gzip", "snappy", "lz4" or "zstd".
+    linger_ms=0: how long a batch that is not full waits for more records. While the one before it is under way, a batch
+        waits 5 ms at least, or until that one is acknowledged.
+    batch_bytes=524288: send a batch when it has that much.
+    buffer_bytes=33554432: for all records that are not acknowledged. When it is full, `send` blocks.
+    max_block_ms=60000: how long `send` blocks while the buffer is full or nothing is known of the topic.
+    delivery_timeout_ms=120000: a record that is not acknowledged by then has failed.
+    request_timeout_ms=30000: how long a broker waits for replicas at a time.
+    partitioner=None: a function of topic, key, value and the number of partitions that returns a partition, or None for
+        the default: the key decides, and without a key partitions take turns.
+    key_serializer=None, value_serializer=None: what makes bytes of keys and values: "bytes", "string", "json", or a
+        function of the topic and the key or value.
+    client_id="lograft-python": the name of this client in brokers' logs and metrics.
+    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
     """
 
     def __init__(
@@ -49,8 +68,8 @@ class Producer:
         runtime: Runtime | None = None,
         **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._options = ProducerOptions(**options)
-        self._bootstrap = parse_bootstrap(bootstrap)
+        self._options = ProducerOptions.of(options)
+        self._bootstrap = parse_bootstrap(bootstrap, "Producer")
         self._given_runtime = runtime
         self._runtime: Runtime
         self._cluster: ClusterClient
@@ -111,12 +130,13 @@ class Producer:
         key: Any = None,
         partition: int | None = None,
         timestamp: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] | None = None,
+        headers: HeadersOption | None = None,
     ) -> Delivery:
-        """Take a record to be stored. Returns as soon as there is room for it; the `Delivery` tells what became of it.
+        """Buffer a record to be stored, and return as soon as there is room for it. The `Delivery` has the result.
 
         Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
-        default now. Without a `partition` the key decides; if there is none, partitions take turns, a batch each.
+        default now. `headers` are a dict, or pairs, of names and bytes. Without a `partition` the key decides; without
+        a key, partitions take turns, a batch each.
         """
         check_place(topic, partition)
         if self._serializers:

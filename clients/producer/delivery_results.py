@@ -1,6 +1,6 @@
 """What became of records, told of many at once. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,11 +12,35 @@ from lograft.clients.types import RecordMetadata
 class ResultSource(Protocol):
     """Knows the result of each record by its index: a batch, or a submission whose records are routed to batches."""
 
+    @property
+    def topic(self) -> str: ...
+
     def is_known(self, index: int, /) -> bool: ...
 
     def result(self, index: int, /) -> RecordMetadata | LograftError: ...
 
     def listen(self, index: int, listener: Callable[[], object], /) -> None: ...
+
+
+def describe(source: ResultSource, index: int) -> str:
+    """Return what the `repr` of a delivery says of its record."""
+    if not source.is_known(index):
+        return f"a record for {source.topic}: not acknowledged yet"
+    result = source.result(index)
+    if isinstance(result, LograftError):
+        return f"a record for {source.topic}: failed, {type(result).__name__}: {result.message}"
+    return f"{result.topic}-{result.partition} offset {result.offset}"
+
+
+def describe_all(submissions: Sequence[Submission], count: int) -> str:
+    """Return what the `repr` of deliveries says of their records."""
+    topic = f" for {submissions[0].topic}" if submissions else ""
+    if not all(submission.is_settled for submission in submissions):
+        return f"{count} records{topic}: not all acknowledged yet"
+    error = joint_error(submissions)
+    return (
+        f"{count} records{topic}: {'stored' if error is None else f'failed, {type(error).__name__}: {error.message}'}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

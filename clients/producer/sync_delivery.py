@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lograft.clients.errors import ClientClosed, LograftError
 from lograft.clients.producer.aio_delivery import find_record, listen_to_all
-from lograft.clients.producer.delivery_results import StoredRange, joint_error, stored_ranges
+from lograft.clients.producer.delivery_results import StoredRange, describe, describe_all, joint_error, stored_ranges
 from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.types import RecordMetadata
 from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
@@ -23,6 +23,9 @@ class Delivery:
     def __init__(self, submission: Submission, index: int) -> None:
         self._submission = submission
         self._index = index
+
+    def __repr__(self) -> str:
+        return f"<Delivery of {describe(self._submission, self._index)}>"
 
     def done(self) -> bool:
         """Whether its fate is known."""
@@ -65,6 +68,9 @@ class Deliveries:
         self._loop = loop
         self._submissions = submissions
         self._count = sum(map(len, submissions))
+
+    def __repr__(self) -> str:
+        return f"<Deliveries of {describe_all(self._submissions, self._count)}>"
 
     def __len__(self) -> int:
         return self._count

@@ -21,7 +21,7 @@ from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.producer.sync_delivery import Deliveries, Delivery
 from lograft.clients.records.list_columns import RECORD_OVERHEAD_BYTES, HeaderPairs, record_bytes
 from lograft.clients.records.serializers import serialize
-from lograft.clients.records.validation import check_place, check_record, check_timestamp
+from lograft.clients.records.validation import HeadersOption, check_place, check_record, check_timestamp
 from lograft.runtime.clock import wall_ns
 
 __all__ = ["Deliveries", "Delivery", "Producer"]
@@ -33,11 +33,30 @@ class Producer(SyncClient):
     with Producer("localhost:9092") as producer:
         delivery = producer.send("orders", b"value", key=b"k")
         metadata = delivery.result(timeout=10)
+
+    Options, all by name, with their defaults:
+
+    acks="all": when a record counts as stored: all in-sync replicas have it ("all"), the leader has it (1), or as soon
+        as it is sent (0).
+    compression=None: of batches: "none", "gzip", "snappy", "lz4" or "zstd".
+    linger_ms=0: how long a batch that is not full waits for more records. While the one before it is under way, a batch
+        waits 5 ms at least, or until that one is acknowledged.
+    batch_bytes=524288: send a batch when it has that much.
+    buffer_bytes=33554432: for all records that are not acknowledged. When it is full, `send` blocks.
+    max_block_ms=60000: how long `send` blocks while the buffer is full or nothing is known of the topic.
+    delivery_timeout_ms=120000: a record that is not acknowledged by then has failed.
+    request_timeout_ms=30000: how long a broker waits for replicas at a time.
+    partitioner=None: a function of topic, key, value and the number of partitions that returns a partition, or None for
+        the default: the key decides, and without a key partitions take turns.
+    key_serializer=None, value_serializer=None: what makes bytes of keys and values: "bytes", "string", "json", or a
+        function of the topic and the key or value.
+    client_id="lograft-python": the name of this client in brokers' logs and metrics.
+    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
     """
 
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ProducerKeywords]) -> None:
         super().__init__()
-        self._options = ProducerOptions(**options)
+        self._options = ProducerOptions.of(options)
         self._serializers = serializers_of(self._options)
         self._is_serializing = bool(self._serializers)
         inner = aio_producer.Producer(bootstrap, **unlimited(options))
@@ -60,12 +79,13 @@ class Producer(SyncClient):
         key: Any = None,
         partition: int | None = None,
         timestamp: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] | None = None,
+        headers: HeadersOption | None = None,
     ) -> Delivery:
-        """Take a record to be stored. Returns as soon as there is room for it; the `Delivery` tells what became of it.
+        """Buffer a record to be stored, and return as soon as there is room for it. The `Delivery` has the result.
 
         Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
-        default now. Without a `partition` the key decides; if there is none, partitions take turns, a batch each.
+        default now. `headers` are a dict, or pairs, of names and bytes. Without a `partition` the key decides; without
+        a key, partitions take turns, a batch each.
         """
         # What nearly every record is, spelt out: calls, and questions asked again, would take as long as all of this.
         if (
@@ -106,7 +126,7 @@ class Producer(SyncClient):
         key: Any,
         partition: int | None,
         timestamp: int | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: HeadersOption | None,
     ) -> Delivery:
         """Whatever the record is."""
         if self._is_serializing:

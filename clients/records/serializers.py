@@ -7,7 +7,7 @@ None is a tombstone whatever its topic holds.
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from lograft.clients.errors import DeserializationError, InvalidArgument, SerializationError
 
@@ -17,10 +17,12 @@ Serializer: TypeAlias = Callable[[str, Any], bytes | None]
 Deserializer: TypeAlias = Callable[[str, bytes], Any]
 """(topic, bytes) to a key or value."""
 
-SerializerOption: TypeAlias = str | Serializer | None
+_Named: TypeAlias = Literal["bytes", "string", "json"]
+
+SerializerOption: TypeAlias = _Named | Serializer | None
 """How it is given: `"bytes"` (as None), `"string"`, `"json"`, or a function."""
 
-DeserializerOption: TypeAlias = str | Deserializer | None
+DeserializerOption: TypeAlias = _Named | Deserializer | None
 
 
 def _string_to_bytes(_topic: str, text: Any) -> bytes:

@@ -1,8 +1,8 @@
 """What a record may be that is given to a producer, one by one or in columns; and what is said of one that may not.
 Pure."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from lograft.clients.errors import BatchTooLarge, InvalidArgument
 from lograft.clients.records.list_columns import HeaderPairs
@@ -13,6 +13,9 @@ from lograft.storage.batch.header import MAX_TIMESTAMP
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 """A batch travels whole, with a little around it."""
 
+HeadersOption: TypeAlias = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
+"""Headers as users give them: a dict, or pairs, whose names may repeat."""
+
 _BYTES_OR_NONE = {bytes, type(None)}
 
 
@@ -22,9 +25,7 @@ def check_place(topic: object, partition: object) -> None:
         raise InvalidArgument(f"the partition is {partition!r}: give its number, or None")
 
 
-def check_record(
-    key: object, value: object, headers: Iterable[tuple[str, bytes | None]] | None
-) -> tuple[tuple[str, bytes | None], ...]:
+def check_record(key: object, value: object, headers: HeadersOption | None) -> tuple[tuple[str, bytes | None], ...]:
     """The headers as they are kept; `InvalidArgument` for what is not bytes."""
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, bytes):
@@ -35,15 +36,15 @@ def check_record(
     return check_headers(headers) if headers else ()
 
 
-def check_headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
-    """As they are kept."""
-    pairs = tuple(tuple(pair) for pair in headers)
+def check_headers(headers: HeadersOption) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers as they are kept."""
+    pairs = tuple(tuple(pair) for pair in (headers.items() if isinstance(headers, Mapping) else headers))
     for pair in pairs:
         if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], bytes | None):
-            raise InvalidArgument(f"{pair!r} is not a header: give pairs of a string and bytes (or None)")
+            raise InvalidArgument(f"{pair!r} is not a header: give a dict, or pairs, of a string and bytes (or None)")
         if not pair[0].isascii() and not is_text(pair[0]):
             raise InvalidArgument(f"the header name {pair[0]!r} cannot be written as UTF-8")
-    return pairs  # type: ignore[return-value]
+    return pairs
 
 
 def check_timestamp(timestamp: object) -> None:

@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.producer.pipeline.options import MAX_DELIVERY_TIMEOUT_MS, ProducerOptions
+from lograft.clients.producer.pipeline.options import (
+    MAX_DELIVERY_TIMEOUT_MS,
+    AcksOption,
+    CompressionOption,
+    ProducerOptions,
+)
 from lograft.spark.common.options import BOOTSTRAP, ClusterOptions, Options, cluster_options
 
 _COMPRESSION = ("lograft.compression.type", "kafka.compression.type")
@@ -26,15 +32,16 @@ class WriteOptions:
 
     cluster: ClusterOptions
     topic: str | None
-    compression: str | None
-    acks: str
+    compression: CompressionOption | None
+    acks: AcksOption
     is_exactly_once: bool
 
 
 def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptions:
     """`InvalidArgument` for anything that cannot be."""
     options = Options(given, (*WRITE_OPTIONS, *_OF_SPARK), "writing")
-    compression, acks = options.text(*_COMPRESSION), options.text(*_ACKS) or "all"
+    compression = cast("CompressionOption | None", options.text(*_COMPRESSION))
+    acks = cast(AcksOption, options.text(*_ACKS) or "all")
     is_exactly_once = options.flag("exactlyOnce", is_streaming)
     if is_exactly_once and acks not in ("all", "-1"):
         raise InvalidArgument(f"acks is {acks!r}, with which a record can be lost: give all, or exactlyOnce=false")

@@ -2,20 +2,34 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:  # defaults of type variables came to `typing` in Python 3.13
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes | None)
+    V = TypeVar("V", default=bytes | None)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
-class Record(NamedTuple):
-    """One record as a consumer sees it. The timestamp is in milliseconds; headers are ordered, names may repeat."""
+class Record(NamedTuple, Generic[K, V]):
+    """One record as a consumer sees it. The timestamp is in milliseconds; headers are ordered, names may repeat.
+
+    Key and value are bytes or None, unless the consumer has deserializers: then they are of types `K` and `V`.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
-    key: bytes | None
-    value: bytes | None
+    key: K
+    value: V
     headers: Headers
 
 

@@ -66,5 +66,8 @@ def test_if_nobody_is_at_the_address_that_is_said_in_time(topics: SparkTopics) -
     frame = topics.spark.read.format("lograft").options(**options).load()
     started = time.monotonic()
     message = refusal(frame.count)
-    assert re.search(r"127\.0\.0\.1:1: .*is the cluster up, and are these its addresses\?", message)
+    assert re.search(
+        r"127\.0\.0\.1:1: .*check that .* its brokers listen for clients on 127\.0\.0\.1:1,",
+        message,
+    )
     assert 2 <= time.monotonic() - started < 100, "it waited for the default of two minutes"

@@ -151,6 +151,7 @@ class FakeCluster:
         # What becomes of batches on a broker's way to readers.
         self.spoil: Callable[[int, bytes], bytes] = lambda number, batches: batches
         self.more_handlers: Callable[[int], Mapping[str, Handler]] = lambda number: {}  # of a broker
+        self.controller_id: int | None = 1  # the active one, as brokers know it
         self._topic_count = 0
         self._producer_ids = 1000
         self._history: list[tuple[Record, ...]] = []
@@ -266,7 +267,7 @@ class FakeBroker:
         self._server: Server
         self._runtime = cluster.runtime or make_runtime(number, cluster.network, f"broker-{number}")
         self._service = ClusterService(
-            self._runtime, self._machine, cluster.cluster_id, self._committed_index, lambda: 1
+            self._runtime, self._machine, cluster.cluster_id, self._committed_index, lambda: cluster.controller_id
         )
 
     async def start(self, history: Sequence[tuple[Record, ...]]) -> None:

@@ -13,6 +13,7 @@ from lograft.clients.cluster.unary_call import call
 from lograft.clients.errors import LograftError
 from lograft.clients.producer.aio_delivery import Delivery
 from lograft.clients.producer.aio_producer import Producer
+from lograft.clients.producer.pipeline.options import AcksOption
 from lograft.clients.producer.pipeline.pending_batch import PendingBatch, Stored
 from lograft.metadata.image.partition import TopicId
 from lograft.proto import log_pb2 as pb
@@ -20,7 +21,7 @@ from lograft.proto.methods import APPEND
 from lograft.runtime.network import ConnectFailed
 
 _ASK_SECONDS = 3.0
-_OPTIONS = {Acks.ALL: "all", Acks.LEADER: "1", Acks.NONE: "0"}
+_OPTIONS: dict[Acks, AcksOption] = {Acks.ALL: "all", Acks.LEADER: "1", Acks.NONE: "0"}
 
 
 class SendingClient(Client):

@@ -179,9 +179,9 @@ class GroupSession:
 
     async def polled(self) -> None:
         """The application asks for records, and may have some at hand. What has to be done before is done."""
-        await self.ready(0, _nothing)
+        await self.poll(0, _nothing)
 
-    async def ready(self, timeout: float | None, wait: Callable[[float | None], Awaitable[list[T]]]) -> list[T]:
+    async def poll(self, timeout: float | None, wait: Callable[[float | None], Awaitable[list[T]]]) -> list[T]:
         """What `wait` gets in so many seconds, which gives nothing when it is interrupted. What has to be done before
         that is done first."""
         began_ms = self._clock.monotonic_ms()

@@ -206,7 +206,7 @@ class FetchedPartition:
 
     # -- what goes out
 
-    def ready(self, at_least: int) -> RecordRun | None:
+    def open_run(self, at_least: int) -> RecordRun | None:
         """What is to be given next; None if there is nothing yet. Once all of it is given there is another one: of so
         many records, or a few more, if there are, and all from the same leader. What cannot be had becomes the
         `failure`."""

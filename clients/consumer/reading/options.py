@@ -1,13 +1,13 @@
 """What a consumer can be told when it is made. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import TypedDict
+from typing import Literal, Self, TypeAlias, TypedDict
 
 from lograft.clients.consumer.reading.fetched_partition import Ago, Anchor, Start
 from lograft.clients.consumer.reading.record_queue import Deserializers
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.option_checks import check_client_id, check_integer, check_rack
+from lograft.clients.option_checks import check_client_id, check_integer, check_names, check_rack
 from lograft.clients.records.serializers import DeserializerOption, find_deserializer
 from lograft.clients.times import DURATIONS, BadTime, parse_duration
 from lograft.clients.types import is_text
@@ -23,17 +23,22 @@ SESSION_MS = (1000, 30 * 60_000)
 POLL_INTERVAL_MS = (1000, 24 * 3_600_000)
 
 
+AssignorOption: TypeAlias = Literal["uniform", "range", "roundrobin"]
+ResetOption: TypeAlias = Literal["earliest", "latest", "none"] | str | timedelta
+BadBatchOption: TypeAlias = Literal["raise", "skip"]
+
+
 class ConsumerKeywords(TypedDict, total=False):
-    """The keyword arguments of a consumer; what they mean is said in `ConsumerOptions`."""
+    """The keyword arguments of a consumer; its docstring says what they mean."""
 
     group: str | None
     instance_id: str | None
-    assignor: str | None
+    assignor: AssignorOption | None
     auto_commit: bool
     auto_commit_interval_ms: int
     session_timeout_ms: int
     max_poll_interval_ms: int
-    auto_offset_reset: str | timedelta
+    auto_offset_reset: ResetOption
     key_deserializer: DeserializerOption
     value_deserializer: DeserializerOption
     max_poll_records: int
@@ -43,30 +48,14 @@ class ConsumerKeywords(TypedDict, total=False):
     client_id: str
     rack: str | None
     first_contact_ms: int | None
-    on_bad_batch: str
+    on_bad_batch: BadBatchOption
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """`auto_offset_reset`: where to begin, and to go on when an offset is not there any more: `earliest`, `latest`, a
-    duration (`timedelta`, or `"1h"`), which is the first record that is not older, or `none`, which is an error.
-    `key_deserializer`, `value_deserializer`: what keys and values become: `bytes`, `string`, `json`, or what a
-    function of topic and bytes gives. `max_poll_records`: the most that `poll` gives. `fetch_buffer_bytes`: what is
-    fetched ahead from each broker, `fetch_partition_bytes` at a time from one partition. `request_timeout_ms`: for
-    whatever asks a broker and is not told how long it may take. `rack`: where the consumer is; it reads from replicas
-    in sync that are there, if there are any, and not from leaders elsewhere. `first_contact_ms`: how long to look for
-    any broker at all; None: for as long as that. `on_bad_batch`: what becomes of records that cannot be decoded:
-    `raise`, or `skip`, which leaves them out, logs a warning, and counts them in `metrics()`. Records whose CRC is
-    wrong are never left out: they are fetched again, from other replicas, before that is an error.
+    """The checked options of a consumer; its docstring says what they mean."""
 
-    `group`: whose offsets are committed, and whose members share the topics that they subscribe to. `instance_id`: a
-    name of its own for a member that comes back, and finds its place and its partitions if that does not take longer
-    than a session. `assignor`: who gets what: `uniform`, `range` or `roundrobin`. `auto_commit`: positions are
-    committed by themselves every `auto_commit_interval_ms`, when partitions are given up, and by `close`.
-    `session_timeout_ms`: not heard of for so long, a member loses its partitions; `max_poll_interval_ms`: if it does
-    not poll for so long."""
-
-    auto_offset_reset: str | timedelta = "latest"
+    auto_offset_reset: ResetOption = "latest"
     key_deserializer: DeserializerOption = None
     value_deserializer: DeserializerOption = None
     max_poll_records: int = 500
@@ -78,12 +67,19 @@ class ConsumerOptions:
     first_contact_ms: int | None = None
     group: str | None = None
     instance_id: str | None = None
-    assignor: str | None = None
+    assignor: AssignorOption | None = None
     auto_commit: bool = True
     auto_commit_interval_ms: int = 5000
     session_timeout_ms: int = 10_000
     max_poll_interval_ms: int = 300_000
-    on_bad_batch: str = "raise"
+    on_bad_batch: BadBatchOption = "raise"
+
+    @classmethod
+    def of(cls, given: ConsumerKeywords) -> Self:
+        """Check the keyword arguments of a consumer. Raise `TypeError` for an unknown one, `InvalidArgument` for a
+        value that is not possible."""
+        check_names("Consumer", given, (each.name for each in fields(cls)))
+        return cls(**given)
 
     def __post_init__(self) -> None:
         self._check_group()

@@ -170,30 +170,15 @@ class PartitionReader:
 
     # -- records
 
-    async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
-        """Runs of records as soon as there are any: so many records, or a few more; none after `timeout` seconds.
-
-        Whoever gets them takes records from them at any time, and asks for others once all are given. Until then they
-        are given again to who asks: nothing is lost with an answer that nobody gets.
-        """
-        return await self._first(timeout, lambda: self.ready_now(at_least)) or []
-
-    async def take_arrow(
-        self, timeout: float | None, limit: int, ticket: object = None
-    ) -> list[tuple[TopicPartition, Any]]:
-        """Arrow RecordBatches as soon as there are any, at most `limit` records; none after `timeout` seconds. By its
-        `ticket` a caller who does not get them gives them back."""
-        return await self._first(timeout, lambda: self._take_arrow(limit, ticket)) or []
-
-    async def _first(self, timeout: float | None, look: Callable[[], T]) -> T | None:
-        """What `look` finds, once that is something."""
+    async def first(self, timeout: float | None, look: Callable[[], list[T]]) -> list[T]:
+        """Return what `look` finds once that is something; nothing after `timeout` seconds, or when interrupted."""
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline:
                 while True:
                     self.check_woken()
                     if self.is_interrupted():
-                        return None
+                        return []
                     found = look()
                     if found:
                         return found
@@ -202,7 +187,7 @@ class PartitionReader:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            return None
+            return []
 
     async def _news(self) -> None:
         await self._fetcher.news.wait()
@@ -232,11 +217,11 @@ class PartitionReader:
             partition.give_back(run, index)
 
     def ready_now(self, at_least: int) -> list[RecordRun]:
-        """As `ready`, without waiting."""
+        """Return runs of about `at_least` records, of those that have come."""
         runs: list[RecordRun] = []
 
         def open_run(partition: FetchedPartition, wanted: int) -> int:
-            run = partition.ready(wanted)
+            run = partition.open_run(wanted)
             if run is None:
                 return 0
             runs.append(run)
@@ -245,7 +230,7 @@ class PartitionReader:
         self._in_turn(open_run, at_least)
         return runs
 
-    def _take_arrow(self, limit: int, ticket: object) -> list[tuple[TopicPartition, Any]]:
+    def arrow_now(self, limit: int, ticket: object) -> list[tuple[TopicPartition, Any]]:
         parts: list[tuple[TopicPartition, Any]] = []
         self._arrow_taken.clear()
         self._arrow_ticket = ticket
@@ -262,7 +247,7 @@ class PartitionReader:
         return parts
 
     def give_back_arrow(self, ticket: object) -> None:
-        """What `take_arrow` took for this ticket, if anything, did not get to who asked for it: it comes again."""
+        """What `arrow_now` took for this ticket, if anything, did not get to who asked for it: it comes again."""
         if self._arrow_ticket is not ticket:
             return  # it had not come to that
         for partition, generation, position in self._arrow_taken:

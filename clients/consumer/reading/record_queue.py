@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lograft.clients.consumer.reading.record_run import RecordRun
 from lograft.clients.errors import DeserializationError
@@ -34,12 +34,12 @@ class RecordQueue:
         """`runs` are all that there are: those that were here and have something left are among them."""
         self._runs = deque(runs)
 
-    def take(self, limit: int) -> list[Record]:
+    def take(self, limit: int) -> list[Record[Any, Any]]:
         """The next records, at most `limit`; none if there are none. Who gave something is last the next time.
 
         `DeserializationError`: the next one cannot be deserialized. It stays the next one.
         """
-        records: list[Record] = []
+        records: list[Record[Any, Any]] = []
         while len(records) < limit and self._has_more(limit - len(records)):
             run, count, index = self._runs[0], len(records), self._runs[0].index
             self._taken.append((run, index))
@@ -72,7 +72,7 @@ class RecordQueue:
             self._runs.extend(self._more(count))
         return bool(self._runs)
 
-    def _deserialize(self, taken: list[Record], into: list[Record]) -> DeserializationError | None:
+    def _deserialize(self, taken: list[Record[Any, Any]], into: list[Record[Any, Any]]) -> DeserializationError | None:
         """As far as it goes; what stands in the way."""
         try:
             for record in taken:
@@ -81,7 +81,7 @@ class RecordQueue:
             return error
         return None
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
         """All there is, without any work a record unless it has to be deserialized. Who stops goes on behind the last
         one that came."""
         while self._runs:
@@ -94,7 +94,7 @@ class RecordQueue:
             if self._runs and self._runs[0] is run:
                 self._runs.popleft()
 
-    def _deserialized_run(self, run: RecordRun) -> Iterator[Record]:
+    def _deserialized_run(self, run: RecordRun) -> Iterator[Record[Any, Any]]:
         for record in run.ready:
             try:
                 converted = self._deserialized(record)
@@ -103,7 +103,7 @@ class RecordQueue:
                 raise
             yield converted
 
-    def _deserialized(self, record: Record) -> Record:
+    def _deserialized(self, record: Record) -> Record[Any, Any]:
         topic, partition, offset, _, key, value, _ = record
         of_key, of_value = self._deserializers
         return record._replace(

@@ -1,10 +1,10 @@
 """What a producer can be told when it is made. Pure."""
 
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, fields
+from typing import Literal, Self, TypeAlias, TypedDict
 
 from lograft.clients.errors import InvalidArgument
-from lograft.clients.option_checks import check_client_id, check_duration, check_integer
+from lograft.clients.option_checks import check_client_id, check_duration, check_integer, check_names
 from lograft.clients.producer.pipeline.partitioner import Partitioner
 from lograft.clients.records.serializers import SerializerOption, find_serializer
 from lograft.clients.records.validation import MAX_RECORD_BYTES
@@ -20,11 +20,15 @@ _NO_LIMIT = 2**63
 _ACKS = {"all": pb.ACKS_ALL, "-1": pb.ACKS_ALL, "1": pb.ACKS_LEADER, "0": pb.ACKS_NONE}
 
 
-class ProducerKeywords(TypedDict, total=False):
-    """The keyword arguments of a producer; what they mean is said in `ProducerOptions`."""
+AcksOption: TypeAlias = Literal["all", "-1", "0", "1", -1, 0, 1]
+CompressionOption: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-    acks: str | int
-    compression: str | None
+
+class ProducerKeywords(TypedDict, total=False):
+    """The keyword arguments of a producer; its docstring says what they mean."""
+
+    acks: AcksOption
+    compression: CompressionOption | None
     linger_ms: float
     batch_bytes: int
     buffer_bytes: int
@@ -40,18 +44,10 @@ class ProducerKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """`acks`: when a record counts as stored: `all` in-sync replicas have it, the leader has it (1), or at once
-    (0). `compression`: none, gzip, snappy, lz4 or zstd. `linger_ms`: how long a batch that is not full waits for
-    more; while the one before it is under way, at least 5 ms or until that is acknowledged. `batch_bytes`: when it is
-    full. `buffer_bytes`: for all records that are not acknowledged; when that is full, `send` blocks for up to
-    `max_block_ms`, as it does while nothing is known of the topic. `delivery_timeout_ms`: after that a record that
-    is not acknowledged has failed. `request_timeout_ms`: how long a broker waits for replicas at a time.
-    `first_contact_ms`: how long to look for any broker at all; None: for as long as a call may take. `partitioner`:
-    (topic, key, value, number of partitions) to a partition. `key_serializer`, `value_serializer`: what makes bytes
-    of keys and values: `"string"`, `"json"`, or a function of the topic and the key or value; None: they are bytes."""
+    """The checked options of a producer; its docstring says what they mean."""
 
-    acks: str | int = "all"
-    compression: str | None = None
+    acks: AcksOption = "all"
+    compression: CompressionOption | None = None
     linger_ms: float = 0
     batch_bytes: int = 512 * 1024
     buffer_bytes: int = 32 * 1024 * 1024
@@ -63,6 +59,13 @@ class ProducerOptions:
     partitioner: Partitioner | None = None
     key_serializer: SerializerOption = None
     value_serializer: SerializerOption = None
+
+    @classmethod
+    def of(cls, given: ProducerKeywords) -> Self:
+        """Check the keyword arguments of a producer. Raise `TypeError` for an unknown one, `InvalidArgument` for a
+        value that is not possible."""
+        check_names("Producer", given, (each.name for each in fields(cls)))
+        return cls(**given)
 
     def __post_init__(self) -> None:
         if str(self.acks) not in _ACKS:

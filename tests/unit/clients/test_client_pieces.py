@@ -189,14 +189,14 @@ def offsets_of(records: list[Record]) -> list[int]:
 
 def take(partition: FetchedPartition, count: int) -> list[int]:
     """As a consumer does."""
-    run = partition.ready(count)
+    run = partition.open_run(count)
     return offsets_of(run.take(count)) if run is not None else []
 
 
 def test_records_given_back_come_again_and_holes_stay_passed_over() -> None:
     partition, credit = fetched(), FetchCredit(1000)
     arrive(partition, credit, [0, 3, 4], 10)
-    run = partition.ready(100)
+    run = partition.open_run(100)
     assert run is not None
     assert (offsets_of(run.take(100)), partition.position) == ([0, 3, 4], 10)
     partition.give_back(run, 1)
