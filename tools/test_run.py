@@ -1,7 +1,7 @@
-"""Run lint, types, the tests, and Spark's, each whatever became of those before; then say what came of all of them.
+"""Run lint, types, the tests, and Spark's, each whatever became of the others; then say what came of all of them.
 
-Spark's tests share one JVM, which several workers would each start: so they run in a process of their own. The others
-wait for processes most of the time: three workers keep two cores busy.
+Spark's tests share one JVM, which several workers would each start: so they run in a process of their own, after lint
+and types, beside the others. Those wait for processes much of the time: three workers and Spark keep two cores busy.
 """
 
 import platform
@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,11 +22,13 @@ PYTEST = (sys.executable, "-m", "pytest", "--durations=10")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`has_tests`: the command is pytest, which can write a report."""
+    """`has_tests`: the command is pytest, which can write a report. `lane`: parts of one run one after the other, lanes
+    beside each other. What the first lane writes is shown at once, what others write when the part is over."""
 
     name: str
     command: Sequence[str]
     has_tests: bool = False
+    lane: int = 0
 
 
 @dataclass(slots=True)
@@ -47,23 +50,42 @@ class Outcome:
 
 
 PARTS = (
-    Part("lint", ("make", "--no-print-directory", "lint")),
-    Part("types", ("make", "--no-print-directory", "typecheck")),
+    Part("lint", ("make", "--no-print-directory", "lint"), lane=1),
+    Part("types", ("make", "--no-print-directory", "typecheck"), lane=1),
     Part("tests", (*PYTEST, "-n", "3", "--dist", "worksteal", "--ignore", "tests/spark", "tests"), has_tests=True),
-    Part("Spark", (*PYTEST, "tests/spark"), has_tests=True),
+    Part("Spark", (*PYTEST, "tests/spark"), has_tests=True, lane=1),
 )
 
 
 def run(part: Part) -> Outcome:
     with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory, "report.xml")
+        report, output = Path(directory, "report.xml"), Path(directory, "output")
         command = [*part.command, f"--junitxml={report}"] if part.has_tests else [*part.command]
         started = time.monotonic()
-        code = subprocess.call(command, cwd=ROOT)
+        if part.lane == 0:
+            print(f"\n== {part.name}", flush=True)
+            code = subprocess.call(command, cwd=ROOT)
+        else:
+            with output.open("wb") as file:
+                code = subprocess.call(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+            print(f"\n== {part.name}\n{output.read_text(errors='replace')}", flush=True)
         outcome = Outcome(part.name, code == 0, time.monotonic() - started)
         if part.has_tests:
             read_report(report, outcome)
     return outcome
+
+
+def run_all(parts: Sequence[Part]) -> list[Outcome]:
+    """What came of each, in their order."""
+    lanes: dict[int, list[Part]] = {}
+    for part in parts:
+        lanes.setdefault(part.lane, []).append(part)
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        outcomes = [
+            each for lane in pool.map(lambda lane: [run(part) for part in lane], lanes.values()) for each in lane
+        ]
+    order = [part.name for part in parts]
+    return sorted(outcomes, key=lambda outcome: order.index(outcome.name))
 
 
 def read_report(report: Path, outcome: Outcome) -> None:
@@ -92,11 +114,9 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 def main(parts: Sequence[Part] = PARTS) -> int:
     print(f"make test with Python {platform.python_version()}, {sys.executable}", flush=True)
-    outcomes = []
-    for part in parts:
-        print(f"\n== {part.name}", flush=True)
-        outcomes.append(run(part))
-    print(summary(outcomes), flush=True)
+    started = time.monotonic()
+    outcomes = run_all(parts)
+    print(f"{summary(outcomes)} in {time.monotonic() - started:.0f} s", flush=True)
     return 0 if all(outcome.is_passed for outcome in outcomes) else 1
 
 
