@@ -56,11 +56,12 @@ ratchet: setup ## store what has fallen of the figures in tests/tidy/known.toml;
 	PYTHONPATH=tests $(VENV)/python -m tidy.known
 
 # mypy cannot see packages through package-dir, so it is shown a tree laid out as the installed package is.
-typecheck: setup ## mypy, strict
+typecheck: setup ## mypy, strict: the product, then the tests and tools
 	@rm -rf .typecheck && mkdir -p .typecheck/lograft
 	@for room in $(filter-out lograft,$(ROOMS)); do ln -s ../../$$room .typecheck/lograft/$$room; done
 	@for file in lograft/*; do ln -s ../../$$file .typecheck/$$file; done
 	MYPYPATH=.typecheck $(VENV)/mypy -p lograft
+	MYPYPATH=.typecheck:tests:tools:benchmarks $(VENV)/mypy tests tools
 
 proto: setup ## generate code from proto/*.proto
 	$(VENV)/python tools/generate_proto.py

@@ -50,7 +50,7 @@ def batches(dice: random.Random, files: Sequence[str], only: str = "") -> Iterat
     kinds: list[Callable[[int], Batch]] = [_clusters, _log_lives, _raft, _clusters, _metadata, _raft_lives]
     while True:
         for kind in [*kinds, lambda seed: _examples(dice.choice(files), seed)]:
-            batch = kind(dice.randrange(1, 2**31))
+            batch = kind(dice.randrange(1, 2**31))  # type: ignore[no-untyped-call]
             if batch.name.startswith(only):
                 yield batch
 

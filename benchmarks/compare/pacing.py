@@ -33,7 +33,7 @@ def stamped(due: float, size_bytes: int) -> bytes:
 
 
 def age_seconds(value: bytes) -> float:
-    return perf_counter() - _DUE.unpack_from(value)[0]
+    return perf_counter() - _DUE.unpack_from(value)[0]  # type: ignore[no-any-return]
 
 
 def longest_pause(acknowledged: list[float], killed_at: float) -> float:

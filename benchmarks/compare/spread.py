@@ -54,7 +54,7 @@ def lines_of(samples: Sequence[Sample]) -> list[Line]:
     for one in samples:
         key = (one.workload, one.system, one.how, one.durability, one.setting, one.unit)
         grouped.setdefault(key, {})[one.round] = one.value
-    return [Line(*key, by_round=rounds) for key, rounds in grouped.items()]
+    return [Line(*key, by_round=rounds) for key, rounds in grouped.items()]  # type: ignore[arg-type, misc]
 
 
 def advantage(ours: Line, theirs: Line) -> Spread | None:

@@ -50,7 +50,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Such a test is a coroutine, and gets a world made in the loop it runs in."""
     if "world" not in pyfuncitem.funcargs or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    make_world: type[World] = pyfuncitem.funcargs["world"]
+    make_world: type[World] = pyfuncitem.funcargs["world"]  # type: ignore[assignment]
     run = functools.partial(run_scenario, pyfuncitem.obj, make_world)
     if make_world is GrpcWorld:
         asyncio.run(run())

@@ -286,7 +286,7 @@ def test_failures_have_the_errno_of_linux_and_change_nothing(place: Place, case:
     place.write("directory/inside", b"")
     call, number = FAILURES[case]
     with pytest.raises(OSError, match=os.strerror(number)) as raised:
-        call(place)
+        call(place)  # type: ignore[no-untyped-call]
     assert raised.value.errno == number
     assert type(raised.value) is type(OSError(number, ""))
     assert place.files.list_directory(place.base) == ["directory", "empty", "file"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lograft.runtime.network import MAX_MESSAGE_BYTES, Status, Stream, StreamError
 
 if TYPE_CHECKING:
-    from conftest import World
+    from contract.conftest import World
 
 METHOD = "/lograft.test.Contract/Method"
 ECHO = "/lograft.test.Contract/Echo"

@@ -9,7 +9,7 @@ from lograft.runtime.network import AddressInUse, ConnectFailed, ConnectionLimit
 from lograft.runtime.production.grpc_network import GrpcServer
 
 if TYPE_CHECKING:
-    from conftest import World
+    from contract.conftest import World
 
 METHOD = "/lograft.test.Contract/Method"
 ECHO = "/lograft.test.Contract/Echo"

@@ -30,7 +30,7 @@ from lograft.runtime.proof.proven_network import ProofLimits, ProvenNetwork
 from lograft.runtime.rng import Rng
 
 if TYPE_CHECKING:
-    from conftest import World
+    from contract.conftest import World
 
 SECRET, OTHER = b"s" * 32, b"o" * 32
 INTERNAL = "/lograft.internal.v1.Test/Echo"

@@ -14,7 +14,7 @@ from lograft.raft.transport.peer_connection import MESSAGES_METHOD, TransportLim
 from lograft.runtime.network import Server, Status, Stream
 
 if TYPE_CHECKING:
-    from conftest import World
+    from contract.conftest import World
 
 ONE, TWO = member(1), member(2)
 TWO_WIPED = member(2, directory=1)

@@ -106,7 +106,7 @@ class Control:
         return self.machine.names
 
     async def do_change(self, kind: str, node_id: int, directory: str) -> None:
-        await self._started().change_configuration(CHANGES[kind](Member(node_id, UUID(directory))))
+        await self._started().change_configuration(CHANGES[kind](Member(node_id, UUID(directory))))  # type: ignore[arg-type]
 
     async def do_measure(self, in_flight: int, seconds: float, size_bytes: int) -> dict[str, Any]:
         """Propose from here, so many at a time; how long each took, in seconds."""

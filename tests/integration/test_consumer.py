@@ -139,7 +139,7 @@ with Consumer(bootstrap, auto_offset_reset="earliest", max_poll_records=300, fet
 def test_ctrl_c_in_polls_that_wait_loses_nothing(running: TestingCluster, mode: str) -> None:
     total = 30_000
     with Consumer(running.bootstrap) as consumer:
-        if consumer.end_offsets([("stormy", 0)])["stormy", 0] == 0:
+        if consumer.end_offsets([("stormy", 0)])["stormy", 0] == 0:  # type: ignore[index]
             fill(running, "stormy", total, batch_bytes=10_000)
     done = subprocess.run(
         [sys.executable, "-c", STORM, running.bootstrap, mode, str(total)],
@@ -234,7 +234,7 @@ def test_the_metadata_of_ten_thousand_partitions_are_no_hindrance(capsys: pytest
     told: list[str] = []
 
     def lap(what: str) -> None:
-        nonlocal started
+        nonlocal started  # type: ignore[misc]
         told.append(f"{what} {perf_counter() - started:.1f} s")
         started = perf_counter()
 

@@ -220,7 +220,7 @@ def test_a_cluster_starts_serves_and_stops(tmp_path: Path, environments: dict[st
             return not subprocess.run(checked, check=False, capture_output=True).returncode
 
         for host in processes:
-            until(lambda host=host: is_ready(host), f"{host} is ready: {(tmp_path / host / 'output').read_text()}")
+            until(lambda host=host: is_ready(host), f"{host} is ready: {(tmp_path / host / 'output').read_text()}")  # type: ignore[misc]
         with Admin(machine.bootstrap()) as admin:
             admin.create_topic("orders", replicas=3)
             admin.wait_for_topic("orders")

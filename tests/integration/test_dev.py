@@ -178,7 +178,16 @@ def test_a_node_that_does_not_start_is_told_of_and_the_others_are_stopped(dev: D
 def test_variables_of_the_environment_do_not_move_the_nodes(dev: Dev, tmp_path: Path) -> None:
     stray = {"LOGRAFT_NODE_ID": "77", "LOGRAFT_DATA_DIRS": str(tmp_path / "elsewhere"), "LOGRAFT_LOG_LEVEL": "error"}
     result = lograft(
-        "dev", "up", "--detach", "--nodes", "1", "--port", str(dev.port), "--data-dir", str(dev.directory), **stray
+        "dev",
+        "up",
+        "--detach",
+        "--nodes",
+        "1",
+        "--port",
+        str(dev.port),
+        "--data-dir",
+        str(dev.directory),
+        **stray,  # type: ignore[arg-type]
     )
     assert result.returncode == 0, result.stderr
     assert not (tmp_path / "elsewhere").exists()

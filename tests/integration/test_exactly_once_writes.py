@@ -219,7 +219,7 @@ def test_the_first_decision_on_a_batch_holds(query: Query, cluster: testing.Test
     assert decided(ledger, next_one) == (next_one, True)
     ledger.published(0)  # by one that was believed to be dead
     assert decided(ledger, other) == (next_one, False)
-    assert ledger.latest().is_published is False  # type: ignore[union-attr]
+    assert ledger.latest().is_published is False
 
 
 def decided(ledger: Ledger, decision: Decision) -> tuple[Decision | None, bool]:
@@ -238,7 +238,7 @@ def test_what_was_decided_is_seen_though_a_leader_that_was_replaced_does_not_kno
             query.commit(1, query.stage_numbers(100, 200, attempt="first-"))
     partition = zlib.crc32(query.id.encode()) % LEDGER_PARTITIONS
     edge, before = Ledger._edge, query.admin.list_offsets([(LEDGER_TOPIC, partition)], "latest")
-    stale = (before[LEDGER_TOPIC, partition] or 0) - 1  # where it ended before the decision
+    stale = (before[LEDGER_TOPIC, partition] or 0) - 1  # type: ignore[index]  # where it ended before the decision
     monkeypatch.setattr(Ledger, "_edge", lambda self, which: stale if which == "latest" else edge(self, which))
     query.commit(1, query.stage_numbers(100, 200, attempt="second-"))
     assert query.stored() == numbers(0, 100) + numbers(100, 200, attempt="first-")
@@ -455,7 +455,7 @@ def test_what_the_topic_would_not_take_fails_before_anything_is_decided(query: Q
 
 def test_staged_batches_that_are_missing_are_told(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     # Such as when somebody has the staging topic compacted.
-    whole = publishing.records_of
+    whole = publishing.records_of  # type: ignore[attr-defined]
     monkeypatch.setattr(publishing, "records_of", lambda parts: islice(whole(parts), 1, None))
     with pytest.raises(errors.OffsetOutOfRange, match="what was staged of it in lograft-spark-staged is gone"):
         query.commit(0, query.stage_numbers(0, 100))

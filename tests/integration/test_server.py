@@ -165,7 +165,7 @@ def test_a_record_outlives_its_leader_and_the_whole_cluster(tmp_path: Path) -> N
 
 
 def refusal(node: ServerProcess, *flags: str, **more: str) -> str:
-    result = lograft(*node.arguments, *flags, **more)
+    result = lograft(*node.arguments, *flags, **more)  # type: ignore[arg-type]
     assert (result.returncode, result.stdout) == (1, ""), result.stderr
     plain = [line for line in result.stderr.splitlines() if not line.startswith("{")]
     assert len(plain) == 1, result.stderr

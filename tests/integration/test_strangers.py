@@ -109,7 +109,7 @@ def forged(known: Known) -> dict[str, Message]:
     corrupt = pb.ReportFailuresRequest.CorruptReplica(topic_id=known.topic_id)
     return {
         REPLICATE: replication_pb2.ReplicateRequest(hello=hello, subscribe=[subscribe], window_bytes=1 << 30),
-        REPORT_FAILURES: pb.ReportFailuresRequest(corrupt_replicas=[corrupt], **broker),
+        REPORT_FAILURES: pb.ReportFailuresRequest(corrupt_replicas=[corrupt], **broker),  # type: ignore[arg-type]
         REGISTER: pb.RegisterRequest(
             cluster_id=known.cluster_id,
             broker_id=9,
@@ -123,7 +123,9 @@ def forged(known: Known) -> dict[str, Message]:
         ),
         LATEST_EPOCH: pb.LatestEpochRequest(cluster_id=known.cluster_id, broker_id=known.follower),
         BROKER_HEARTBEAT: pb.BrokerHeartbeatRequest(
-            cluster_id=known.cluster_id, wanted=pb.BrokerHeartbeatRequest.SHUT_DOWN, **broker
+            cluster_id=known.cluster_id,
+            wanted=pb.BrokerHeartbeatRequest.SHUT_DOWN,
+            **broker,  # type: ignore[arg-type]
         ),
         ALTER_PARTITIONS: pb.AlterPartitionsRequest(broker_id=known.leader, broker_epoch=known.follower_epoch),
         ALLOCATE_PRODUCER_IDS: pb.AllocateProducerIdsRequest(**broker),

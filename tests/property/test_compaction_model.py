@@ -110,7 +110,7 @@ class Story:
             await self.log.disk.writer.call(lambda: None)
 
         task = asyncio.get_running_loop().create_task(compact_and_settle())
-        self.node.files.on_crash(lambda name: task.cancel())
+        self.node.files.on_crash(lambda name: task.cancel())  # type: ignore[arg-type]
         self.node.files.crash_at(self.node.files.calls + call)
         try:
             await task

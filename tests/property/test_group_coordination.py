@@ -226,7 +226,7 @@ class Coordination(RuleBasedStateMachine):
                 self.call(name)
                 call = self.clients[name].call
                 assert call is not None
-                self.arrive(_First(call))  # type: ignore[arg-type]
+                self.arrive(_First(call))
                 self.hear(name)
         assert self.group is not None
         assert self.group.is_settled

@@ -108,12 +108,12 @@ ID = bytes(16)
         (pb.MetadataRecord(topic_created=pb.TopicCreated(topic_id=b"short", name="a")), "5 bytes"),
         (pb.MetadataRecord(topic_deleted=pb.TopicDeleted()), "0 bytes"),
         (pb.MetadataRecord(broker_registered=pb.BrokerRegistered(incarnation=ID)), "state of a broker"),
-        (pb.MetadataRecord(broker_registered=pb.BrokerRegistered(incarnation=ID[1:], state=1)), "15 bytes"),
+        (pb.MetadataRecord(broker_registered=pb.BrokerRegistered(incarnation=ID[1:], state=1)), "15 bytes"),  # type: ignore[arg-type]
         (
-            pb.MetadataRecord(broker_registered=pb.BrokerRegistered(incarnation=ID, directories=[b""], state=1)),
+            pb.MetadataRecord(broker_registered=pb.BrokerRegistered(incarnation=ID, directories=[b""], state=1)),  # type: ignore[arg-type]
             "0 bytes",
         ),
-        (pb.MetadataRecord(broker_state_changed=pb.BrokerStateChanged(state=9)), "9 is no state of a broker"),
+        (pb.MetadataRecord(broker_state_changed=pb.BrokerStateChanged(state=9)), "9 is no state of a broker"),  # type: ignore[arg-type]
         (pb.MetadataRecord(config_changed=pb.ConfigChanged(key="k", value="v")), "kind of resource"),
         (pb.MetadataRecord(partition_changed=pb.PartitionChanged(topic_id=ID + ID)), "32 bytes"),
         (

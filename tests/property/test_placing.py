@@ -113,7 +113,7 @@ def test_each_record_is_found_in_one_batch_of_its_partition_and_in_order(
     rounds: list[tuple[list[Sent], Any]], partitions: int, seed: int
 ) -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    router = Router(accumulator, None, Random(seed), BATCH_BYTES)
+    router = Router(accumulator, None, Random(seed), BATCH_BYTES)  # type: ignore[arg-type]
     found: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
     for sent, way in rounds:
         submissions = way(sent)
@@ -151,7 +151,7 @@ def test_lists_arrow_and_one_by_one_put_records_with_keys_into_the_same_partitio
     outcomes = []
     for way in (as_lists, as_arrow, as_given_lists):
         accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-        router = Router(accumulator, None, Random(1), BATCH_BYTES)
+        router = Router(accumulator, None, Random(1), BATCH_BYTES)  # type: ignore[arg-type]
         for submission in way(keyed):
             router.place(submission, view(partitions), 0)
         in_partitions: dict[int, list[Any]] = defaultdict(list)
@@ -167,14 +167,14 @@ def test_lists_arrow_and_one_by_one_put_records_with_keys_into_the_same_partitio
 def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data: st.DataObject) -> None:
     """Batches are stored, split or refused, in any order."""
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
-    router = Router(accumulator, None, Random(1), BATCH_BYTES)
+    router = Router(accumulator, None, Random(1), BATCH_BYTES)  # type: ignore[arg-type]
     submissions = way(sent)
     for submission in submissions:
         router.place(submission, view(3), 0)
     accumulator.close_all()
     told: list[int] = []
     for number, submission in enumerate(submissions):
-        submission.listen_to_all(lambda number=number: told.append(number))  # type: ignore[misc]
+        submission.listen_to_all(lambda number=number: told.append(number))
     next_offset = 0
     while accumulator.partitions:
         assert not all(submission.is_settled for submission in submissions)
@@ -208,7 +208,7 @@ def test_what_became_of_each_and_of_all_agrees(sent: list[Sent], way: Any, data:
 def test_ranges_that_follow_each_other_are_told_as_one() -> None:
     accumulator = Accumulator(AccumulatorLimits(BATCH_BYTES), is_idempotent=False)
     (submission,) = as_lists([Sent(None, bytes(200), 0, [], 1) for _ in range(6)])
-    Router(accumulator, None, Random(1), BATCH_BYTES).place(submission, view(3), 0)
+    Router(accumulator, None, Random(1), BATCH_BYTES).place(submission, view(3), 0)  # type: ignore[arg-type]
     accumulator.close_all()
     for number in range(3):
         batch = accumulator.take(PartitionKey(TOPIC_ID, 1), 0)

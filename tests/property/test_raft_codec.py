@@ -16,7 +16,7 @@ from lograft.raft.core.entries import Command, Entry, HardState, NewConfiguratio
 from lograft.raft.core.messages import AppendRequest, Envelope, InstallSnapshot, Message, ReadIndexResponse, TimeoutNow
 from lograft.raft.interfaces import StoreIdentity
 from lograft.raft.store import state_codec
-from lograft.raft.transport.envelope_codec import (
+from lograft.raft.transport.envelope_codec import (  # type: ignore[attr-defined]
     CodecError,
     SnapshotChunk,
     decode_chunk,
@@ -145,7 +145,7 @@ def test_the_bytes_on_the_wire_are_what_they_were() -> None:
         (ReadIndexResponse(one, 5, 3, None), "aa01020803"),
         (TimeoutNow(one, 5), "9a0100"),
     ]:
-        encoded = encode_envelopes([Envelope(two, message)])
+        encoded = encode_envelopes([Envelope(two, message)])  # type: ignore[arg-type]
         assert encoded[0] == 0x0A
         assert encoded[1] == len(encoded) - 2
         assert encoded[2:].hex() == head + expected

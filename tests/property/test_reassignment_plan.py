@@ -43,7 +43,7 @@ def clusters(draw: st.DrawFn, *, racks: bool | None = False, may_be_fenced: bool
     placed: dict[str, list[list[int]]] = {}
     for number in range(draw(st.integers(1, topics))):
         factor = draw(st.integers(1, min(4, len(brokers))))
-        chosen = st.permutations(brokers).map(lambda order, factor=factor: list(order[:factor]))
+        chosen = st.permutations(brokers).map(lambda order, factor=factor: list(order[:factor]))  # type: ignore[misc]
         placed[f"t{number}"] = draw(st.lists(chosen, min_size=1, max_size=9))
     live = [number for number in brokers if number not in fenced]
     return Drawn(described(placed, brokers, racks=rack_of, fenced=fenced), live, rack_of)

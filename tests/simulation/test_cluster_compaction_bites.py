@@ -86,7 +86,7 @@ async def a_leader_is_cut_off(cluster: SimulatedCluster) -> None:
 
 
 def compact_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
-    original = upkeep.compact
+    original = upkeep.compact  # type: ignore[attr-defined]
 
     async def compact(log: PartitionLog, bound: int, *arguments: Any, **options: Any) -> Any:
         return await original(log, log.end_offset, *arguments, **options)

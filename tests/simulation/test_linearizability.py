@@ -117,7 +117,7 @@ def test_histories_of_a_single_copy_pass_and_a_changed_answer_is_noticed() -> No
         place = rng.choice([place for place, operation in enumerate(operations) if len(operation.seen or ()) > 1])
         seen = operations[place].seen
         assert seen is not None
-        wrong = Operation(
+        wrong = Operation(  # type: ignore[call-arg]
             *(getattr(operations[place], field) for field in ("client", "kind", "key", "item", "called", "returned")),
             Outcome.OK,
             (seen[1], seen[0], *seen[2:]),

@@ -72,7 +72,7 @@ def keep_the_broker_epoch(patch: pytest.MonkeyPatch) -> None:
         if old is None or not decision.records:
             return decision
         first = decision.records[0]
-        same = replace(first, broker=replace(first.broker, epoch=old.epoch))  # type: ignore[union-attr, arg-type]
+        same = replace(first, broker=replace(first.broker, epoch=old.epoch))  # type: ignore[arg-type]
         return replace(decision, records=(same, *decision.records[1:]), answer=old.epoch)
 
     patch.setattr("lograft.metadata.controller.services.internal_service.register", register)
@@ -178,7 +178,7 @@ def finish_before_in_sync(patch: pytest.MonkeyPatch) -> None:
 
 def leave_the_corrupt_where_it_is(patch: pytest.MonkeyPatch) -> None:
     """Its data counts on as far as an election goes."""
-    original = failures.leave_isrs
+    original = failures.leave_isrs  # type: ignore[attr-defined]
 
     def leave_isrs(*arguments: Any, is_data_lost: bool = False) -> Iterator[PartitionChanged]:
         return original(*arguments)
@@ -230,7 +230,7 @@ def keep_plans_after_the_office(patch: pytest.MonkeyPatch) -> None:
 
 
 def give_each_attempt_an_id_of_its_own(patch: pytest.MonkeyPatch) -> None:
-    original = admin_service.decide_create
+    original = admin_service.decide_create  # type: ignore[attr-defined]
 
     def decide_create(image: ClusterImage, item: Any, *others: Any) -> Any:
         anonymous = type(item).FromString(item.SerializeToString())

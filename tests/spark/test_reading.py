@@ -106,7 +106,7 @@ def test_topics_are_named_match_or_are_assigned(topics: SparkTopics, numbered: l
         topics.numbers(name, 0, number + 1)
 
     def names(**options: object) -> list[tuple[str, int]]:
-        rows = topics.rows(topics.load(**options))
+        rows = topics.rows(topics.load(**options))  # type: ignore[arg-type]
         return sorted((name, sum(row.topic == name for row in rows)) for name in {row.topic for row in rows})
 
     assert names(subscribe="us-orders, eu-orders") == [("eu-orders", 1), ("us-orders", 2)]

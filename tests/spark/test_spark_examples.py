@@ -58,7 +58,7 @@ def stored(bootstrap: str, topic: str) -> list[dict[str, Any]]:
         count = sum(consumer.end_offsets(partitions).values())
         records: list[dict[str, Any]] = []
         while len(records) < count:
-            records += [record.value for record in consumer.poll(timeout=5.0)]
+            records += [record.value for record in consumer.poll(timeout=5.0)]  # type: ignore[misc]
     return records
 
 
@@ -118,7 +118,7 @@ class PlainWindows:
 
     def written(self) -> dict[tuple[str, int], tuple[float, int, float]]:
         return {
-            window: (min(asks), len(asks), pytest.approx(sum(asks) / len(asks)))
+            window: (min(asks), len(asks), pytest.approx(sum(asks) / len(asks)))  # type: ignore[misc]
             for window, asks in self.asks.items()
             if window[1] + WINDOW <= self.watermark
         }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery  # type: ignore[attr-defined]
 from support.server_processes import lograft, until
 from support.spark_topics import Row, SparkTopics, TopicsThatAge
 
@@ -35,7 +35,7 @@ class Reading:
         reader = self.topics.spark.readStream.format("lograft")
         reader = reader.option("lograft.bootstrap.servers", self.topics.bootstrap)
         for name, value in self.options.items():
-            reader = reader.option(name, value)
+            reader = reader.option(name, value)  # type: ignore[arg-type]
 
         def keep(frame: DataFrame, _: int) -> None:
             self.keep(self.topics.rows(frame))
@@ -132,7 +132,7 @@ def test_it_begins_with_what_comes_next_unless_told_otherwise(topics: SparkTopic
     topics.numbers("brooks", 0, 10)
     reading.options = {"subscribe": "brooks", "lograft.group.id": "brook-watch"}
     query = reading.start()
-    until(lambda: Path(reading.checkpoint, "sources", "0", "0").exists() or reading.batches, "it has begun")
+    until(lambda: Path(reading.checkpoint, "sources", "0", "0").exists() or reading.batches, "it has begun")  # type: ignore[arg-type, return-value]
     until(lambda: query.status["message"] == "Waiting for data to arrive", "it waits")
     topics.numbers("brooks", 10, 25)
     until(lambda: len(reading.rows) == 15, "what came is read")

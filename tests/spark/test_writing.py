@@ -24,7 +24,7 @@ from lograft.runtime.process.child_processes import wait_until
 def save(topics: SparkTopics, frame: DataFrame, mode: str = "append", **options: object) -> None:
     writer = frame.write.format("lograft").option("lograft.bootstrap.servers", topics.bootstrap)
     for name, value in options.items():
-        writer = writer.option(name, value)
+        writer = writer.option(name, value)  # type: ignore[arg-type]
     writer.mode(mode).save()
 
 
@@ -66,7 +66,7 @@ def test_rows_become_records(topics: SparkTopics, exactly_once: bool) -> None:
     with Consumer(topics.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
         found: list[Any] = []
-        until(lambda: len(found) >= 3 or found.extend(consumer.poll(0.2)), "all is read")
+        until(lambda: len(found) >= 3 or found.extend(consumer.poll(0.2)), "all is read")  # type: ignore[arg-type, return-value]
     assert {(one.partition, one.key, one.value, tuple(one.headers)) for one in found} == {
         (2, b"a", b"1", (("h", b"x"),)),
         (0, None, b"2", ()),
@@ -171,7 +171,7 @@ def write_stream(
         frame = frame.withColumn("value", check("value"))
     writer = frame.writeStream.format("lograft").option("lograft.bootstrap.servers", topics.bootstrap)
     for name, value in options.items():
-        writer = writer.option(name, value)
+        writer = writer.option(name, value)  # type: ignore[arg-type]
     writer = writer.option("topic", target).option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
 

@@ -98,8 +98,8 @@ def acknowledge_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
         told = (getattr(state, "told_end", None), getattr(state, "told_partition_epoch", None))
         if not core.is_matched(getattr(state, "number", -1)) or told == (end_offset, epoch):
             return None
-        state.told_end, state.told_partition_epoch = end_offset, epoch  # type: ignore[union-attr]
-        return Acknowledge(state.number, core.leader_epoch, epoch, end_offset)  # type: ignore[union-attr]
+        state.told_end, state.told_partition_epoch = end_offset, epoch
+        return Acknowledge(state.number, core.leader_epoch, epoch, end_offset)
 
     original_heard, original_tell = FollowerRole._heard, LeaderRole._tell_feeds
 
@@ -120,7 +120,7 @@ def acknowledge_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
 def check_no_epochs(patch: pytest.MonkeyPatch) -> None:
     """A follower is taken for matched wherever its log is not longer than the leader's, and a request for one epoch is
     served in another."""
-    original = replica_leading.match
+    original = replica_leading.match  # type: ignore[attr-defined]
 
     def match(
         log: Any, tombstones_removed_below: int, last_epoch: int | None, end_offset: int, *first_base: Any

@@ -69,7 +69,7 @@ def _pieces(argument: ast.expr) -> tuple[str, ...] | None:
     pieces = [""]
     for value in argument.values:
         if isinstance(value, ast.Constant):
-            pieces[-1] += value.value
+            pieces[-1] += value.value  # type: ignore[operator]
         else:
             pieces.append("")
     return tuple(pieces) if any(piece.strip(" :;,'") for piece in pieces) else None

@@ -185,7 +185,7 @@ class FakeGroups:
             raise client_error(error) from None
         self.model.carry_out(decision.changes)
         response = pb.CommitOffsetsResponse()
-        for key, item, error in zip(keys, request.items, decision.errors, strict=True):
+        for key, item, error in zip(keys, request.items, decision.errors, strict=True):  # type: ignore[misc]
             result = response.results.add(topic_id=item.topic_id, partition=item.partition)
             if error is None:
                 self.committed[key] = item

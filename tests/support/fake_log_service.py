@@ -319,9 +319,9 @@ class FakeBroker:
         if log.leader is not None:
             hint |= {"leader_id": log.leader, "leader_address": self.cluster.addresses[log.leader]}
         if log.leader != self.number:
-            raise refused(errors_pb2.NOT_LEADER, **hint)
+            raise refused(errors_pb2.NOT_LEADER, **hint)  # type: ignore[arg-type]
         if epoch is not None and epoch < log.epoch:
-            raise refused(errors_pb2.FENCED_LEADER_EPOCH, **hint)
+            raise refused(errors_pb2.FENCED_LEADER_EPOCH, **hint)  # type: ignore[arg-type]
         if epoch is not None and epoch > log.epoch:
             raise refused(errors_pb2.UNKNOWN_LEADER_EPOCH)
         return log

@@ -25,7 +25,7 @@ from lograft.storage.files.segment import SegmentFiles
 from lograft.storage.log.admission import admit
 from lograft.storage.log.log_config import FlushMode, LogConfig
 from lograft.storage.log.partition_disk import Disk
-from lograft.storage.log.partition_log import PartitionLog, ReplicaFrame, open_log
+from lograft.storage.log.partition_log import PartitionLog, ReplicaFrame, open_log  # type: ignore[attr-defined]
 from lograft.storage.state.epoch_cache import EpochEntry
 
 DIRECTORY = "/data/topic-0.00000000000000000000000000000001"
@@ -115,7 +115,7 @@ class Story:
         if self.task is not None:
             self.task.cancel()
 
-    async def run(self, operation, *arguments) -> None:
+    async def run(self, operation, *arguments) -> None:  # type: ignore[no-untyped-def]
         """One operation, and if the node dies in it, its restart and the check of what it kept."""
         self.task = self.loop.create_task(operation(self, *arguments))
         try:
@@ -256,7 +256,7 @@ class Story:
             keys=[record.key for record in records],
             timestamps=[record.timestamp for record in records],
             magic=self.rng.choice([MAGIC_COLUMNS, MAGIC_ROWS]),
-            **fields,
+            **fields,  # type: ignore[arg-type]
         )
 
     async def append(self, count: int, producer: int) -> None:

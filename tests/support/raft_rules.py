@@ -108,7 +108,7 @@ class Rules:
             term = core.log.term_at(index)
             assert term is not None
             have = [member for member, disk in by_member.items() if disk.has(index, term)]
-            assert core.configuration.is_majority(lambda voter, have=have: voter in have), (
+            assert core.configuration.is_majority(lambda voter, have=have: voter in have), (  # type: ignore[misc]
                 f"{leader.member} calls {index}.{term} committed, but only {list(map(str, have))} have it on disk"
             )
 

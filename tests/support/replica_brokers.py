@@ -377,9 +377,9 @@ class TestBroker:
             machine.clock,
             self._rng.fork(),
             machine.files,
-            None,
+            None,  # type: ignore[arg-type]
             machine.blocking,
-            machine.workers,  # type: ignore[arg-type]
+            machine.workers,
         )
         self.view = View(self.metadata, self.broker_id)
         self.view.catch_up()

@@ -288,7 +288,7 @@ class FollowersPartition:
             raise FrameMismatch(f"{frame.start} is not {self.end_offset}")
         for entry in self.core.new_epochs(frame.epochs):
             self.epochs.assign(*entry)
-        self.contents.append(frame.batches)
+        self.contents.append(frame.batches)  # type: ignore[arg-type]
         self.end_offset = frame.end
         self.core.appended(high_watermark)
         if self.is_synced:

@@ -89,7 +89,7 @@ class FakePending:
 
     async def outcome(self) -> Appended:
         known = asyncio.get_running_loop().create_future()
-        self.add_done_callback(lambda: known.done() or known.set_result(None))
+        self.add_done_callback(lambda: known.done() or known.set_result(None))  # type: ignore[arg-type]
         await known
         return self.result()
 
@@ -159,7 +159,7 @@ class FakeReplica:
             self.pending.remove(pending)
             pending.settle()
         for key, (offset, wake) in list(self.waiters.items()):
-            if offset < self.high_watermark and self.waiters.pop(key, None):
+            if offset < self.high_watermark and self.waiters.pop(key, None):  # type: ignore[arg-type]
                 wake()
 
     def pass_barrier(self) -> None:

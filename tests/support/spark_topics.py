@@ -70,7 +70,7 @@ class SparkTopics:
         if topic is not None:
             reader = reader.option("subscribe", topic)
         for name, value in options.items():
-            reader = reader.option(name, value)
+            reader = reader.option(name, value)  # type: ignore[arg-type]
         return reader
 
     def load(self, topic: str | None = None, **options: object) -> DataFrame:
@@ -109,7 +109,7 @@ class SparkTopics:
 
 
 def _bytes(value: object) -> bytes | None:
-    return None if value is None else bytes(value)  # type: ignore[call-overload, no-any-return]
+    return None if value is None else bytes(value)  # type: ignore[call-overload]
 
 
 def partition_sizes(frame: DataFrame) -> list[int]:
@@ -147,7 +147,7 @@ class TopicsThatAge:
         reader = self._topics.spark.readStream.format("lograft")
         reader = reader.option("lograft.bootstrap.servers", self._topics.bootstrap)
         for name, value in self.streaming.items():
-            reader = reader.option(name, value)
+            reader = reader.option(name, value)  # type: ignore[arg-type]
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(processingTime="1 hour").start()  # once, for all that is going to happen here
         until(lambda: (self.checkpoint / "commits" / "0").exists(), "the first batch is done")

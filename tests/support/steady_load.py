@@ -104,7 +104,7 @@ class SteadyLoad:
                 assigned = self._names
                 self._consumer.assign(assigned)
             for record in self._consumer.poll(timeout=_POLL_SECONDS):
-                self._read[record.topic, record.partition].append(record)
+                self._read[record.topic, record.partition].append(record)  # type: ignore[index]
 
     @property
     def _has_read_all(self) -> bool:

@@ -152,7 +152,7 @@ class Machine:
 async def crashes(machine: Machine, call: int, doing: Coroutine[Any, Any, object]) -> bool:
     """Run `doing` and crash in the call of this number from now on; False if there were not so many."""
     task = asyncio.ensure_future(doing)
-    machine.files.on_crash(lambda name: task.cancel())
+    machine.files.on_crash(lambda name: task.cancel())  # type: ignore[arg-type]
     machine.files.crash_at(machine.files.calls + call)
     try:
         await task

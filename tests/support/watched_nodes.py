@@ -168,7 +168,7 @@ def all_of(node: Node, *, internal: bool = False) -> pb.ClusterDescription:
 async def refusal(outcome: Awaitable[Any]) -> ControllerError:
     with pytest.raises((ControllerError, StreamError)) as caught:
         await outcome
-    return caught.value if isinstance(caught.value, ControllerError) else to_controller_error(caught.value)
+    return caught.value if isinstance(caught.value, ControllerError) else to_controller_error(caught.value)  # type: ignore[arg-type]
 
 
 def names(topics: Any) -> list[str]:

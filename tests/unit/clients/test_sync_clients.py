@@ -163,7 +163,7 @@ def test_an_error_is_the_deliverys_or_the_calls(cluster: FakeCluster) -> None:
         delivery.add_done_callback(lambda done: failed.set())
         assert failed.wait(10)
         with pytest.raises(errors.InvalidArgument, match="value is of type str"):
-            producer.send("orders", "text")  # type: ignore[arg-type]
+            producer.send("orders", "text")
         with pytest.raises(errors.InvalidArgument, match="timestamp"):
             producer.send("orders", b"v", timestamp=-1)
         with pytest.raises(errors.UnknownTopic):

@@ -35,7 +35,7 @@ async def check(connection: Connection, service: str) -> int:
     answer = await stream.receive()
     assert answer is not None
     assert await stream.receive() is None
-    return HealthCheckResponse.FromString(answer).status
+    return HealthCheckResponse.FromString(answer).status  # type: ignore[no-any-return]
 
 
 @virtual

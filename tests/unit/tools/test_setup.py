@@ -57,7 +57,7 @@ class House:
     def version(self) -> str:
         """Of the Python in `.venv`."""
         command = [self.root / ".venv" / "bin" / "python", "-c", "platform.python_version()"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # type: ignore[arg-type, no-any-return]
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ async def test_of_a_batch_that_is_damaged_nothing_is_believed_and_the_rest_is() 
         for position in range(HEADER_BYTES, len(latest)):
             damaged = bytearray(latest)
             damaged[position] ^= 1
-            one.replica.stored[-1] = base_offset, end, damaged
+            one.replica.stored[-1] = base_offset, end, damaged  # type: ignore[assignment]
             one.replica.leader_epoch += 1
             after = await one.loaded()
             assert [found[1].offset for found in await after.fetch(OffsetCaller("g"), None)] == [5]

@@ -67,7 +67,7 @@ def test_what_is_said_of_one_thing_has_one_key() -> None:
         [OffsetGone("g", (other, 0))],
         [OffsetGone("h", (one, 0))],
     ]
-    keys = [{encode_change(change)[0] for change in changes} for changes in said]
+    keys = [{encode_change(change)[0] for change in changes} for changes in said]  # type: ignore[attr-defined]
     assert [len(each) for each in keys] == [1] * len(said)
     assert len(set().union(*keys)) == len(said)
 

@@ -42,8 +42,8 @@ class GroupNode(Node):
         self.coordinator = GroupCoordinator(
             self.runtime.clock,
             lambda: self.image,
-            self.replicas,
-            self._create,  # type: ignore[arg-type]
+            self.replicas,  # type: ignore[arg-type]
+            self._create,
             self._catch_up,
         )
         self.service = GroupService(self.coordinator, lambda: self.image, BrokerId(1))

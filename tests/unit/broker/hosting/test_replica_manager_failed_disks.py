@@ -112,7 +112,7 @@ async def test_a_log_that_was_being_opened_when_its_disk_failed_is_made_on_anoth
         await opening.wait()
         return await open_partition(name, config, noted)
 
-    directory.open_partition = slowly  # type: ignore[method-assign]
+    directory.open_partition = slowly  # type: ignore[assignment, method-assign]
     other = metadata.create("other", place(metadata, 1, 2))
     brokers[ONE].machine.files.fail_next_sync(leader.log.directory)
     append(leader)
@@ -152,7 +152,7 @@ async def test_a_disk_that_fails_before_anybody_has_the_log_it_opened_is_a_faile
             await directory.disk.writer.fail(directory.path, OSError(errno.EIO, "a test says so"))
         return log
 
-    directory.open_partition = and_fail  # type: ignore[method-assign]
+    directory.open_partition = and_fail  # type: ignore[assignment, method-assign]
     topic = metadata.create("orders", place(metadata, 1, 2))
     replica = await brokers[TWO].follows(topic)
     assert replica.identity.directory_id == brokers[TWO].directories[1].identity

@@ -181,7 +181,7 @@ async def test_a_topic_that_is_not_to_be_compacted_any_more_is_not_while_that_is
 async def test_producers_that_were_not_heard_of_for_a_day_are_forgotten() -> None:
     metadata, broker_id, hour_ms = Metadata(), 1, 3_600_000
     broker = TestBroker(broker_id, metadata, {})
-    broker.times = MaintenanceTimes(*[hour_ms] * 7, expiry_ms=600_000)
+    broker.times = MaintenanceTimes(*[hour_ms] * 7, expiry_ms=600_000)  # type: ignore[misc]
     await broker.start()
     leader = await broker.leads(metadata.create("orders", place(metadata, broker_id)))
     await append(leader, producer_id=7, producer_epoch=0, base_sequence=0).outcome()
@@ -245,7 +245,8 @@ async def test_alarms_ring_in_the_order_of_their_times(delays: list[int]) -> Non
     start_ms = clock.monotonic_ms()
     for delay_ms in delays:
         alarms.ring_at(
-            start_ms + delay_ms, lambda delay_ms=delay_ms: rung.append((delay_ms, clock.monotonic_ms() - start_ms))
+            start_ms + delay_ms,
+            lambda delay_ms=delay_ms: rung.append((delay_ms, clock.monotonic_ms() - start_ms)),  # type: ignore[misc]
         )
     await asyncio.sleep(1)
     task.cancel()

@@ -196,7 +196,7 @@ class World:
 
     async def health(self, address: str) -> int:
         answer = await self.ask(address, "/grpc.health.v1.Health/Check", HealthCheckRequest(), HealthCheckResponse)
-        return answer.status
+        return answer.status  # type: ignore[no-any-return]
 
 
 def _panic(error: BaseException) -> None:
@@ -609,7 +609,7 @@ async def test_a_process_whose_place_was_taken_stops() -> None:
     async with three() as world:
         first = world.hosts[0]
         moved = {"listen": "n9:9092", "advertised": "n9:9092", "nodes_listen": "n9:9094", "nodes_advertised": "n9:9094"}
-        copy = Host(world, 1, replace(first.config, **moved, roles=(Role.BROKER,)))
+        copy = Host(world, 1, replace(first.config, **moved, roles=(Role.BROKER,)))  # type: ignore[arg-type]
         copy.host = "n9"
         copy.files = first.files
         await first.kill()

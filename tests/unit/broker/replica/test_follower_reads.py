@@ -77,7 +77,7 @@ def delete(metadata: Metadata, brokers: dict[BrokerId, TestBroker], topic: Topic
 
 def lose_leader(metadata: Metadata, brokers: dict[BrokerId, TestBroker], topic: TopicId) -> None:
     role = brokers[TWO].replica(topic).role
-    role.unsubscribed(role.core.state.number)  # type: ignore[union-attr]
+    role.unsubscribed(role.core.state.number)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("happens", [fence, delete, lose_leader])

@@ -141,7 +141,7 @@ async def test_a_refused_expansion_is_undone_and_asked_for_again() -> None:
     async def refuse(alterations: list[Alteration]) -> None:
         raise ControllerError(errors_pb2.UNAVAILABLE, "not now")
 
-    view.alter = refuse
+    view.alter = refuse  # type: ignore[assignment]
     count = len(view.asked)
     brokers[THREE].sink.start()
     await until(lambda: len(view.asked) > count)
@@ -163,7 +163,7 @@ async def test_what_was_not_granted_is_asked_for_again_though_nothing_else_happe
     async def refuse(alterations: list[Alteration]) -> None:
         raise ControllerError(code, "not now")
 
-    view.alter = refuse
+    view.alter = refuse  # type: ignore[assignment]
     topic = metadata.create("orders", place(metadata, 1, 2, isr=[1]), min_insync_replicas="1")
     await brokers[ONE].leads(topic)
     await until(lambda: len(view.asked) > 0)
@@ -184,7 +184,7 @@ async def test_who_may_have_joined_counts_while_that_is_not_known() -> None:
     async def lose(alterations: list[Alteration]) -> None:
         raise ControllerError(errors_pb2.CONTROLLER_MOVED, "who knows")
 
-    view.alter = lose
+    view.alter = lose  # type: ignore[assignment]
     count = len(view.asked)
     brokers[THREE].sink.start()
     await until(lambda: len(view.asked) > count)
@@ -250,7 +250,7 @@ async def test_changes_of_many_partitions_go_in_few_requests() -> None:
         calls.append(len(alterations))
         return view.carry_out(alterations)
 
-    view.alter = alter
+    view.alter = alter  # type: ignore[assignment]
     topic = metadata.create("orders", *places, min_insync_replicas="1")
     await until(lambda: all(metadata.partition(topic, number).isr == ids(1, 2) for number in range(20)))
     assert sum(calls) == 20

@@ -16,7 +16,7 @@ async def test_a_follower_has_no_retention_of_its_own() -> None:
     """It is not fed, and hears of no log start: all it has is too much and too old, and stays."""
     metadata = Metadata()
     settings = {"segment_bytes": "1024", "retention_bytes": "2048", "retention_ms": "1000"}
-    brokers, topic, leader = await led(metadata, **settings)
+    brokers, topic, leader = await led(metadata, **settings)  # type: ignore[arg-type]
     follower = brokers[THREE].replica(topic)
     for _ in range(20):
         await append(leader, timeout_ms=60_000).outcome()

@@ -145,7 +145,7 @@ def test_a_message_is_not_larger_than_one_may_be() -> None:
 )
 def test_a_log_that_cannot_start_over_so_is_an_error(changes: dict[str, Any]) -> None:
     fields = {"log_start": 5, "epochs": [EpochEntry(3, 5)], "producers": PRODUCER} | changes
-    message = pb.ReplicaReset(**{**fields, "epochs": epoch_messages(fields["epochs"])})
+    message = pb.ReplicaReset(**{**fields, "epochs": epoch_messages(fields["epochs"])})  # type: ignore[arg-type]
     with pytest.raises(ReplicationCodecError):
         read_reset(message)
 

@@ -248,7 +248,7 @@ def registers(draw: st.DrawFn) -> list[ConfigWrite | ConfigRead]:
         name = ("p", number, Moment(begin), "orders", "retention.ms")
         if draw(st.booleans()):
             done = draw(st.sampled_from([Done(end), Done(end), Unknown(), Failed(end, "X")]))
-            calls.append(ConfigWrite(*name, str(number), done))
+            calls.append(ConfigWrite(*name, str(number), done))  # type: ignore[arg-type]
         else:
             value = draw(st.none() | st.integers(0, 6).map(str))
             calls.append(ConfigRead(*name, ConfigTold(end, value)))

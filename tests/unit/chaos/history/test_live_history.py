@@ -34,7 +34,7 @@ def polled_partitions(draw: st.DrawFn) -> PolledPartition:
     got = draw(st.lists(st.tuples(st.integers(), st.text()), max_size=3))
     positions = [draw(st.none() | st.integers()) for _ in range(3)]
     offsets, values = tuple(offset for offset, _ in got), tuple(value for _, value in got)
-    return PolledPartition(TopicPartition("t", 1), offsets, values, *positions[:2], draw(st.booleans()), positions[2])
+    return PolledPartition(TopicPartition("t", 1), offsets, values, *positions[:2], draw(st.booleans()), positions[2])  # type: ignore[arg-type, call-arg]
 
 
 st.register_type_strategy(PolledPartition, polled_partitions())
@@ -46,7 +46,7 @@ def histories(draw: st.DrawFn) -> History:
     """Of anything at all. Operations have numbers of their own."""
     entries: list[Entry] = []
     for number, entry in enumerate(draw(st.lists(ENTRIES, max_size=6))):
-        entries.append(replace(entry, number=number) if isinstance(entry, OPERATIONS) else entry)
+        entries.append(replace(entry, number=number) if isinstance(entry, OPERATIONS) else entry)  # type: ignore[arg-type]
     return History(entries)
 
 

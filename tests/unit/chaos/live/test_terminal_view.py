@@ -22,7 +22,7 @@ def test_what_is_written_is_counted_and_written() -> None:
     writer = TalliedWriter(sink, view.tally)
     for number, completion in enumerate([Acknowledged(NOW, 0), Failed(NOW, "NO"), Unknown(NOW), Done(NOW)]):
         writer.invoked(Send("s", number, NOW, "chaos", f"v{number}", "s", number))
-        writer.completed("s", number, completion)
+        writer.completed("s", number, completion)  # type: ignore[arg-type]
     writer.happened(LeaderSeen(NOW, CHAOS_0, 4, 2, "asker"))
     writer.happened(LeaderSeen(NOW, CHAOS_0, 3, 1, "asker"))
     tally = view.tally

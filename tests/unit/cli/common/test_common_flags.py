@@ -216,7 +216,7 @@ def test_what_a_command_is_told_of_them(
 
     monkeypatch.setenv("LOGRAFT_CONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("LOGRAFT_BOOTSTRAP", raising=False)
-    monkeypatch.setitem(cli.commands, "try", try_it)  # type: ignore[attr-defined]
+    monkeypatch.setitem(cli.commands, "try", try_it)
     for given in ([*arguments, "try"], ["try", *arguments]):
         assert run(*given).exit_code == 0
     assert told == [expected, expected]

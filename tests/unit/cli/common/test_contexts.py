@@ -178,7 +178,7 @@ def where(settings: Settings) -> None:
 def test_which_cluster_is_meant(
     before: str, after: str, variables: str, current: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cli.commands, "where", where)  # type: ignore[attr-defined]
+    monkeypatch.setitem(cli.commands, "where", where)
     contexts = Contexts().with_context("dev", "dev").with_context("prod", "prod")
     save_contexts(contexts.using(current) if current else contexts)
     for each in variables.split():
@@ -222,7 +222,7 @@ def test_a_context_that_is_not_there_is_refused(
 def test_a_broken_file_of_contexts_is_of_no_account_to_whoever_names_brokers(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cli.commands, "where", where)  # type: ignore[attr-defined]
+    monkeypatch.setitem(cli.commands, "where", where)
     path.parent.mkdir()
     path.write_text("contexts: [")
     assert lograft("where", "--bootstrap", "f:1").stdout == "f:1 None\n"

@@ -28,7 +28,7 @@ class Desk:
         monkeypatch.setattr("tempfile.tempdir", None)
         monkeypatch.setattr(edit_module, "has_terminal", lambda: True)
         monkeypatch.setattr(edit_module, "open_admin", lambda _: self.admin)
-        monkeypatch.setattr(edit_module.click, "edit", self._edit)
+        monkeypatch.setattr(edit_module.click, "edit", self._edit)  # type: ignore[attr-defined]
 
     def _edit(self, filename: str, editor: str) -> None:
         text = Path(filename).read_text()

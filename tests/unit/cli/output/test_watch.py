@@ -74,7 +74,7 @@ def shown(
                     look,
                     COLUMNS,
                     Settings("b", 1, output=output),
-                    StillClock(),
+                    StillClock(),  # type: ignore[arg-type]
                     none="None.",
                     doubt=lambda: next(doubted, ""),
                 )

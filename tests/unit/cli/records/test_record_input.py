@@ -255,7 +255,7 @@ def test_the_first_line_that_was_not_stored_is_told_whichever_fails_first(
         made.send(Source(io.BytesIO(), name), InputColumns(range(start, start + count), [b"x"] * count))
     settling = [(first, {2: BatchTooLarge("large")}), (second, dict.fromkeys((0, 1), DeliveryTimedOut("late")))]
     for sent, errors in reversed(settling) if is_first_last else settling:
-        sent.settle(errors)
+        sent.settle(errors)  # type: ignore[arg-type]
     with pytest.raises(BatchTooLarge):
         made.finish()
     assert capsys.readouterr().err == (

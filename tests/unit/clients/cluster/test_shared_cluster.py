@@ -380,7 +380,7 @@ async def test_a_broker_that_says_nothing_is_given_more_time_each_time() -> None
             await may_speak.wait()
             await original(*arguments)
 
-        broker._keep_alive = keep_alive  # type: ignore[method-assign]
+        broker._keep_alive = keep_alive  # type: ignore[assignment, method-assign]
         delivery = await producer.send("orders", b"v")
         await until(lambda: len(opened_ms) == 6, within_s=120)
         waits_ms = [later - sooner for sooner, later in pairwise(opened_ms)]

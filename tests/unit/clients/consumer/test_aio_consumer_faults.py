@@ -137,7 +137,7 @@ async def test_a_topic_that_is_deleted_is_told() -> None:
 async def test_under_any_faults_each_record_comes_once_and_in_order(seed: int) -> None:
     dice = Random(seed)
     options = {"fetch_buffer_bytes": dice.choice([1000, 100_000]), "fetch_partition_bytes": 300}
-    async with consuming(seed=seed, **options) as (cluster, consumer):
+    async with consuming(seed=seed, **options) as (cluster, consumer):  # type: ignore[arg-type]
 
         async def disturb() -> None:
             while True:
@@ -217,7 +217,7 @@ async def test_records_that_an_unclean_election_lost_are_told_and_nothing_is_ski
                 await consumer.poll(5.0)
             assert caught.value.valid_end == 20
             assert await consumer.position(ORDERS_0) == 30
-        await consumer.seek(ORDERS_0, caught.value.valid_end)
+        await consumer.seek(ORDERS_0, caught.value.valid_end)  # type: ignore[arg-type]
         assert (await poll_values(consumer, 40))[0] == b"new 20"
 
 

@@ -149,7 +149,7 @@ async def test_what_stays_assigned_goes_on_and_what_is_new_begins() -> None:
         await consumer.assign([ORDERS_0])
         await consumer.poll(1.0, max_records=5)
         await consumer.assign([ORDERS_0, ORDERS_1])
-        assert sorted(await poll_values(consumer, 25)) == sorted([*numbers(5, 20), *numbers(100, 110)])
+        assert sorted(await poll_values(consumer, 25)) == sorted([*numbers(5, 20), *numbers(100, 110)])  # type: ignore[type-var]
         await consumer.assign([ORDERS_1])
         assert consumer.assignment() == [ORDERS_1]
         store(cluster, 0, 20, 30)
@@ -183,7 +183,7 @@ async def test_what_is_not_there_or_not_assigned_is_named() -> None:
                 await consumer.seek(partition, 5)  # type: ignore[arg-type]
         for moment in (2**63, -(2**63) - 1, "now"):
             with pytest.raises(errors.InvalidArgument, match=str(moment)):
-                await consumer.offsets_for_times({ORDERS_0: moment})  # type: ignore[dict-item]
+                await consumer.offsets_for_times({ORDERS_0: moment})  # type: ignore[arg-type]
         assert consumer.assignment() == [ORDERS_0]
         assert await consumer.offsets_for_times({ORDERS_0: -5}) == {ORDERS_0: None}
         with pytest.raises(errors.InvalidArgument, match="topic"):

@@ -19,7 +19,7 @@ async def test_the_same_key_goes_to_the_same_partition_by_crc_32() -> None:
 @virtual
 async def test_records_without_a_key_stay_together_for_a_batch_and_then_go_elsewhere() -> None:
     async with producing((1, 2, 3)) as (_, producer):
-        places = []
+        places = []  # type: ignore[var-annotated]
         for _ in range(30):
             deliveries = [await producer.send("orders", b"v") for _ in range(10)]
             partitions = {(await delivery).partition for delivery in deliveries}

@@ -104,7 +104,7 @@ async def test_some_columns_may_be_lists_and_others_arrows() -> None:
 @virtual
 async def test_no_records_at_all_are_soon_delivered() -> None:
     async with producing() as (_, producer):
-        for nothing in ([], pa.array([], pa.binary())):
+        for nothing in ([], pa.array([], pa.binary())):  # type: ignore[var-annotated]
             deliveries = await producer.send_many("orders", nothing)
             assert (len(deliveries), deliveries.done(), await deliveries) == (0, True, [])
 

@@ -36,7 +36,7 @@ class Reports:
 
     @property
     def full(self) -> dict[object, bool]:
-        return dict(self.disks.room(IMAGE).full)
+        return dict(self.disks.room(IMAGE).full)  # type: ignore[arg-type]
 
 
 def test_the_latest_word_of_each_broker_counts() -> None:

@@ -179,4 +179,4 @@ def test_the_records_of_an_image_leave_it_as_it_is() -> None:
         applied.apply(record)
     applied.sequence = image.sequence
     assert applied == image == before
-    assert applied.partition(topic_id(1), 1).elr[0].directory_id == directory(2, 1)  # type: ignore[union-attr]
+    assert applied.partition(topic_id(1), 1).elr[0].directory_id == directory(2, 1)

@@ -321,7 +321,7 @@ async def test_an_internal_topic_is_there_once_a_broker_has_asked_for_it() -> No
     async with controllers() as cluster:
         brokers = await three_brokers(cluster)
         await asyncio.gather(*(each.membership.create_internal_topic(CONSUMER_OFFSETS) for each in brokers.values()))
-        topics = {each.membership.image.topic(CONSUMER_OFFSETS).topic_id for each in brokers.values()}  # type: ignore[union-attr]
+        topics = {each.membership.image.topic(CONSUMER_OFFSETS).topic_id for each in brokers.values()}
         assert len(topics) == 1
 
 

@@ -94,7 +94,7 @@ class Listener(MachineListener):
 
     def applied(self, index: int, records: tuple[Record, ...]) -> None:
         assert self._follower.index == index, "told after the change, before the next"
-        assert self._follower.image.next_producer_id == records[-1].next_id  # type: ignore[union-attr]
+        assert self._follower.image.next_producer_id == records[-1].next_id
         self.events.append(("applied", index))
 
     def restored(self, index: int) -> None:

@@ -132,7 +132,7 @@ async def test_whoever_asks_in_the_turn_that_breaks_the_node_is_answered() -> No
         await asyncio.sleep(0)
         node.receive(Heartbeat(other.member, node.core.term, 0, 1))  # two leaders in a term
         proposal = asyncio.ensure_future(node.propose(b"after"))
-        await asyncio.wait([host.task])
+        await asyncio.wait([host.task])  # type: ignore[type-var]
         assert isinstance(host.task.exception(), AssertionError)
         results = await asyncio.gather(read, proposal, return_exceptions=True)
         assert [type(result) for result in results] == [NodeStopped, NodeStopped]

@@ -51,7 +51,7 @@ async def test_after_a_stall_the_word_of_the_leader_comes_before_the_timer() -> 
         term = leader.core.term
         held: list[Any] = []
         deliver = host.transport.deliver
-        host.transport.deliver = held.append  # type: ignore[method-assign]
+        host.transport.deliver = held.append  # type: ignore[assignment, method-assign]
         assert host.node is not None
         # The loop stands still: neither the timer nor the messages get through, until both do, the timer first.
         host.node.core.election_due_ms = host.runtime.clock.monotonic_ms() - 500
@@ -105,7 +105,7 @@ async def test_applying_a_long_log_does_not_hold_up_the_loop() -> None:
         await cluster[1].start()
         loop: Any = asyncio.get_running_loop()
         turns: list[int] = []
-        cluster[1].machine.apply = lambda index, data: turns.append(loop.steps)  # type: ignore[assignment,method-assign]
+        cluster[1].machine.apply = lambda index, data: turns.append(loop.steps)  # type: ignore[assignment,method-assign, return-value]
         await cluster.until(lambda: len(turns) == 100)
         assert len(set(turns)) > 90  # others had their turn in between
 
@@ -159,7 +159,7 @@ async def test_what_is_committed_is_answered_without_waiting_for_the_next_transa
         host = cluster[leader.member.node_id]
         held: list[Any] = []
         deliver = host.transport.deliver
-        host.transport.deliver = held.append  # type: ignore[method-assign]
+        host.transport.deliver = held.append  # type: ignore[assignment, method-assign]
         first = asyncio.ensure_future(leader.propose(b"a"))
         await cluster.until(lambda: any(getattr(message, "match_index", 0) == 2 for message in held))
         await cluster.until(lambda: leader.core.log.stable_index == 2)

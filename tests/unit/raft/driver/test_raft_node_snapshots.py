@@ -107,7 +107,7 @@ async def test_a_snapshot_ordered_again_while_it_is_on_its_way_is_sent_once() ->
             await leader.propose(b"a")
         await cluster.until(lambda: leader.status().snapshot_index > 0)
         host = cluster[1]
-        sender = SnapshotSender(host.store, host.transport)  # type: ignore[arg-type]
+        sender = SnapshotSender(host.store, host.transport)
         order = SnapshotToSend(Member(9, Rng(9).uuid()), 1, leader.core.log.snapshot)
         async with asyncio.TaskGroup() as group:
             sender.send(order, group)

@@ -93,7 +93,7 @@ def test_a_file_system_without_cached_reads_is_asked_once(
 
     def not_supported(fd: int, buffers: list[bytearray], at: int, flags: int) -> int:
         asked.append(at)
-        raise OSError(os_files.errno.EOPNOTSUPP, "not supported")
+        raise OSError(os_files.errno.EOPNOTSUPP, "not supported")  # type: ignore[attr-defined]
 
     monkeypatch.setattr(os, "preadv", not_supported)
     file = files.create(f"{tmp_path}/a")

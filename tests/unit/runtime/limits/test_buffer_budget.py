@@ -214,7 +214,7 @@ def test_by_default_it_is_a_part_of_the_memory(memory: int, expected: int) -> No
 async def test_of_large_messages_only_one_is_taken_beyond_the_limit() -> None:
     """What has come is in memory: forty of 60 MB, each of which waits for its turn, took more than a node had."""
     one = budget()
-    with one.open(FakeStream("a")) as first, one.open(FakeStream("b")) as second:  # type: ignore[arg-type]
+    with one.open(FakeStream("a")) as first, one.open(FakeStream("b")) as second:
         claim = first.charge(2 * LIMIT)
         with pytest.raises(StreamError, match=f"no memory for a message of {LARGE_BYTES} bytes") as refused:
             second.charge(LARGE_BYTES)

@@ -47,5 +47,5 @@ def test_nothing_is_done_where_there_is_no_glibc(monkeypatch: pytest.MonkeyPatch
     class OtherLibrary:
         pass
 
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: OtherLibrary())
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: OtherLibrary())  # type: ignore[attr-defined]
     assert allocator.keep_freed_memory() is False

@@ -112,7 +112,7 @@ def test_a_proof_is_of_who_says_it(claimed: str) -> None:
     """Another name over the same proof."""
     caller = Caller(ONE, ONES_NONCE)
     proof, _ = caller.prove(Callee(TWO, caller.hello(), TWOS_NONCE).answer)
-    claims = replace(ONE, **{claimed: {"cluster_id": "other", "node_id": 3}[claimed]})
+    claims = replace(ONE, **{claimed: {"cluster_id": "other", "node_id": 3}[claimed]})  # type: ignore[arg-type]
     target = replace(TWO, cluster_id=claims.cluster_id)
     with pytest.raises(NotProven):
         Callee(target, Caller(claims, ONES_NONCE).hello(), TWOS_NONCE).check(proof)
@@ -127,7 +127,7 @@ def test_rubbish_is_no_proof_and_breaks_nothing(data: bytes, step: int) -> None:
         lambda: Callee(TWO, caller.hello(), TWOS_NONCE).check(data),
     ]
     with pytest.raises(NotProven):
-        steps[step]()
+        steps[step]()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, 40])

@@ -41,7 +41,7 @@ async def test_silence_is_too_long_when_nothing_was_heard_for_the_limit() -> Non
 @virtual
 async def test_after_a_stall_of_our_own_what_came_meanwhile_is_read_first() -> None:
     clock = StallingClock(5000)
-    silence = Silence(clock, 1500)
+    silence = Silence(clock, 1500)  # type: ignore[arg-type]
     waiting = asyncio.ensure_future(silence.too_long())
     while clock.now_ms < 6500:  # noqa: ASYNC110 (no real time passes)
         await asyncio.sleep(0)
@@ -53,5 +53,5 @@ async def test_after_a_stall_of_our_own_what_came_meanwhile_is_read_first() -> N
 @virtual
 async def test_after_a_stall_in_which_nothing_came_the_silence_is_too_long() -> None:
     clock = StallingClock(5000)
-    await Silence(clock, 1500).too_long()
+    await Silence(clock, 1500).too_long()  # type: ignore[arg-type]
     assert 6500 <= clock.now_ms < 6600

@@ -58,7 +58,7 @@ def narrowed(times: Times, filters: Iterable[Filter], ranges: Iterable[OffsetRan
 
 
 def whole(times: Times) -> list[OffsetRange]:
-    return [OffsetRange(topic, b"id", number, 0, len(times[topic, number])) for topic, number in times]
+    return [OffsetRange(topic, b"id", number, 0, len(times[topic, number])) for topic, number in times]  # type: ignore[index]
 
 
 def rows(times: Times, ranges: Iterable[OffsetRange]) -> list[Row]:
@@ -141,7 +141,7 @@ def filters(draw: st.DrawFn) -> Filter:
     name = draw(st.sampled_from(list(VALUES)))
     values = st.none() | VALUES[name]
     kind = draw(st.sampled_from(["compare", "in", "not", "null", "text", "inner"]))
-    compared = cast(Filter, draw(st.sampled_from(COMPARING))((name,), draw(values)))
+    compared = cast(Filter, draw(st.sampled_from(COMPARING))((name,), draw(values)))  # type: ignore[redundant-cast]
     match kind:
         case "in":
             return In((name,), tuple(draw(st.lists(values, min_size=1, max_size=4))))

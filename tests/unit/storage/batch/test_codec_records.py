@@ -29,12 +29,19 @@ HEADERS = [[("a", b"1"), ("a", None)], [], [("größe", b"")], [("", b"x")]]
 @CODECS
 def test_nulls_headers_and_timestamps_come_back_as_records(magic: int, compression: Compression) -> None:
     batch = encode_batch(
-        VALUES, keys=KEYS, timestamps=TIMESTAMPS, headers=HEADERS, magic=magic, compression=compression, base_offset=40
+        VALUES,
+        keys=KEYS,
+        timestamps=TIMESTAMPS,
+        headers=HEADERS,  # type: ignore[arg-type]
+        magic=magic,
+        compression=compression,
+        base_offset=40,
     )
     assert validate_deep(batch).compression is compression
     records = decode_records(batch, topic="orders", partition=3)
     assert records == [
-        Record("orders", 3, 40 + i, TIMESTAMPS[i], KEYS[i], VALUES[i], tuple(HEADERS[i])) for i in range(4)
+        Record("orders", 3, 40 + i, TIMESTAMPS[i], KEYS[i], VALUES[i], tuple(HEADERS[i]))  # type: ignore[arg-type]
+        for i in range(4)
     ]
     assert {type(record) for record in records} == {Record}
 
@@ -42,7 +49,7 @@ def test_nulls_headers_and_timestamps_come_back_as_records(magic: int, compressi
 @MAGICS
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_a_batch_decodes_from_any_buffer(magic: int, kind: type) -> None:
-    batch = encode_batch(VALUES, keys=KEYS, timestamps=TIMESTAMPS, headers=HEADERS, magic=magic)
+    batch = encode_batch(VALUES, keys=KEYS, timestamps=TIMESTAMPS, headers=HEADERS, magic=magic)  # type: ignore[arg-type]
     assert decode_records(kind(batch)) == decode_records(batch)
     assert all(type(value) is bytes for value in decode_columns(kind(batch)).values if value is not None)
 
@@ -130,7 +137,7 @@ def test_rewriting_changes_the_compression_and_nothing_else(magic: int, compress
         VALUES,
         keys=KEYS,
         timestamps=TIMESTAMPS,
-        headers=HEADERS,
+        headers=HEADERS,  # type: ignore[arg-type]
         magic=magic,
         base_offset=5,
         leader_epoch=6,

@@ -179,7 +179,7 @@ def _zstd_stream(data: bytes) -> bytes:
 def test_other_forms_of_the_compressions_are_read(variant: str) -> None:
     compression, pack = VARIANTS[variant]
     plain = encoded(ROWS)
-    batch = with_payload(plain, pack(payload_of(plain)), attributes=int(compression))
+    batch = with_payload(plain, pack(payload_of(plain)), attributes=int(compression))  # type: ignore[no-untyped-call]
     assert validate_deep(batch).compression is compression
     assert as_rows(batch) == list(enumerate(ROWS))
 

@@ -26,7 +26,7 @@ from lograft.storage.errors import CorruptLog
 from lograft.storage.files.segment import read_index
 from lograft.storage.log.log_config import FlushMode, LogConfig
 from lograft.storage.log.partition_disk import Disk
-from lograft.storage.log.partition_log import PartitionLog, ReplicaFrame, open_log
+from lograft.storage.log.partition_log import PartitionLog, ReplicaFrame, open_log  # type: ignore[attr-defined]
 
 Story = Callable[[PartitionLog], Awaitable[None]]
 
@@ -46,7 +46,7 @@ def with_log(tmp_path: Path, log_config: LogConfig, story: Story, after_reopenin
 
 
 async def clean(log: PartitionLog, at_ms: int = NOW_MS, **options: int) -> CompactionResult:
-    result = await compact(log, log.end_offset, at_ms, **options)
+    result = await compact(log, log.end_offset, at_ms, **options)  # type: ignore[arg-type]
     assert result is not None
     assert not result.is_interrupted
     assert log.checkpointed.first_dirty == result.first_dirty

@@ -58,7 +58,7 @@ async def _compact_and_crash(node: SimulatedNode, call: int, *, power_fails: boo
         await node.log.disk.writer.call(lambda: None)
 
     task = asyncio.get_running_loop().create_task(compact_and_settle())
-    node.files.on_crash(lambda name: task.cancel())
+    node.files.on_crash(lambda name: task.cancel())  # type: ignore[arg-type]
     node.files.crash_at(node.files.calls + call)
     try:
         await task

@@ -252,7 +252,7 @@ async def test_a_frame_that_does_not_follow_is_refused_and_changes_nothing(case:
 async def test_a_follower_knows_the_producers_of_what_it_replicates() -> None:
     log = await follower(Machine())
     fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 5}
-    log.append_as_follower(frame(10, make_batch(3, offset=10, epoch=5, **fields)))
+    log.append_as_follower(frame(10, make_batch(3, offset=10, epoch=5, **fields)))  # type: ignore[arg-type]
     log.assign_epoch(6)
     assert produce(log, 5, 3, epoch=1) == AppendedBatch(10, 13, is_duplicate=True)
     assert produce(log, 8, 1, epoch=1) == AppendedBatch(13, 14)

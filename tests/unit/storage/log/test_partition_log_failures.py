@@ -7,7 +7,7 @@ from typing import Any
 
 import google_crc32c
 import pytest
-from support.virtual_log import Machine, append, open_log, virtual
+from support.virtual_log import Machine, append, open_log, virtual  # type: ignore[attr-defined]
 
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.disk.disk_writer import DiskFailed, DiskWriter
@@ -59,7 +59,7 @@ def test_a_cancelled_open_does_not_go_on_behind_the_next_one(tmp_path: Path) -> 
     directory = str(tmp_path / "topic-0")
 
     async def write() -> None:
-        files, blocking, workers = OsFiles(), ThreadBlocking(2), ThreadWorkers(pytest.fail)
+        files, blocking, workers = OsFiles(), ThreadBlocking(2), ThreadWorkers(pytest.fail)  # type: ignore[arg-type]
         writer = DiskWriter(files, workers, str(tmp_path))
         log = await open_log(Disk(files, blocking, LoopClock(), writer, SegmentFiles(files, blocking)), directory, OS)
         append(log, 3)
@@ -70,7 +70,7 @@ def test_a_cancelled_open_does_not_go_on_behind_the_next_one(tmp_path: Path) -> 
         files.close()
 
     async def open_and_give_up() -> None:
-        files, blocking, workers = GatedFiles(), ThreadBlocking(2), ThreadWorkers(pytest.fail)
+        files, blocking, workers = GatedFiles(), ThreadBlocking(2), ThreadWorkers(pytest.fail)  # type: ignore[arg-type]
         writer = DiskWriter(files, workers, str(tmp_path))
         disk = Disk(files, blocking, LoopClock(), writer, SegmentFiles(files, blocking))
         opening = asyncio.ensure_future(open_log(disk, directory, OS))
@@ -179,7 +179,7 @@ async def test_append_time_does_not_go_back_over_a_restart_with_an_empty_active_
     log = await machine.open(config)
     append(log, 1)
     log.roll()
-    latest = (await log.greatest_timestamp()).timestamp  # type: ignore[union-attr]
+    latest = (await log.greatest_timestamp()).timestamp
     log = await machine.reopen(log, config)
     early = admit(encode_batch([b"x"], timestamps=0), config, now_ms=latest - 60_000)
     log.assign_epoch(9)

@@ -263,7 +263,7 @@ async def test_reads_go_on_while_the_log_is_appended_to_cut_and_shortened(seed: 
     rng = Rng(seed)
     log = await filled(machine, MANY_SEGMENTS, batches=20)
     log = await machine.reopen(log)
-    done, seen = asyncio.Event(), []
+    done, seen = asyncio.Event(), []  # type: ignore[var-annotated]
     async with asyncio.TaskGroup() as tasks:
         for _ in range(6):
             tasks.create_task(reads_until(log, machine, rng.fork(), done, seen))

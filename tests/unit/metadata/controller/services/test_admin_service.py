@@ -104,7 +104,7 @@ async def test_items_go_to_the_quorum_together_but_not_all_at_once() -> None:
     assert [result.name for result in response.results] == [f"t{number}" for number in range(500)]
     assert world.controller.most_in_flight == MAX_IN_FLIGHT_OF_REQUEST
     created = [operation.records[0] for operation in world.controller.operations]
-    assert [record.name for record in created] == [f"t{number}" for number in range(500)]  # type: ignore[union-attr]
+    assert [record.name for record in created] == [f"t{number}" for number in range(500)]
 
 
 @virtual
@@ -276,7 +276,7 @@ async def test_topics_are_created_through_a_quorum_and_standbys_say_where_to_go(
     standby = next(host for host in cluster.living if host is not leader)
     error = await World(controller=cluster[standby.node_id].controller).refused(many(1))
     assert (error.code, error.leader_id) == (errors_pb2.NOT_CONTROLLER, leader.node_id)
-    for host in cluster.living:
+    for host in cluster.living:  # type: ignore[assignment]
         await host.stop()
 
 

@@ -260,8 +260,8 @@ async def test_what_is_there_together_is_sent_together_up_to_a_size() -> None:
     async with published(limits) as world:
         world.change(200)
         reader = await world.follow(1)
-        batches = []
-        while sum(map(len, batches)) < 199:
+        batches = []  # type: ignore[var-annotated]
+        while sum(map(len, batches)) < 199:  # type: ignore[arg-type]
             batches.append(await reader.next_deltas())
         assert [index for batch in batches for index in batch] == list(range(2, 201))
         assert 5 < len(batches) < 20
@@ -297,7 +297,7 @@ async def test_a_slow_follower_costs_nothing_and_starts_over_when_it_is_too_far_
 @virtual
 async def test_a_change_is_encoded_once_for_all_followers(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[int] = []
-    original = module.MetadataDelta
+    original = module.MetadataDelta  # type: ignore[attr-defined]
 
     def counting(**fields: Any) -> Any:
         encoded.append(fields["index"])

@@ -84,7 +84,7 @@ class World:
             self.changes.append(wanted)
             return after
 
-        node.change_configuration = change  # type: ignore[method-assign]
+        node.change_configuration = change  # type: ignore[assignment, method-assign]
 
     async def lose_disk(self, node_id: int) -> Member:
         """The node crashes, and comes back with a new disk: the member that it is now."""
@@ -525,7 +525,7 @@ async def test_a_voter_that_lost_its_disk_is_replaced_by_its_new_self_once_that_
                 caught_up.append(status.match_indexes[new] >= status.commit_index)
             return await counted(wanted)
 
-        leader.change_configuration = change  # type: ignore[method-assign]
+        leader.change_configuration = change  # type: ignore[assignment, method-assign]
         answer = await world.ask(pb.ReplaceVoterRequest(node_id=lost.node_id))
         assert world.changes == [AddLearner(new), RemoveMember(old), PromoteLearner(new)]
         assert caught_up == [True]

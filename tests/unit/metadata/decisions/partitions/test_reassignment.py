@@ -393,7 +393,7 @@ def test_one_that_is_refused_does_not_hold_up_the_others() -> None:
     requests = [Reassignment(TOPIC, number, target) for number, target in enumerate([ids(3), ids(99), None])]
     decision = reassign(image, requests)
     assert [(result.number, result.error is None) for result in decision.answer] == [(0, True), (1, False), (2, False)]
-    assert [record.number for record in decision.records] == [0]  # type: ignore[union-attr]
+    assert [record.number for record in decision.records] == [0]
 
 
 def test_a_partition_that_is_named_twice_makes_the_request_void() -> None:

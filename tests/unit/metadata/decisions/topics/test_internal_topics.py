@@ -227,7 +227,7 @@ def test_a_default_of_the_cluster_does_not_settle_its_partitions_anew() -> None:
 # -- elections
 
 AWAY = partition(1, 2, isr=(), leader=None, elr=[1])
-SAID = {(topic_id(number), 0): {BrokerId(2): LogEnd(epoch_of(2), 3, 50)} for number in (1, 2)}
+SAID = {(topic_id(number), 0): {BrokerId(2): LogEnd(epoch_of(2), 3, 50)} for number in (1, 2)}  # type: ignore[arg-type]
 
 
 def leaderless_image() -> ClusterImage:
