@@ -19,7 +19,7 @@ from lograft.spark.reading.batch_reader import BatchReader
 from lograft.spark.reading.row_schema import check_schema, full_schema
 from lograft.spark.writing.at_least_once import DirectWriter
 from lograft.spark.writing.row_tables import check_write_schema
-from lograft.spark.writing.staged_writing import StagedWriter
+from lograft.spark.writing.staged_writer import StagedWriter
 from lograft.spark.writing.write_options import WriteOptions, write_options
 
 
@@ -54,7 +54,7 @@ class LograftSource(DataSource):
         if not options.pushes_down:
             return BatchReader(schema, options)
         with needing("4.1", "option pushDown"):
-            from lograft.spark.reading.push_down_reading import PushDownReader
+            from lograft.spark.reading.push_down_reader import PushDownReader
         return PushDownReader(schema, options, self._load_id)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -72,7 +72,7 @@ class LograftSource(DataSource):
         options = write_options(self.options, is_streaming=True)
         _check_write(schema, options, overwrite)
         with needing("4.1", "a streaming write"):
-            from lograft.spark.writing.writers import StreamWriter
+            from lograft.spark.writing.stream_writer import StreamWriter
         return StreamWriter(options)
 
 

@@ -1,7 +1,7 @@
 """Reads ranges of offsets to their end, from whoever leads or follows: goes on elsewhere when that moves."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ from lograft.proto.wire_format import Buffer, WireError, cut_out
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.retry import ExponentialWait
-from lograft.storage.batch.codec import iterate_batches
+from lograft.storage.batch.codec import Record, decode_records, iterate_batches, validate_batch
 from lograft.storage.batch.header import check_crc
 from lograft.storage.errors import InvalidBatch
 
@@ -262,3 +262,14 @@ def _ends_early(error: LograftError, wanted: OffsetRange) -> bool:
 
 def _another_topic(wanted: OffsetRange) -> UnknownTopicId:
     return UnknownTopicId(f"topic {wanted.topic!r} is not the one that was looked at: it was deleted, or recreated")
+
+
+def records_of(parts: Iterable[RangePart]) -> Iterator[Record]:
+    """Decode the records of the range one by one: for the few that we write ourselves."""
+    for part in parts:
+        view = memoryview(part.batches)
+        for at, header in iterate_batches(view):
+            validate_batch(view, at)
+            for record in decode_records(view[at : at + header.total_bytes]):
+                if part.start <= record.offset < part.next_offset:
+                    yield record

@@ -23,7 +23,7 @@ from lograft.spark.reading.planner import open_admin
 from lograft.spark.writing.commit_ledger import Decision, Ledger, Share
 from lograft.spark.writing.publisher import publish
 from lograft.spark.writing.staged_batches import Target
-from lograft.spark.writing.staging import Staged, check_topics, ensure_topics
+from lograft.spark.writing.staged_rows import Staged, check_topics, ensure_topics
 from lograft.spark.writing.write_options import STAGED_TOPIC
 
 

@@ -26,7 +26,7 @@ from lograft.spark.writing import publisher as publishing
 from lograft.spark.writing.commit_ledger import Decision, Ledger, Share
 from lograft.spark.writing.exactly_once import commit_staged
 from lograft.spark.writing.staged_batches import Target
-from lograft.spark.writing.staging import Staged, ensure_topics, stage_rows
+from lograft.spark.writing.staged_rows import Staged, ensure_topics, stage_rows
 from lograft.spark.writing.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions
 
 _names = count()

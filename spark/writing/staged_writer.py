@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from lograft.runtime.rng import system_rng
 from lograft.spark.common.spark_task import running_task
 from lograft.spark.writing.exactly_once import commit_staged
-from lograft.spark.writing.staging import Staged, stage_rows
+from lograft.spark.writing.staged_rows import Staged, stage_rows
 from lograft.spark.writing.write_options import WriteOptions
 
 
