@@ -18,8 +18,7 @@ from lograft.clients.producer.sync_producer import Producer
 from lograft.clients.types import TopicPartition
 from lograft.spark.common.cluster_access import ClusterAccess
 from lograft.spark.common.options import ClusterOptions
-from lograft.spark.common.range_reader import records_of
-from lograft.spark.common.range_reader import OffsetRange
+from lograft.spark.common.range_reader import OffsetRange, records_of
 from lograft.spark.writing.staged_batches import Target
 from lograft.spark.writing.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC
 from lograft.storage.batch.codec import Record

@@ -32,8 +32,7 @@ from lograft.runtime.network import ConnectFailed, StreamError
 from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.spark.common.cluster_access import ClusterAccess
 from lograft.spark.common.options import ClusterOptions
-from lograft.spark.common.range_reader import records_of
-from lograft.spark.common.range_reader import OffsetRange, RangePart
+from lograft.spark.common.range_reader import OffsetRange, RangePart, records_of
 from lograft.spark.writing.commit_ledger import Decision
 from lograft.spark.writing.staged_batches import StagedBatch, Target, read_staged
 from lograft.spark.writing.write_options import STAGED_TOPIC
