@@ -75,6 +75,9 @@ test-integration: setup ## real processes and real files only
 test-spark: setup ## Spark against a real cluster only; needs Java 17 or later
 	$(PYTEST) --durations=10 tests/spark
 
+raft-scripts: setup ## record what the Raft scenarios do now; review the difference as text
+	PYTHONPATH=tests $(VENV)/python -m support.raft_script
+
 transcripts: setup ## type the transcripts of the command line again, and make docs/cli.md and docs/cli-errors.md of them; ONLY=name
 	$(VENV)/python tools/transcripts.py $(ONLY)
 
@@ -133,4 +136,4 @@ clean: ## remove all that make made
 	rm -rf .venv .bench .chaos .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo up down bench transcripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format ratchet typecheck proto sync-clients bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean
+.PHONY: help setup demo up down bench transcripts raft-scripts soak test test-unit test-integration test-spark sim chaos sim-metadata sim-cluster campaign lint format ratchet typecheck proto sync-clients bench-storage bench-raft bench-metadata bench-broker bench-clients bench-spark bench-compare clean

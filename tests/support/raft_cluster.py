@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from uuid import UUID
 
-from support.raft_transcript import describe, describe_role
+from support.raft_transcript import describe, describe_entries, describe_role
 
 from lograft.raft.core.configuration import Configuration, ConfigurationChange, Member, configuration
 from lograft.raft.core.entries import NEW, NOTHING, Command, Entry, HardState, NewConfiguration, SnapshotMetadata
@@ -261,15 +261,20 @@ class RaftCluster:
             if crash is not None and self._crash_during(node, ready, crash):
                 self.crash(node_id)
                 return
-            self._send(ready.messages_now)
-            node.disk.save(ready)
-            self._send_durable(node, ready)
-            self._apply(node, ready)
-            core.advance(ready)
+            self.carry_out_one(node_id, ready)
         else:
             raise AssertionError(f"node {node_id} is never done")
         self._tell_role(node)
         self.watch(node)
+
+    def carry_out_one(self, node_id: int, ready: Ready) -> None:
+        """Do all that one Ready wants done."""
+        node = self.nodes[node_id]
+        self._send(ready.messages_now)
+        node.disk.save(ready)
+        self._send_durable(node, ready)
+        self._apply(node, ready)
+        self.core(node_id).advance(ready)
 
     def _crash_during(self, node: Node, ready: Ready, crash: CrashPoint) -> bool:
         self._send(ready.messages_now)
@@ -295,6 +300,8 @@ class RaftCluster:
     def _apply(self, node: Node, ready: Ready) -> None:
         if ready.snapshot is not None:
             node.state, node.applied_index = ready.snapshot.data, ready.snapshot.metadata.index
+        if ready.committed:
+            self._tell(f"{node.member.node_id} applies {describe_entries(ready.committed)}")
         for entry in ready.committed:
             assert entry.index == node.applied_index + 1, f"applied {entry.index} after {node.applied_index}"
             node.applied_index = entry.index

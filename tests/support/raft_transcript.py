@@ -1,5 +1,6 @@
 """Raft messages and roles in a line each, for people who read why a test failed."""
 
+from lograft.raft.core.configuration import Configuration
 from lograft.raft.core.entries import Command, Entry, NewConfiguration
 from lograft.raft.core.messages import (
     AppendRefusal,
@@ -18,7 +19,10 @@ from lograft.raft.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from lograft.raft.core.ready import Ready
 from lograft.raft.core.roles import Candidate, Follower, Leader, PreCandidate, Role
+
+_LONG = 20
 
 
 def describe(envelope: Envelope) -> str:
@@ -29,13 +33,16 @@ def describe(envelope: Envelope) -> str:
 
 def _details(message: Message) -> str:
     match message:
-        case PreVoteRequest() | VoteRequest():
+        case PreVoteRequest():
             return f", log ends at {message.last_index}.{message.last_term}"
+        case VoteRequest():
+            transfer = ", asked to stand" if message.is_transfer else ""
+            return f", log ends at {message.last_index}.{message.last_term}{transfer}"
         case PreVoteResponse() | VoteResponse():
             return ": yes" if message.is_granted else ": no"
         case AppendRequest():
             after = f"after {message.previous_index}.{message.previous_term}"
-            return f", {after}: {_entries(message.entries)}, commit {message.commit_index}"
+            return f", {after}: {describe_entries(message.entries)}, commit {message.commit_index}"
         case AppendResponse():
             return f", agrees up to {message.match_index}"
         case AppendRefusal():
@@ -54,19 +61,25 @@ def _details(message: Message) -> str:
             return ""
 
 
-def _entries(entries: tuple[Entry, ...]) -> str:
+def describe_entries(entries: tuple[Entry, ...]) -> str:
     return " ".join(map(_entry, entries)) or "nothing"
 
 
 def _entry(entry: Entry) -> str:
     match entry.payload:
         case Command(data=data):
-            return f"{entry.index}.{entry.term}={data.decode(errors='replace')}"
+            shown = data.decode(errors="replace") if len(data) < _LONG else f"({len(data)} bytes)"
+            return f"{entry.index}.{entry.term}={shown}"
         case NewConfiguration(configuration=configuration):
-            voters = ",".join(str(voter.node_id) for voter in configuration.voters)
-            return f"{entry.index}.{entry.term}=voters {voters}"
+            return f"{entry.index}.{entry.term}=({describe_configuration(configuration)})"
         case _:
             return f"{entry.index}.{entry.term}"
+
+
+def describe_configuration(configuration: Configuration) -> str:
+    voters = ",".join(str(each.node_id) for each in configuration.voters) or "none"
+    learners = ",".join(str(each.node_id) for each in configuration.learners)
+    return f"voters {voters}" + (f" learners {learners}" if learners else "")
 
 
 def describe_role(role: Role) -> str:
@@ -81,3 +94,22 @@ def describe_role(role: Role) -> str:
             return "candidate"
         case Leader():
             return "leader"
+
+
+def describe_ready(ready: Ready) -> list[str]:
+    """What the core wants done, in order."""
+    lines = [f"at once: {describe(envelope)}" for envelope in ready.messages_now]
+    if ready.hard_state is not None:
+        vote = ready.hard_state.vote.node_id if ready.hard_state.vote is not None else "nobody"
+        lines.append(f"save: term {ready.hard_state.term}, vote for {vote}, commit {ready.hard_state.commit_index}")
+    if ready.snapshot is not None:
+        lines.append(f"save: snapshot {ready.snapshot.metadata.index}.{ready.snapshot.metadata.term}")
+    if ready.entries:
+        lines.append(f"save: {describe_entries(ready.entries)}")
+    lines += [f"then: {describe(envelope)}" for envelope in ready.messages]
+    lines += [
+        f"then: snapshot at {each.metadata.index} to {each.recipient.node_id}" for each in ready.snapshots_to_send
+    ]
+    if ready.committed:
+        lines.append(f"apply: {describe_entries(ready.committed)}")
+    return lines
