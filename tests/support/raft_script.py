@@ -29,7 +29,14 @@ from typing import get_args
 from support.raft_cluster import CrashPoint, RaftCluster, log_of_terms, member
 from support.raft_transcript import describe, describe_configuration, describe_entries, describe_ready, describe_role
 
-from lograft.raft.core.configuration import AddLearner, PromoteLearner, RemoveMember, configuration
+from lograft.raft.core.configuration import (
+    AddLearner,
+    ConfigurationChange,
+    Member,
+    PromoteLearner,
+    RemoveMember,
+    configuration,
+)
 from lograft.raft.core.entries import Command, Entry, NewConfiguration, SnapshotMetadata
 from lograft.raft.core.messages import (
     AppendRequest,
@@ -53,7 +60,11 @@ _COMMAND = "> "
 _OUTPUT = "    "
 _SCENARIO = "## "
 _LIMITS = {each.name for each in fields(RaftLimits)}
-_CHANGES = {"add": AddLearner, "promote": PromoteLearner, "remove": RemoveMember}
+_CHANGES: dict[str, Callable[[Member], ConfigurationChange]] = {
+    "add": AddLearner,
+    "promote": PromoteLearner,
+    "remove": RemoveMember,
+}
 
 
 def scenarios(text: str) -> list[str]:
@@ -155,11 +166,12 @@ class _Script:
     def _of_numbers(self, verb: str) -> Callable[..., object]:
         """Commands that are a method of the cluster, and take nothing but numbers."""
         cluster = self._cluster
-        return {
+        commands: dict[str, Callable[..., object]] = {
             "elect": cluster.elect, "time-out": cluster.time_out, "tick": cluster.tick, "pass": cluster.pass_time,
             "cut": cluster.cut, "break": cluster.break_connection, "crash": cluster.crash, "restart": cluster.restart,
             "wipe": cluster.wipe, "transfer": cluster.transfer, "snapshot": cluster.take_snapshot,
-        }[verb]  # fmt: skip
+        }  # fmt: skip
+        return commands[verb]
 
     def _store(self, node_id: int, named: dict[str, str]) -> None:
         term = int(named["term"]) if "term" in named else None

@@ -38,6 +38,7 @@ def test_the_leaders_own_acknowledgement_waits_for_its_disk() -> None:
     cluster.elect(1)
     core = cluster.core(1)
     index = core.propose(b"x")
+    assert index is not None
     ready = core.ready()
     assert ready is not None
     assert core.log.commit_index < index

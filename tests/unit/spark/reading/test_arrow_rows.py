@@ -239,7 +239,7 @@ assert "pandas" not in sys.modules, "it is Spark's doing"
 from lograft.spark.common.range_reader import OffsetRange, RangePart
 from lograft.spark import source
 from lograft.spark.reading import stream_reader
-from lograft.spark.writing import writers
+from lograft.spark.writing import stream_writer
 from lograft.spark.reading.arrow_rows import row_batches
 from lograft.spark.reading.row_schema import arrow_schema, full_schema
 from lograft.storage.batch.codec import encode_batch
