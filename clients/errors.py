@@ -1,6 +1,6 @@
-"""What can go wrong for who uses lograft: `LograftError`, and one class per cause.
+"""Exceptions raised by the clients: `LograftError`, and one class per cause.
 
-A class's name is that of its code: UNKNOWN_TOPIC is `UnknownTopic`. The first ones come from servers, and mean what
+A class is named after its code: UNKNOWN_TOPIC is `UnknownTopic`. The first ones come from servers, and mean what
 `lograft.proto.errors` says; the last are the client's own. Pure.
 """
 
@@ -14,11 +14,11 @@ from lograft.runtime.network import Status, StreamError
 
 
 class LograftError(Exception):
-    """Something was refused, or failed.
+    """A request was refused, or failed.
 
-    `retriable`: the same can succeed later. `outcome_unknown`: it may have been done all the same; if not set, nothing
-    was done. `message` names the cause, and where there is one the remedy. For OFFSET_OUT_OF_RANGE `valid_start` and
-    `valid_end` are the offsets that are there, the end excluded.
+    `retriable`: the same request may succeed later. `outcome_unknown`: it may have been carried out anyway; if
+    False, nothing was done. `message` names the cause and, where there is one, the remedy. For OFFSET_OUT_OF_RANGE,
+    `valid_start` and `valid_end` are the offsets that exist, the end excluded.
     """
 
     code: ClassVar[str] = "INTERNAL"
@@ -54,7 +54,7 @@ _CLASSES: dict[str, type[LograftError]] = {}
 
 
 class ServerError(LograftError):
-    """What a server says. A subclass for each code; this one for codes that only a later version knows."""
+    """A server's refusal: a subclass for each code, this class for codes of later versions."""
 
     def __init_subclass__(cls) -> None:
         """The code follows from the name, and what it means from the table."""

@@ -1,4 +1,4 @@
-"""Partitions, brokers and the quorum, for the admin client for asyncio."""
+"""The asyncio admin client: partitions, brokers and the quorum."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -42,8 +42,8 @@ class ClusterAdmin(TopicAdmin):
     async def describe_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[ReplicaDescription]:
-        """What brokers have of the partitions of these topics, or of all: in the order of the partitions. Brokers that
-        do not answer in a few seconds are left out."""
+        """Return what brokers store of the partitions of these topics, or of all, in the order of the partitions.
+        Brokers that do not answer within a few seconds are left out."""
         cluster = self._open()
         described = await self.describe_cluster(topics, include_internal=include_internal)
         names = [topic.name for topic in described.topics]
@@ -52,9 +52,9 @@ class ClusterAdmin(TopicAdmin):
         return await find_replicas(cluster, hosts, names, _REPLICAS_MS)
 
     async def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
-        """What each live broker has had to do since it started, in the order of their ids; of its partitions, those of
-        these topics (`UnknownTopic` for one that there is none of), or all that had any traffic. Brokers that do not
-        answer in a few seconds are left out."""
+        """Return what each live broker has done since it started, in the order of their ids: two answers make rates. Of
+        partitions, include those of these topics, or all that had any traffic. Brokers that do not answer within a
+        few seconds are left out. Raise `UnknownTopic` if a named topic does not exist."""
         topics = list(topics)
         for topic in topics:
             check_topic(topic)
@@ -69,7 +69,7 @@ class ClusterAdmin(TopicAdmin):
     async def verify_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[PartitionVerification]:
-        """Each partition of these topics, or of all, as `verify_partition` does."""
+        """Verify each partition of these topics, or of all, as `verify_partition` does."""
         described = await self.describe_cluster(topics, include_internal=include_internal)
         return [
             await self.verify_partition(topic.name, partition.number)
@@ -78,8 +78,8 @@ class ClusterAdmin(TopicAdmin):
         ]
 
     async def verify_partition(self, topic: str, number: int) -> PartitionVerification:
-        """Compare what the brokers in sync have of the partition on their disks. A damaged copy that is met is made
-        anew by its broker."""
+        """Compare what the in-sync brokers store of the partition on disk. A broker refetches a damaged copy that this
+        finds."""
         from lograft.clients.admin.replicas.replica_verification import (
             verify_copies,  # rarely needed, and much to import
         )
@@ -115,11 +115,12 @@ class ClusterAdmin(TopicAdmin):
     async def reassign(
         self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
     ) -> dict[tuple[str, int], LograftError | None]:
-        """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
-        refused, by partition; the others have begun.
+        """Move partitions to these brokers, the preferred leader first; None cancels a move. Return what was refused,
+        by partition; the other moves have begun.
 
-        If `outcome_unknown` of an error is true, it may have begun: look (`list_reassignments`), before you ask again.
-        It is not done again by itself, because that could undo what somebody else has asked for since."""
+        If an error's `outcome_unknown` is true, the moves may have begun: check before you repeat it. The client
+        does not repeat it, because that could undo another client's later request.
+        """
         items = [
             pb.AlterReassignmentsRequest.Item(
                 partition=codec.write_partition(partition),
@@ -138,7 +139,7 @@ class ClusterAdmin(TopicAdmin):
         return {partition: error_in(result) for partition, result in zip(targets, results, strict=True)}
 
     async def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
-        """Those under way; of all topics, if none are named."""
+        """Return the moves under way, of these topics or of all."""
         names = list(topics)
         for name in names:
             check_topic(name)
@@ -151,8 +152,8 @@ class ClusterAdmin(TopicAdmin):
     async def elect_leaders(
         self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[Election]:
-        """Of these partitions, or of all that need it. An unclean election whose answer is lost is not held again by
-        itself: records may be lost by each."""
+        """Elect leaders of these partitions, or of all that need it. The client does not repeat an unclean election
+        whose answer is lost, because each one may lose records."""
         request = pb.ElectLeadersRequest(
             kind=codec.ELECTION_KINDS[kind],
             all_partitions=partitions is None,
@@ -166,29 +167,31 @@ class ClusterAdmin(TopicAdmin):
     # -- brokers and the quorum
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker for good. It must be stopped, and have no replicas."""
+        """Remove a broker from the cluster permanently. It must be stopped and have no replicas."""
         check_integer("broker_id", broker_id, 0)
         request = pb.UnregisterBrokerRequest(broker_id=broker_id)
         # Once it is done, the same again is refused, as if nothing had been done.
         await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse, repeatable=False)
 
     async def describe_quorum(self) -> QuorumDescription:
+        """Return the controllers, and how far each has got."""
         request = pb.DescribeQuorumRequest()
         return codec.read_quorum(await self._call(methods.DESCRIBE_QUORUM, request, pb.DescribeQuorumResponse))
 
     async def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        """Make a controller, which is running, a voter. The quorum as it is then."""
+        """Make a running controller a voter. Return the quorum after the change."""
         return await self._change_quorum(methods.ADD_VOTER, pb.AddVoterRequest, node_id)
 
     async def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """Remove a voter. Return the quorum after the change."""
         return await self._change_quorum(methods.REMOVE_VOTER, pb.RemoveVoterRequest, node_id)
 
     async def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        """For a controller that lost its disk: its old self is removed, and the new one added."""
+        """Replace a voter that lost its disk with its new self. Return the quorum after the change."""
         return await self._change_quorum(methods.REPLACE_VOTER, pb.ReplaceVoterRequest, node_id)
 
     async def transfer_leadership(self, node_id: int) -> int:
-        """Make another voter the active controller; who is."""
+        """Make another voter the active controller. Return the id of the active controller."""
         check_integer("node_id", node_id, 0)
         request = pb.TransferLeadershipRequest(node_id=node_id)
         response = await self._when_possible(
@@ -211,8 +214,8 @@ class ClusterAdmin(TopicAdmin):
     async def _when_possible(
         self, method: str, request: _QuorumRequest, response_type: type[R], *, repeatable: bool
     ) -> R:
-        """The answer, once the quorum can do it. Each attempt is told how much time is left, so that it ends with an
-        answer, and that of the last one is the outcome: nobody has to wonder whether it was done."""
+        """Return the answer once the quorum can do it. Each attempt carries the time that is left, so that it ends with
+        an answer, and the last attempt's answer is the outcome."""
         cluster = self._open()
         async with self._within(method) as deadline:
             await cluster.identify()

@@ -1,4 +1,4 @@
-"""Groups and their offsets, for the admin client for asyncio."""
+"""The asyncio admin client: groups and their offsets."""
 
 import asyncio
 import contextlib
@@ -38,8 +38,8 @@ class GroupAdmin(TopicAdmin):
     # -- groups
 
     async def list_groups(self) -> list[GroupListing]:
-        """All there are, by name: asked of every broker that coordinates any. A coordinator that is still reading is
-        waited for."""
+        """Return all groups, by name, from every broker that coordinates any. Wait for a coordinator that is still
+        loading."""
         cluster = self._open()
         found: list[GroupListing] | None = None
         async with cluster.within(self._timeout_ms, "not all coordinators said what groups they have"):
@@ -55,7 +55,8 @@ class GroupAdmin(TopicAdmin):
         return sorted(found, key=lambda group: group.name)
 
     async def _coordinators(self) -> dict[int, tuple[int | None, int]]:
-        """Who leads each partition of the groups' topic, and since which epoch. None, if there never was a group."""
+        """Return who leads each partition of the groups' topic, and since which epoch. Empty if there never was a
+        group."""
         description = await self._describe([OFFSETS_TOPIC], include_internal=True)
         self._open().view.take_description(description, [OFFSETS_TOPIC])
         return {
@@ -65,7 +66,7 @@ class GroupAdmin(TopicAdmin):
         }
 
     async def _list_all(self, coordinators: Mapping[int, tuple[int | None, int]]) -> list[GroupListing] | None:
-        """None: somebody has not said all."""
+        """Return the groups of these coordinators, or None if one did not answer completely."""
         found: list[GroupListing] = []
         brokers = dict.fromkeys(leader for leader, _ in coordinators.values())
         for broker in brokers:
@@ -85,10 +86,11 @@ class GroupAdmin(TopicAdmin):
         return found
 
     async def describe_group(self, name: str) -> GroupDescription:
+        """Return a group with its members. Raise `GroupNotFound` if it does not exist."""
         return only(await self.describe_groups([name]))
 
     async def describe_groups(self, names: Iterable[str]) -> list[GroupDescription | LograftError]:
-        """Each, in order, or why it cannot be."""
+        """Return each group or its error, in order."""
 
         async def describe(coordinator: GroupCoordinator) -> GroupDescription:
             request = pb.DescribeGroupsRequest(groups=[coordinator.group])
@@ -101,11 +103,11 @@ class GroupAdmin(TopicAdmin):
         return await self._each_group(names, describe)
 
     async def delete_group(self, name: str) -> None:
-        """A group without members, and all that it has committed."""
+        """Delete a group without members, and all its committed offsets."""
         only(await self.delete_groups([name]))
 
     async def delete_groups(self, names: Iterable[str]) -> list[str | LograftError]:
-        """What came of each, in order: its name, or why it is still there."""
+        """Delete groups without members. Return the name or the error of each, in order."""
 
         async def delete(coordinator: GroupCoordinator) -> str:
             request = pb.DeleteGroupsRequest(groups=[coordinator.group])
@@ -117,7 +119,7 @@ class GroupAdmin(TopicAdmin):
         return await self._each_group(names, delete)
 
     async def remove_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
-        """Put these out of the group, or all; who was. One that lives on joins again."""
+        """Remove these members, or all, from the group. Return the removed ones. A live member rejoins."""
         described = await self.describe_group(group)
         present = [member.member_id for member in described.members]
         chosen = present if members is None else list(members)
@@ -136,8 +138,8 @@ class GroupAdmin(TopicAdmin):
     async def group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """How far the group has come: in these partitions, or in all of which anything is committed. Those of topics
-        that are gone are left out."""
+        """Return the group's committed offsets: of these partitions, or of all. Partitions of deleted topics are left
+        out."""
         cluster = self._open()
         wanted = None if partitions is None else [partition_name(each) for each in partitions]
         request = pb.FetchOffsetsRequest(group=group, all=True)
@@ -164,7 +166,7 @@ class GroupAdmin(TopicAdmin):
     async def _ends(
         self, found: Mapping[TopicPartition, pb.FetchOffsetsResponse.Committed]
     ) -> dict[TopicPartition, int]:
-        """Those that can be had soon enough."""
+        """Return the ends of those partitions whose leaders answer in time."""
         cluster = self._open()
         names = list(dict.fromkeys(name.topic for name in found))
         if names:
@@ -177,8 +179,8 @@ class GroupAdmin(TopicAdmin):
         return {name: end for name, end in answers.found.items() if end is not None}
 
     async def alter_group_offsets(self, group: str, offsets: GivenOffsets) -> dict[TopicPartition, LograftError | None]:
-        """Have a group without members go on elsewhere; one that is not there is made. What was refused, by partition;
-        the others are committed."""
+        """Set the committed offsets of a group without members; create the group if it does not exist. Return what was
+        refused, by partition; the other offsets are committed."""
         given = checked_offsets(offsets)
         cluster = self._open()
         async with cluster.within(self._timeout_ms, "the offsets were not changed"):
@@ -192,8 +194,9 @@ class GroupAdmin(TopicAdmin):
     async def reset_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]], to: str | int, *, validate_only: bool = False
     ) -> dict[TopicPartition, int]:
-        """Have a group without members go on at the `earliest` or `latest` offset, or at the first record of a time (in
-        milliseconds). Where that is, by partition. `validate_only`: find out, change nothing."""
+        """Set the committed offsets of a group without members to the `earliest` or `latest` offset, or to the first
+        record of a time (in milliseconds). Return the offsets by partition. `validate_only`: find them, change
+        nothing."""
         names = [partition_name(each) for each in partitions]
         offsets = await self.list_offsets(names, to)
         # Nothing is as late as that: then what comes next is the first that is.
@@ -209,8 +212,8 @@ class GroupAdmin(TopicAdmin):
     async def list_offsets(
         self, partitions: Iterable[tuple[str, int]], at: str | int
     ) -> dict[TopicPartition, int | None]:
-        """The `earliest` or `latest` offset of partitions, or that of the first record of a time (in milliseconds) or
-        later: None where there is none."""
+        """Return the `earliest` or `latest` offset of partitions, or that of the first record at or after a time (in
+        milliseconds): None where there is none."""
         if isinstance(at, str) and at in _KINDS:
             kind, timestamp = _KINDS[at], 0
         elif isinstance(at, int) and abs(at) <= MAX_INTEGER:
@@ -227,8 +230,8 @@ class GroupAdmin(TopicAdmin):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]]
     ) -> dict[TopicPartition, LograftError | None]:
-        """Forget how far a group has come in these partitions. Refused for topics that its members are subscribed to:
-        what was, by partition."""
+        """Delete a group's committed offsets of these partitions. Return what was refused, by partition: topics that
+        members are subscribed to."""
         names = list(dict.fromkeys(partition_name(each) for each in partitions))
         async with self._open().within(self._timeout_ms, "the offsets were not deleted"):
             topic_ids = await self._topic_ids(names)
@@ -242,7 +245,7 @@ class GroupAdmin(TopicAdmin):
     # -- asking
 
     async def _topic_ids(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, bytes]:
-        """`UnknownTopic` for one that there is none of."""
+        """Return the topic id of each partition. Raise `UnknownTopic` if a topic does not exist."""
         names = list(names)
         topics = list(dict.fromkeys(name.topic for name in names))
         if not topics:

@@ -1,4 +1,4 @@
-"""What all of the admin client does to ask the cluster: any broker, again and again, until there is an answer."""
+"""What all admin methods share: ask any broker, and retry until there is an answer."""
 
 import asyncio
 import contextlib
@@ -89,7 +89,7 @@ class AdminCalls:
     # -- asking
 
     async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
-        """The latest there is, or what a broker knows if no controller can be asked."""
+        """Return the controllers' latest description, or a broker's own if no controller can confirm it in time."""
         request = cluster_pb2.DescribeRequest(topics=topics, include_internal=include_internal, linearizable=True)
         cluster, method, answer = self._open(), methods.DESCRIBE_CLUSTER, cluster_pb2.ClusterDescription
         async with cluster.within(self._timeout_ms, "nothing could be learnt of the cluster"):
@@ -108,7 +108,7 @@ class AdminCalls:
 
     @property
     def _attempt_ms(self) -> int:
-        """How long to wait for one broker, if the same can be asked of another."""
+        """How long to wait for one broker before another is asked."""
         return min(self._timeout_ms, ATTEMPT_MS)
 
     @property

@@ -33,13 +33,16 @@ class SyncAdminCalls(SyncClient):
     _inner: aio_admin.Admin
 
     def describe_cluster(self, topics: Iterable[str] = (), *, include_internal: bool = False) -> ClusterDescription:
-        """Brokers, and these topics; all, if none are named. `UnknownTopic` for one that there is none of."""
+        """Return the brokers and these topics (all, if none are named). Raise `UnknownTopic` if a named topic does not
+        exist."""
         return self._wait(self._inner.describe_cluster, topics, include_internal=include_internal)
 
     def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """Return the names of all topics."""
         return self._wait(self._inner.list_topics, include_internal=include_internal)
 
     def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic with its partitions. Raise `UnknownTopic` if it does not exist."""
         return self._wait(self._inner.describe_topic, name)
 
     def create_topic(
@@ -52,7 +55,10 @@ class SyncAdminCalls(SyncClient):
         assignments: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """`validate_only`: check all, change nothing."""
+        """Create a topic. `validate_only`: check everything, change nothing.
+
+        Raise `NotEnoughBrokers` at once if more `replicas` are asked for than brokers are registered.
+        """
         return self._wait(
             self._inner.create_topic,
             name,
@@ -66,162 +72,172 @@ class SyncAdminCalls(SyncClient):
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic | LograftError]:
-        """What came of each, in order. One that fails changes nothing, and does not keep the others from it."""
+        """Create topics. Return the topic or its error for each, in order. One that fails changes nothing and does not
+        affect the others."""
         return self._wait(self._inner.create_topics, topics, validate_only=validate_only)
 
     def delete_topic(self, name: str) -> None:
+        """Delete a topic and all its records."""
         self._wait(self._inner.delete_topic, name)
 
     def delete_topics(self, names: Iterable[str]) -> list[str | LograftError]:
-        """What came of each, in order: its name, or why it is still there."""
+        """Delete topics. Return the name or the error of each, in order."""
         return self._wait(self._inner.delete_topics, names)
 
     def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
-        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions.
+        """Raise the number of a topic's partitions to `total`, and return how many it has. A topic cannot lose
+        partitions.
 
-        If `outcome_unknown` of an error is true, it may have been done: look, before you ask again. It is not done
-        again by itself, because the topic may be another one by then, or somebody else may have given it more."""
+        If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
+        client does not repeat it, because the topic may be another one by then, or another client may have added
+        partitions.
+        """
         return self._wait(self._inner.create_partitions, topic, total, validate_only=validate_only)
 
     def describe_config(self, kind: ConfigKind, name: str = "", keys: Iterable[str] = ()) -> list[ConfigEntry]:
-        """What is in force for a topic, a broker (its id) or the cluster, and where it comes from."""
+        """Return the settings in force for a topic, a broker (its id) or the cluster, and the source of each."""
         return self._wait(self._inner.describe_config, kind, name, keys)
 
     def alter_config(
         self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> dict[str, str | None]:
-        """Set keys, all or none of them; None unsets one. Others stay as they are. What is another now, or would be
-        with `validate_only`: values as they are stored.
+        """Set keys, all or none of them; None unsets a key. Other keys keep their values. Return the values that
+        changed, as they are stored, or that would change with `validate_only`.
 
-        An error whose `outcome_unknown` is true says that it may have been done: look, before you do it again. It is
-        not done again by itself, because that could undo what somebody else has set since."""
+        If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
+        client does not repeat it, because that could undo another client's later change.
+        """
         return self._wait(self._inner.alter_config, kind, name, changes, validate_only=validate_only)
 
     def describe_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[ReplicaDescription]:
-        """What brokers have of the partitions of these topics, or of all: in the order of the partitions. Brokers that
-        do not answer in a few seconds are left out."""
+        """Return what brokers store of the partitions of these topics, or of all, in the order of the partitions.
+        Brokers that do not answer within a few seconds are left out."""
         return self._wait(self._inner.describe_replicas, topics, include_internal=include_internal)
 
     def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
-        """What each live broker has had to do since it started, in the order of their ids; of its partitions, those of
-        these topics (`UnknownTopic` for one that there is none of), or all that had any traffic. Brokers that do not
-        answer in a few seconds are left out."""
+        """Return what each live broker has done since it started, in the order of their ids: two answers make rates. Of
+        partitions, include those of these topics, or all that had any traffic. Brokers that do not answer within a
+        few seconds are left out. Raise `UnknownTopic` if a named topic does not exist."""
         return self._wait(self._inner.describe_load, topics, include_partitions=include_partitions)
 
     def verify_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[PartitionVerification]:
-        """Each partition of these topics, or of all, as `verify_partition` does."""
+        """Verify each partition of these topics, or of all, as `verify_partition` does."""
         return self._wait(self._inner.verify_replicas, topics, include_internal=include_internal)
 
     def verify_partition(self, topic: str, number: int) -> PartitionVerification:
-        """Compare what the brokers in sync have of the partition on their disks. A damaged copy that is met is made
-        anew by its broker."""
+        """Compare what the in-sync brokers store of the partition on disk. A broker refetches a damaged copy that this
+        finds."""
         return self._wait(self._inner.verify_partition, topic, number)
 
     def reassign(
         self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
     ) -> dict[tuple[str, int], LograftError | None]:
-        """Move partitions to these brokers, the preferred leader first; None: go back to the ones before. What was
-        refused, by partition; the others have begun.
+        """Move partitions to these brokers, the preferred leader first; None cancels a move. Return what was refused,
+        by partition; the other moves have begun.
 
-        If `outcome_unknown` of an error is true, it may have begun: look (`list_reassignments`), before you ask again.
-        It is not done again by itself, because that could undo what somebody else has asked for since."""
+        If an error's `outcome_unknown` is true, the moves may have begun: check before you repeat it. The client
+        does not repeat it, because that could undo another client's later request.
+        """
         return self._wait(self._inner.reassign, targets, validate_only=validate_only)
 
     def list_reassignments(self, topics: Iterable[str] = ()) -> list[Reassignment]:
-        """Those under way; of all topics, if none are named."""
+        """Return the moves under way, of these topics or of all."""
         return self._wait(self._inner.list_reassignments, topics)
 
     def elect_leaders(
         self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[Election]:
-        """Of these partitions, or of all that need it. An unclean election whose answer is lost is not held again by
-        itself: records may be lost by each."""
+        """Elect leaders of these partitions, or of all that need it. The client does not repeat an unclean election
+        whose answer is lost, because each one may lose records."""
         return self._wait(self._inner.elect_leaders, kind, partitions)
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker for good. It must be stopped, and have no replicas."""
+        """Remove a broker from the cluster permanently. It must be stopped and have no replicas."""
         self._wait(self._inner.unregister_broker, broker_id)
 
     def describe_quorum(self) -> QuorumDescription:
+        """Return the controllers, and how far each has got."""
         return self._wait(self._inner.describe_quorum)
 
     def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        """Make a controller, which is running, a voter. The quorum as it is then."""
+        """Make a running controller a voter. Return the quorum after the change."""
         return self._wait(self._inner.add_voter, node_id)
 
     def remove_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
+        """Remove a voter. Return the quorum after the change."""
         return self._wait(self._inner.remove_voter, node_id)
 
     def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        """For a controller that lost its disk: its old self is removed, and the new one added."""
+        """Replace a voter that lost its disk with its new self. Return the quorum after the change."""
         return self._wait(self._inner.replace_voter, node_id)
 
     def transfer_leadership(self, node_id: int) -> int:
-        """Make another voter the active controller; who is."""
+        """Make another voter the active controller. Return the id of the active controller."""
         return self._wait(self._inner.transfer_leadership, node_id)
 
     def list_groups(self) -> list[GroupListing]:
-        """All there are, by name: asked of every broker that coordinates any. A coordinator that is still reading is
-        waited for."""
+        """Return all groups, by name, from every broker that coordinates any. Wait for a coordinator that is still
+        loading."""
         return self._wait(self._inner.list_groups)
 
     def describe_group(self, name: str) -> GroupDescription:
+        """Return a group with its members. Raise `GroupNotFound` if it does not exist."""
         return self._wait(self._inner.describe_group, name)
 
     def describe_groups(self, names: Iterable[str]) -> list[GroupDescription | LograftError]:
-        """Each, in order, or why it cannot be."""
+        """Return each group or its error, in order."""
         return self._wait(self._inner.describe_groups, names)
 
     def delete_group(self, name: str) -> None:
-        """A group without members, and all that it has committed."""
+        """Delete a group without members, and all its committed offsets."""
         self._wait(self._inner.delete_group, name)
 
     def delete_groups(self, names: Iterable[str]) -> list[str | LograftError]:
-        """What came of each, in order: its name, or why it is still there."""
+        """Delete groups without members. Return the name or the error of each, in order."""
         return self._wait(self._inner.delete_groups, names)
 
     def remove_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
-        """Put these out of the group, or all; who was. One that lives on joins again."""
+        """Remove these members, or all, from the group. Return the removed ones. A live member rejoins."""
         return self._wait(self._inner.remove_members, group, members)
 
     def group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """How far the group has come: in these partitions, or in all of which anything is committed. Those of topics
-        that are gone are left out."""
+        """Return the group's committed offsets: of these partitions, or of all. Partitions of deleted topics are left
+        out."""
         return self._wait(self._inner.group_offsets, group, partitions)
 
     def alter_group_offsets(self, group: str, offsets: GivenOffsets) -> dict[TopicPartition, LograftError | None]:
-        """Have a group without members go on elsewhere; one that is not there is made. What was refused, by partition;
-        the others are committed."""
+        """Set the committed offsets of a group without members; create the group if it does not exist. Return what was
+        refused, by partition; the other offsets are committed."""
         return self._wait(self._inner.alter_group_offsets, group, offsets)
 
     def reset_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]], to: str | int, *, validate_only: bool = False
     ) -> dict[TopicPartition, int]:
-        """Have a group without members go on at the `earliest` or `latest` offset, or at the first record of a time (in
-        milliseconds). Where that is, by partition. `validate_only`: find out, change nothing."""
+        """Set the committed offsets of a group without members to the `earliest` or `latest` offset, or to the first
+        record of a time (in milliseconds). Return the offsets by partition. `validate_only`: find them, change
+        nothing."""
         return self._wait(self._inner.reset_group_offsets, group, partitions, to, validate_only=validate_only)
 
     def list_offsets(self, partitions: Iterable[tuple[str, int]], at: str | int) -> dict[TopicPartition, int | None]:
-        """The `earliest` or `latest` offset of partitions, or that of the first record of a time (in milliseconds) or
-        later: None where there is none."""
+        """Return the `earliest` or `latest` offset of partitions, or that of the first record at or after a time (in
+        milliseconds): None where there is none."""
         return self._wait(self._inner.list_offsets, partitions, at)
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]]
     ) -> dict[TopicPartition, LograftError | None]:
-        """Forget how far a group has come in these partitions. Refused for topics that its members are subscribed to:
-        what was, by partition."""
+        """Delete a group's committed offsets of these partitions. Return what was refused, by partition: topics that
+        members are subscribed to."""
         return self._wait(self._inner.delete_group_offsets, group, partitions)
 
     def wait_for_topic(self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None) -> TopicDescription:
-        """Return once the topic is there, and each partition has a leader and, if `in_sync`, all its replicas in
-        sync."""
+        """Return once the topic exists, each partition has a leader and, if `in_sync`, all its replicas are in sync."""
         return self._wait(self._inner.wait_for_topic, name, in_sync=in_sync, timeout_ms=timeout_ms)
 
     def wait_for_no_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
@@ -236,5 +252,5 @@ class SyncAdminCalls(SyncClient):
         members: int | None = None,
         timeout_ms: int | None = None,
     ) -> GroupDescription:
-        """Return once the group is in that state, with so many members if that is said."""
+        """Return once the group is in that state, with `members` members if given."""
         return self._wait(self._inner.wait_for_group, name, state, members=members, timeout_ms=timeout_ms)

@@ -1,4 +1,4 @@
-"""Topics and configuration, for the admin client for asyncio."""
+"""The asyncio admin client: topics and configuration."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,8 @@ class TopicAdmin(AdminCalls):
     async def describe_cluster(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> ClusterDescription:
-        """Brokers, and these topics; all, if none are named. `UnknownTopic` for one that there is none of."""
+        """Return the brokers and these topics (all, if none are named). Raise `UnknownTopic` if a named topic does not
+        exist."""
         topics = list(topics)
         for topic in topics:
             check_topic(topic)
@@ -36,9 +37,11 @@ class TopicAdmin(AdminCalls):
         return codec.read_cluster(description)
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """Return the names of all topics."""
         return [topic.name for topic in (await self.describe_cluster(include_internal=include_internal)).topics]
 
     async def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic with its partitions. Raise `UnknownTopic` if it does not exist."""
         return (await self.describe_cluster([name])).topics[0]
 
     # -- topics
@@ -53,14 +56,18 @@ class TopicAdmin(AdminCalls):
         assignments: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """`validate_only`: check all, change nothing."""
+        """Create a topic. `validate_only`: check everything, change nothing.
+
+        Raise `NotEnoughBrokers` at once if more `replicas` are asked for than brokers are registered.
+        """
         topic = NewTopic(name, partitions, replicas, config or {}, assignments)
         return only(await self.create_topics([topic], validate_only=validate_only))
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic | LograftError]:
-        """What came of each, in order. One that fails changes nothing, and does not keep the others from it."""
+        """Create topics. Return the topic or its error for each, in order. One that fails changes nothing and does not
+        affect the others."""
         # An id of our own: a request that was carried out and is sent again finds its own topic.
         topics = list(topics)
         items = [codec.write_new_topic(topic, self._rng.uuid()) for topic in topics]
@@ -85,10 +92,11 @@ class TopicAdmin(AdminCalls):
         return [_created(result) for result in results]
 
     async def delete_topic(self, name: str) -> None:
+        """Delete a topic and all its records."""
         only(await self.delete_topics([name]))
 
     async def delete_topics(self, names: Iterable[str]) -> list[str | LograftError]:
-        """What came of each, in order: its name, or why it is still there."""
+        """Delete topics. Return the name or the error of each, in order."""
         names = list(names)
         for name in names:
             check_topic(name)
@@ -106,10 +114,13 @@ class TopicAdmin(AdminCalls):
         return [_deleted(name, result) for name, result in zip(names, results, strict=True)]
 
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
-        """See to it that the topic has `total` partitions; how many it has. A topic cannot lose partitions.
+        """Raise the number of a topic's partitions to `total`, and return how many it has. A topic cannot lose
+        partitions.
 
-        If `outcome_unknown` of an error is true, it may have been done: look, before you ask again. It is not done
-        again by itself, because the topic may be another one by then, or somebody else may have given it more."""
+        If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
+        client does not repeat it, because the topic may be another one by then, or another client may have added
+        partitions.
+        """
         check_topic(topic)
         check_integer("total", total, 1)
         items = [pb.CreatePartitionsRequest.Item(topic=pb.TopicReference(name=topic), total=total)]
@@ -125,7 +136,7 @@ class TopicAdmin(AdminCalls):
     # -- configuration
 
     async def describe_config(self, kind: ConfigKind, name: str = "", keys: Iterable[str] = ()) -> list[ConfigEntry]:
-        """What is in force for a topic, a broker (its id) or the cluster, and where it comes from."""
+        """Return the settings in force for a topic, a broker (its id) or the cluster, and the source of each."""
         items = [pb.DescribeConfigsRequest.Item(resource=_resource(kind, name), keys=keys)]
         results = await self._each(
             methods.DESCRIBE_CONFIGS,
@@ -138,11 +149,12 @@ class TopicAdmin(AdminCalls):
     async def alter_config(
         self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> dict[str, str | None]:
-        """Set keys, all or none of them; None unsets one. Others stay as they are. What is another now, or would be
-        with `validate_only`: values as they are stored.
+        """Set keys, all or none of them; None unsets a key. Other keys keep their values. Return the values that
+        changed, as they are stored, or that would change with `validate_only`.
 
-        An error whose `outcome_unknown` is true says that it may have been done: look, before you do it again. It is
-        not done again by itself, because that could undo what somebody else has set since."""
+        If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
+        client does not repeat it, because that could undo another client's later change.
+        """
         codec.write_config({key: "" if value is None else value for key, value in changes.items()})
         item = pb.AlterConfigsRequest.Item(
             resource=_resource(kind, name),

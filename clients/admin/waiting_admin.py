@@ -1,4 +1,4 @@
-"""Waiting for what is about to be, for the admin client for asyncio."""
+"""The asyncio admin client: waiting for a condition."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -21,8 +21,8 @@ class WaitingAdmin(GroupAdmin):
         *,
         timeout_ms: int | None = None,
     ) -> T:
-        """Look again and again, until it is so; what it is then. `TimedOut`, which says `what` is not so and what was
-        seen last, after `timeout_ms`, or that of the client."""
+        """Call `look` repeatedly until `is_so` accepts its result, and return that. After `timeout_ms`, or the client's
+        timeout, raise `TimedOut`, which names `what` is not so and the last result."""
         cluster = self._open()
         limit_ms = timeout_ms or self._timeout_ms
         last: object = "nothing was seen"
@@ -40,8 +40,7 @@ class WaitingAdmin(GroupAdmin):
     async def wait_for_topic(
         self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None
     ) -> TopicDescription:
-        """Return once the topic is there, and each partition has a leader and, if `in_sync`, all its replicas in
-        sync."""
+        """Return once the topic exists, each partition has a leader and, if `in_sync`, all its replicas are in sync."""
 
         async def look() -> TopicDescription | LograftError:
             try:
@@ -75,7 +74,7 @@ class WaitingAdmin(GroupAdmin):
         members: int | None = None,
         timeout_ms: int | None = None,
     ) -> GroupDescription:
-        """Return once the group is in that state, with so many members if that is said."""
+        """Return once the group is in that state, with `members` members if given."""
 
         async def look() -> GroupDescription | LograftError:
             try:

@@ -110,7 +110,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- life
 
     async def start(self) -> None:
-        """Begin; `async with` does it."""
+        """Start the consumer; `async with` does it."""
         if self._task.is_running:
             return
         self._task.check_may_start()
@@ -128,7 +128,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
             self._keep = when_dropped(self, self._work.end, _DROPPED)
 
     async def close(self) -> None:
-        """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
+        """Commit if `auto_commit` is set, and leave the group at once, within a few seconds."""
         if not self._task.is_running:
             return
         try:
@@ -156,9 +156,9 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- partitions
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions, and no others. Those that were read before go on where they are; others begin where
-        the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
-        `UnknownTopic` or `UnknownPartition` changes nothing."""
+        """Read these partitions and no others. Partitions that were read before continue at their positions; others
+        begin at the group's committed offset, if there is one, else where `auto_offset_reset` says, unless you seek
+        first. `UnknownTopic` or `UnknownPartition` changes nothing."""
         self._task.check()
         if self._group is not None and self._group.is_subscribed:
             raise InvalidArgument("the consumer is subscribed, which excludes assigning: unsubscribe first")
@@ -172,15 +172,15 @@ class Consumer(GroupConsumer, Generic[K, V]):
             self._reader.add(name, topic_id, None if start is None else Position(start.offset, start.leader_epoch))
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """Return the partitions that the consumer reads."""
         return sorted(self._reading().partitions)
 
     def metrics(self) -> ConsumerMetrics:
-        """Rates, latencies, what is buffered, how far it is behind."""
+        """Return rates, latencies, the bytes buffered, and the lag."""
         return self._reading().metrics()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic."""
+        """Return all partitions of a topic."""
         self._task.check()
         check_topic(topic)
         async with self._within(f"nothing could be learnt of topic {topic!r}"):
@@ -190,9 +190,11 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- records
 
     async def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record[K, V]]:
-        """Records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: no end).
+        """Return records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: wait
+        without end).
 
-        What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
+        Raise a partition's failure once there is nothing else to return; it persists until you seek. Raise
+        `NotAssigned` if the consumer is neither subscribed nor assigned.
         """
         limit = poll_limit(max_records, self._options.max_poll_records)
         self._reading().check_woken()
@@ -209,9 +211,9 @@ class Consumer(GroupConsumer, Generic[K, V]):
             self._queue.replace(runs)
 
     async def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
-        """As `poll`, but all that has come, or at most `max_records`, as a table of `lograft.ARROW_SCHEMA`; without
-        rows at the timeout. Nothing is done a record, and nothing is deserialized. Its memory is that in which the
-        records came, where that can be."""
+        """Like `poll`, but return everything that has arrived, or at most `max_records`, as a table of
+        `lograft.ARROW_SCHEMA`; without rows at the timeout. No work is done per record and nothing is deserialized.
+        The table uses the memory that the records arrived in, where possible."""
         from lograft.clients.records.arrow_table import table_of
 
         return table_of(await self.take_arrow(timeout, max_records))
@@ -260,7 +262,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
         return self
 
     async def __anext__(self) -> Record[K, V]:
-        """The next record. Whoever stops after any of them goes on behind it, by whichever way."""
+        """Return the next record. After a `break`, any way of reading continues behind the last one."""
         self._reading().check_woken()
         while (record := next(self._records, None)) is None:
             self._queue.replace(await self.ready(None, self._options.max_poll_records))
@@ -275,55 +277,57 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- positions
 
     async def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Go on at `offset`."""
+        """Continue at `offset`."""
         if not isinstance(offset, int) or not 0 <= offset <= MAX_INTEGER:
             raise InvalidArgument(f"there is no offset {offset}: give 0 or more, or use seek_to_end")
         self._reading().seek(partition, Position(offset))
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go on at the first offset there is; in all partitions, if none are named."""
+        """Continue at the first offset that exists; in all partitions, if none are named."""
         self._reading().seek_anchor(partitions, Anchor.EARLIEST)
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go on with what is stored from now on; in all partitions, if none are named."""
+        """Continue with records stored from now on; in all partitions, if none are named."""
         self._reading().seek_anchor(partitions, Anchor.LATEST)
 
     async def position(self, partition: tuple[str, int]) -> int:
-        """The offset of the next record that `poll` gives of the partition."""
+        """Return the offset of the next record that `poll` returns of the partition."""
         reader = self._reading()
         async with self._within("the position could not be found out"):
             return await reader.position(partition)
 
     def lag(self, partition: tuple[str, int]) -> int | None:
-        """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
-        yet. `end_offsets` asks."""
+        """Return how many offsets the position is behind the end, as far as the consumer has heard; None if it does not
+        know yet. `end_offsets` asks the brokers."""
         return self._reading().assigned(partition).lag
 
     async def pause(self, *partitions: tuple[str, int]) -> None:
-        """Give nothing of these (of all, if none are named) until they are resumed."""
+        """Return nothing of these partitions (of all, if none are named) until they are resumed."""
         self._reading().pause(partitions)
 
     async def resume(self, *partitions: tuple[str, int]) -> None:
+        """Return records of these partitions (of all, if none are named) again."""
         self._reading().resume(partitions)
 
     def paused(self) -> list[TopicPartition]:
-        """The partitions that are."""
+        """Return the paused partitions."""
         return sorted(name for name, partition in self._reading().partitions.items() if partition.is_paused)
 
     # -- offsets
 
     async def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """The first offset that each partition still has."""
+        """Return the first offset that each partition still has."""
         return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Where each partition ends: the offset of the next record to be stored for good."""
+        """Return the end of each partition: the offset of the next record to be committed."""
         return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), LATEST))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, int | None]:
-        """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
+        """Return the offset of the first record at or after a time (in milliseconds) in each partition; None where
+        there is none."""
         for moment in times.values():
             if not isinstance(moment, int) or abs(moment) > MAX_INTEGER:
                 raise InvalidArgument(f"{moment!r} is not a time: give milliseconds since 1970")

@@ -1,4 +1,4 @@
-"""What a consumer has to do with groups, for asyncio."""
+"""The asyncio consumer: group membership and commits."""
 
 import asyncio
 import inspect
@@ -21,7 +21,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, Logra
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group. `member_id` empty: it is not subscribed."""
+    """A consumer's identity in its group. `member_id` is empty if it is not subscribed."""
 
     group: str
     member_id: str
@@ -46,9 +46,9 @@ class GroupConsumer:
     async def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Share these topics with the other members of the group; instead of those that were subscribed to before. A
-        pattern has to match the whole name; it is matched anew as topics come and go, and never with internal ones.
-        `listener` is told which partitions come and go; of a synchronous consumer, by the thread that polls."""
+        """Share these topics with the other members of the group, instead of those subscribed to before. A pattern must
+        match the whole name; the client matches it again as topics come and go, never with internal ones. `listener`
+        is called with the partitions that come and go; by the thread that polls, if the consumer is synchronous."""
         self._task.check()
         group = self._in_group("subscribe")
         if self._reader.partitions and not group.is_subscribed:
@@ -61,12 +61,12 @@ class GroupConsumer:
             await group.subscribe(wanted, listener)
 
     def subscription(self) -> list[str]:
-        """The names of the topics that are subscribed to: for a pattern, those that it matches now."""
+        """Return the names of the subscribed topics: for a pattern, those that it matches now."""
         self._task.check()
         return [] if self._group is None else sorted(self._group.topics)
 
     async def unsubscribe(self) -> None:
-        """Read nothing any more. A member gives up its partitions, as in a rebalance, and leaves its group."""
+        """Stop reading. A member gives up its partitions, as in a rebalance, and leaves its group."""
         self._task.check()
         if self._group is not None and self._group.is_subscribed:
             async with self._within("the group was not left"):
@@ -80,11 +80,11 @@ class GroupConsumer:
 
     @property
     def member_id(self) -> str:
-        """In its group; empty if it is no member."""
+        """The consumer's id in its group; empty if it is not a member."""
         return "" if self._group is None else self._group.member_id
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is in its group."""
+        """Return the consumer's identity in its group."""
         self._task.check()
         group = self._in_group("be asked for its place")
         assert self._options.group is not None
@@ -93,8 +93,8 @@ class GroupConsumer:
     # -- commits
 
     async def commit(self, offsets: GivenOffsets | None = None) -> None:
-        """Keep how far the group has come: these offsets, each of the next record to read; or behind all that was
-        given. `CommitFailed`: the partitions are not this member's any more."""
+        """Commit the group's offsets: these, each of the next record to read, or else the positions behind all returned
+        records. Raise `CommitFailed` if the partitions no longer belong to this member."""
         await self._commit(offsets)
 
     def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
@@ -119,7 +119,7 @@ class GroupConsumer:
         return self._in_group("commit").commit(None if offsets is None else checked_offsets(offsets))
 
     async def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
-        """How far the group has come in each; None where nothing is committed."""
+        """Return the group's committed offset of each partition; None where there is none."""
         self._task.check()
         group = self._in_group("ask for what is committed")
         names = [partition_name(each) for each in partitions]

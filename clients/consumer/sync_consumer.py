@@ -93,7 +93,7 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
         self._wait(self._inner.start)
 
     def close(self) -> None:
-        """Of a group: commit, if `auto_commit` is set, and leave at once, as far as a few seconds allow."""
+        """Commit if `auto_commit` is set, and leave the group at once, within a few seconds."""
         self._call(self._inner.close)
 
     def __enter__(self) -> Self:
@@ -107,14 +107,14 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
     # -- subscribing
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
-        """Share these topics with the other members of the group; instead of those that were subscribed to before. A
-        pattern has to match the whole name; it is matched anew as topics come and go, and never with internal ones.
-        `listener` is told which partitions come and go; of a synchronous consumer, by the thread that polls."""
+        """Share these topics with the other members of the group, instead of those subscribed to before. A pattern must
+        match the whole name; the client matches it again as topics come and go, never with internal ones. `listener`
+        is called with the partitions that come and go; by the thread that polls, if the consumer is synchronous."""
         self._call(self._inner.subscribe, topics, listener)
         self._has_listener = listener is not None
 
     def unsubscribe(self) -> None:
-        """Read nothing any more. A member gives up its partitions, as in a rebalance, and leaves its group."""
+        """Stop reading. A member gives up its partitions, as in a rebalance, and leaves its group."""
         self._call(self._inner.unsubscribe)
 
     def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
@@ -130,9 +130,11 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
     # -- records
 
     def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record[K, V]]:
-        """Records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: no end).
+        """Return records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: wait
+        without end).
 
-        What a partition failed with is raised once there is nothing else to give; it stays so until one seeks.
+        Raise a partition's failure once there is nothing else to return; it persists until you seek. Raise
+        `NotAssigned` if the consumer is neither subscribed nor assigned.
         """
         limit = poll_limit(max_records, self._max_poll_records)
         self._queue.begin()
@@ -150,9 +152,9 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
             self._queue.replace(runs)
 
     def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
-        """As `poll`, but all that has come, or at most `max_records`, as a table of `lograft.ARROW_SCHEMA`; without
-        rows at the timeout. Nothing is done a record, and nothing is deserialized. Its memory is that in which the
-        records came, where that can be."""
+        """Like `poll`, but return everything that has arrived, or at most `max_records`, as a table of
+        `lograft.ARROW_SCHEMA`; without rows at the timeout. No work is done per record and nothing is deserialized.
+        The table uses the memory that the records arrived in, where possible."""
         from lograft.clients.records.arrow_table import table_of
 
         ticket = object()

@@ -17,87 +17,89 @@ class SyncConsumerCalls(SyncClient):
     _inner: aio_consumer.Consumer
 
     def subscription(self) -> list[str]:
-        """The names of the topics that are subscribed to: for a pattern, those that it matches now."""
+        """Return the names of the subscribed topics: for a pattern, those that it matches now."""
         return self._ask(self._inner.subscription)
 
     @property
     def member_id(self) -> str:
-        """In its group; empty if it is no member."""
+        """The consumer's id in its group; empty if it is not a member."""
         return self._inner.member_id
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is in its group."""
+        """Return the consumer's identity in its group."""
         return self._ask(self._inner.group_metadata)
 
     def commit(self, offsets: GivenOffsets | None = None) -> None:
-        """Keep how far the group has come: these offsets, each of the next record to read; or behind all that was
-        given. `CommitFailed`: the partitions are not this member's any more."""
+        """Commit the group's offsets: these, each of the next record to read, or else the positions behind all returned
+        records. Raise `CommitFailed` if the partitions no longer belong to this member."""
         self._wait(self._inner.commit, offsets)
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
-        """How far the group has come in each; None where nothing is committed."""
+        """Return the group's committed offset of each partition; None where there is none."""
         return self._wait(self._inner.committed, partitions)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions, and no others. Those that were read before go on where they are; others begin where
-        the group has come to, if there is one, else where `auto_offset_reset` says, unless one seeks first.
-        `UnknownTopic` or `UnknownPartition` changes nothing."""
+        """Read these partitions and no others. Partitions that were read before continue at their positions; others
+        begin at the group's committed offset, if there is one, else where `auto_offset_reset` says, unless you seek
+        first. `UnknownTopic` or `UnknownPartition` changes nothing."""
         self._wait(self._inner.assign, partitions)
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """Return the partitions that the consumer reads."""
         return self._ask(self._inner.assignment)
 
     def metrics(self) -> ConsumerMetrics:
-        """Rates, latencies, what is buffered, how far it is behind."""
+        """Return rates, latencies, the bytes buffered, and the lag."""
         return self._ask(self._inner.metrics)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic."""
+        """Return all partitions of a topic."""
         return self._wait(self._inner.partitions_for, topic)
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Go on at `offset`."""
+        """Continue at `offset`."""
         self._wait(self._inner.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go on at the first offset there is; in all partitions, if none are named."""
+        """Continue at the first offset that exists; in all partitions, if none are named."""
         self._wait(self._inner.seek_to_beginning, *partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go on with what is stored from now on; in all partitions, if none are named."""
+        """Continue with records stored from now on; in all partitions, if none are named."""
         self._wait(self._inner.seek_to_end, *partitions)
 
     def position(self, partition: tuple[str, int]) -> int:
-        """The offset of the next record that `poll` gives of the partition."""
+        """Return the offset of the next record that `poll` returns of the partition."""
         return self._wait(self._inner.position, partition)
 
     def lag(self, partition: tuple[str, int]) -> int | None:
-        """How many offsets the position is behind the end, as far as the consumer has heard; None: it does not know
-        yet. `end_offsets` asks."""
+        """Return how many offsets the position is behind the end, as far as the consumer has heard; None if it does not
+        know yet. `end_offsets` asks the brokers."""
         return self._ask(lambda: self._inner.lag(partition))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Give nothing of these (of all, if none are named) until they are resumed."""
+        """Return nothing of these partitions (of all, if none are named) until they are resumed."""
         self._wait(self._inner.pause, *partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
+        """Return records of these partitions (of all, if none are named) again."""
         self._wait(self._inner.resume, *partitions)
 
     def paused(self) -> list[TopicPartition]:
-        """The partitions that are."""
+        """Return the paused partitions."""
         return self._ask(self._inner.paused)
 
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """The first offset that each partition still has."""
+        """Return the first offset that each partition still has."""
         return self._wait(self._inner.beginning_offsets, partitions)
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Where each partition ends: the offset of the next record to be stored for good."""
+        """Return the end of each partition: the offset of the next record to be committed."""
         return self._wait(self._inner.end_offsets, partitions)
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, int | None]:
-        """The first record at or after a time (in milliseconds) in each partition; None where there is none."""
+        """Return the offset of the first record at or after a time (in milliseconds) in each partition; None where
+        there is none."""
         return self._wait(self._inner.offsets_for_times, times)

@@ -1,4 +1,4 @@
-"""What `send` and `send_many` give back: the fate of records, as soon as it is known."""
+"""What `send` and `send_many` of the asyncio producer return: the results of records, once they are known."""
 
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -18,9 +18,9 @@ from lograft.clients.types import RecordMetadata
 
 
 class Delivery:
-    """The fate of a record: `await` it for where the record was stored, or for the error.
+    """The result of one record: `await` it for its `RecordMetadata`, or for the error.
 
-    An error's `outcome_unknown` says whether the record may be stored all the same. Nothing is stored twice.
+    If an error's `outcome_unknown` is true, the record may be stored anyway. No record is stored twice.
     """
 
     __slots__ = ("index", "source")
@@ -33,23 +33,24 @@ class Delivery:
         return f"<Delivery of {describe(self.source, self.index)}>"
 
     def done(self) -> bool:
-        """Whether its fate is known."""
+        """Return whether the result is known."""
         return self.source.is_known(self.index)
 
     def result(self) -> RecordMetadata:
-        """Where it was stored, or its error raised. `InvalidStateError` if that is not known yet: await it first."""
+        """Return where the record was stored, or raise its error. Raise `InvalidStateError` if neither is known yet:
+        await it first."""
         result = self._settled()
         if isinstance(result, LograftError):
             raise result
         return result
 
     def exception(self) -> LograftError | None:
-        """Its error; None if it was stored. `InvalidStateError` if that is not known yet."""
+        """Return the record's error, or None if it was stored. Raise `InvalidStateError` if neither is known yet."""
         result = self._settled()
         return result if isinstance(result, LograftError) else None
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
-        """Call `callback` with this, soon after its fate is known, on the loop."""
+        """Call `callback` with this delivery on the loop soon after the result is known."""
         loop = asyncio.get_running_loop()
         self.source.listen(self.index, lambda: loop.call_soon(callback, self))
 
@@ -65,9 +66,9 @@ class Delivery:
 
 
 class Deliveries:
-    """The fate of records that were sent together: `await` it for where they were stored, or for the error.
+    """The results of records that were sent together: `await` it for where they were stored, or for the error.
 
-    `len` says how many there are, and `[number]` gives the `Delivery` of one of them.
+    `len` is the number of records, and `[number]` the `Delivery` of one of them.
     """
 
     __slots__ = ("_count", "_submissions")
@@ -89,25 +90,27 @@ class Deliveries:
         return (Delivery(submission, index) for submission in self._submissions for index in range(len(submission)))
 
     def done(self) -> bool:
-        """Whether the fate of all is known."""
+        """Return whether all results are known."""
         return all(submission.is_settled for submission in self._submissions)
 
     def result(self) -> list[StoredRange]:
-        """Where they were stored, by partition. If any was not, an error that tells how many, and why. What is known of
-        each is in its own `Delivery`. `InvalidStateError` if not all is known yet: await it first."""
+        """Return where the records were stored, by partition. If any failed, raise an error with their number and the
+        first cause; each record's own `Delivery` has its result. Raise `InvalidStateError` if not all results are
+        known yet: await it first."""
         error = self.exception()
         if error is not None:
             raise error
         return stored_ranges(self._submissions)
 
     def exception(self) -> LograftError | None:
-        """Their error; None if all were stored. `InvalidStateError` if that is not known yet."""
+        """Return the records' error, or None if all were stored. Raise `InvalidStateError` if not all results are known
+        yet."""
         if not self.done():
             raise asyncio.InvalidStateError("it is not known yet what became of all records")
         return joint_error(self._submissions)
 
     def add_done_callback(self, callback: "Callable[[Deliveries], object]") -> None:
-        """Call `callback` with this, soon after the fate of all is known, on the loop."""
+        """Call `callback` with these deliveries on the loop soon after all results are known."""
         loop = asyncio.get_running_loop()
         listen_to_all(self._submissions, lambda: loop.call_soon(callback, self))
 
@@ -118,7 +121,7 @@ class Deliveries:
 
 
 def find_record(submissions: Sequence[Submission], count: int, number: int) -> tuple[Submission, int]:
-    """The submission that has it, and its index there. `IndexError` if there is none."""
+    """Return the submission that has the record, and its index there. Raise `IndexError` if none has."""
     index = number + count if number < 0 else number
     for submission in submissions:
         if 0 <= index < len(submission):
@@ -128,7 +131,7 @@ def find_record(submissions: Sequence[Submission], count: int, number: int) -> t
 
 
 def listen_to_all(submissions: Sequence[Submission], listener: Callable[[], object]) -> None:
-    """Call `listener` when the fate of all records is known: at once, if it is."""
+    """Call `listener` when all results are known: at once, if they are."""
     left = len(submissions)
 
     def one_settled() -> None:

@@ -1,4 +1,4 @@
-"""The producer, for asyncio."""
+"""The producer for asyncio."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -84,7 +84,7 @@ class Producer:
     # -- life
 
     async def start(self) -> None:
-        """Begin; `async with` does it. Does not wait for the cluster: the first `send` does."""
+        """Start the producer; `async with` does it. The first `send` waits for the cluster, this does not."""
         if self._task.is_running:
             return
         self._task.check_may_start()
@@ -105,7 +105,8 @@ class Producer:
             self._keep = when_dropped(self, self._work.close, DROPPED)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
+        """Deliver what was sent, for up to `timeout` seconds, and end. Records that are not acknowledged by then have
+        failed."""
         self._keep()
         await self._work.close(timeout)
 
@@ -185,13 +186,13 @@ class Producer:
         timestamps: Any = None,
         headers: Any = None,
     ) -> Deliveries:
-        """Take many records to be stored, given as columns of one length. Returns as soon as there was room for all of
-        them; the `Deliveries` tell what became of them.
+        """Buffer many records to be stored, given as columns of equal length, and return as soon as there was room for
+        all. The `Deliveries` have the results.
 
-        Columns are lists, or Arrow arrays (of any type that casts to binary); or `values` is a table, or a record
-        batch, with the columns `value` and, as it likes, `key`, `timestamp`, `headers`, `partition`. `timestamps` may
-        be one for all. If something is wrong with any record, none is taken; if the buffer stays full, `BufferFull`
-        tells how many were.
+        Columns are lists, or Arrow arrays of any type that casts to binary; or `values` is a table or record batch
+        with the columns `value` and optionally `key`, `timestamp`, `headers`, `partition`. `timestamps` may be one
+        for all. If any record is invalid, none is taken; if the buffer stays full, `BufferFull` has the `Deliveries`
+        of those that were.
         """
         check_place(topic, partition)
         self._task.check()
@@ -209,7 +210,8 @@ class Producer:
         return Deliveries(taken)
 
     async def place(self, submission: Submission) -> None:
-        """Put records into batches, when there is room. `UnknownPartition` if there is none that one of them wants."""
+        """Put a submission's records into batches when there is room. Raise `UnknownPartition` if a record asks for a
+        partition that does not exist."""
         columns = submission.columns
         assert columns is not None
         needed_bytes = columns.size_bytes + BATCH_OVERHEAD_BYTES
@@ -240,35 +242,35 @@ class Producer:
             raise buffer_full(self._options) from None
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
+        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         await self._work.flush(timeout)
 
     def metrics(self) -> ProducerMetrics:
-        """The producer's figures, as of now."""
+        """Return the producer's current figures."""
         self._task.check()
         now_ms = self._runtime.clock.monotonic_ms()
         return self._sender.counters.read(now_ms, self.buffered_bytes, self._options.buffer_bytes)
 
     def refused(self, records: int) -> None:
-        """Of some that were not even placed: for `metrics`."""
+        """Count records that failed before they were placed, for `metrics`."""
         self._sender.counters.refused(records)
 
     def when_progress(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever what becomes of records may have been learnt, and there may be more room."""
+        """Call `callback` whenever results may have arrived and there may be more room."""
         self._sender.when_progress = callback
 
     @property
     def buffered_bytes(self) -> int:
-        """Of all that is not acknowledged."""
+        """The bytes of all records that are not acknowledged."""
         return self._accumulator.buffered_bytes
 
     @property
     def unsettled_records(self) -> int:
-        """How many were taken whose fate is not known."""
+        """The number of records without a result."""
         return sum(batch.record_count for batch in list(self._accumulator))
 
     async def partitions_for(self, topic: str) -> int:
-        """How many partitions the topic has."""
+        """Return how many partitions the topic has."""
         self._task.check()
         check_topic(topic)
         async with self._cluster.within(self._options.max_block_ms, f"nothing could be learnt of topic {topic!r}"):

@@ -1,4 +1,4 @@
-"""What became of records, told of many at once. Pure."""
+"""The results of many records, summed up. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ def describe_all(submissions: Sequence[Submission], count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredRange:
-    """Where records were stored: `count` of them, from `offset` on. `offset` -1: it is not known, as in
+    """Where records were stored: `count` of them, from `offset` on. `offset` is -1 if it is not known, as in
     `RecordMetadata`."""
 
     topic: str
@@ -55,7 +55,7 @@ class StoredRange:
 
 
 def stored_ranges(submissions: Iterable[Submission]) -> list[StoredRange]:
-    """Where the records of the submissions were stored, by partition; those that were not stored are left out."""
+    """Return where the records of the submissions were stored, by partition; records that failed are left out."""
     ranges: list[StoredRange] = []
     results = [result for submission in submissions for result in submission.results()]
     stored = [(found, count) for count, found in results if isinstance(found, RecordMetadata)]
@@ -73,7 +73,7 @@ def _follows(last: StoredRange, offset: int) -> bool:
 
 
 def joint_error(submissions: Iterable[Submission]) -> LograftError | None:
-    """One error for all that were not stored; None if all were. Of several causes it is the first that is told."""
+    """Return one error for all records that failed, with the first cause; None if all were stored."""
     total = failed = 0
     first: LograftError | None = None
     outcome_unknown = False

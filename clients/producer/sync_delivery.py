@@ -1,5 +1,4 @@
-"""What `send` and `send_many` of the synchronous producer give back: the fate of records, to be asked for from any
-thread."""
+"""What `send` and `send_many` of the synchronous producer return: the results of records, for any thread."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +12,9 @@ from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
 
 
 class Delivery:
-    """The fate of a record.
+    """The result of one record.
 
-    An error's `outcome_unknown` says whether the record may be stored all the same. Nothing is stored twice.
+    If an error's `outcome_unknown` is true, the record may be stored anyway. No record is stored twice.
     """
 
     __slots__ = ("_index", "_submission")
@@ -28,23 +27,25 @@ class Delivery:
         return f"<Delivery of {describe(self._submission, self._index)}>"
 
     def done(self) -> bool:
-        """Whether its fate is known."""
+        """Return whether the result is known."""
         return self._submission.is_known(self._index)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where it was stored, or its error raised; `TimeoutError` if that is not known after `timeout` seconds."""
+        """Return where the record was stored, or raise its error; `TimeoutError` if neither is known after `timeout`
+        seconds."""
         result = self._settled(timeout)
         if isinstance(result, LograftError):
             raise result
         return result
 
     def exception(self, timeout: float | None = None) -> LograftError | None:
-        """Its error; None if it was stored. `TimeoutError` if that is not known after `timeout` seconds."""
+        """Return the record's error, or None if it was stored. Raise `TimeoutError` if neither is known after `timeout`
+        seconds."""
         result = self._settled(timeout)
         return result if isinstance(result, LograftError) else None
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
-        """Call `callback` with this when its fate is known, on the client's thread: it should be quick."""
+        """Call `callback` with this delivery on the client's thread when the result is known: it should be quick."""
         _post(self._submission.loop, self._listen, lambda: callback(self))
 
     def _settled(self, timeout: float | None) -> RecordMetadata | LograftError:
@@ -57,9 +58,9 @@ class Delivery:
 
 
 class Deliveries:
-    """The fate of records that were sent together.
+    """The results of records that were sent together.
 
-    `len` says how many there are, and `[number]` gives the `Delivery` of one of them.
+    `len` is the number of records, and `[number]` the `Delivery` of one of them.
     """
 
     __slots__ = ("_count", "_loop", "_submissions")
@@ -83,25 +84,27 @@ class Deliveries:
         return (Delivery(submission, index) for submission in self._submissions for index in range(len(submission)))
 
     def done(self) -> bool:
-        """Whether the fate of all is known."""
+        """Return whether all results are known."""
         return all(submission.is_settled for submission in self._submissions)
 
     def result(self, timeout: float | None = None) -> list[StoredRange]:
-        """Where they were stored, by partition. If any was not, an error that tells how many, and why; what is known of
-        each is in its own `Delivery`. `TimeoutError` if not all is known after `timeout` seconds."""
+        """Return where the records were stored, by partition. If any failed, raise an error with their number and the
+        first cause; each record's own `Delivery` has its result. Raise `TimeoutError` if not all results are known
+        after `timeout` seconds."""
         error = self.exception(timeout)
         if error is not None:
             raise error
         return stored_ranges(self._submissions)
 
     def exception(self, timeout: float | None = None) -> LograftError | None:
-        """Their error; None if all were stored. `TimeoutError` if not all is known after `timeout` seconds."""
+        """Return the records' error, or None if all were stored. Raise `TimeoutError` if not all results are known
+        after `timeout` seconds."""
         if not self.done():
             _wait(self._loop, self._listen, timeout)
         return joint_error(self._submissions)
 
     def add_done_callback(self, callback: "Callable[[Deliveries], object]") -> None:
-        """Call `callback` with this when the fate of all is known, on the client's thread: it should be quick."""
+        """Call `callback` with these deliveries on the client's thread when all results are known: be quick."""
         _post(self._loop, self._listen, lambda: callback(self))
 
     def _listen(self, listener: Callable[[], object]) -> None:

@@ -164,13 +164,13 @@ class Producer(SyncClient):
         timestamps: Any = None,
         headers: Any = None,
     ) -> Deliveries:
-        """Take many records to be stored, given as columns of one length. Returns as soon as there was room for all of
-        them; the `Deliveries` tell what became of them.
+        """Buffer many records to be stored, given as columns of equal length, and return as soon as there was room for
+        all. The `Deliveries` have the results.
 
-        Columns are lists, or Arrow arrays (of any type that casts to binary); or `values` is a table, or a record
-        batch, with the columns `value` and, as it likes, `key`, `timestamp`, `headers`, `partition`. `timestamps` may
-        be one for all. If something is wrong with any record, none is taken; if the buffer stays full, `BufferFull`
-        tells how many were.
+        Columns are lists, or Arrow arrays of any type that casts to binary; or `values` is a table or record batch
+        with the columns `value` and optionally `key`, `timestamp`, `headers`, `partition`. `timestamps` may be one
+        for all. If any record is invalid, none is taken; if the buffer stays full, `BufferFull` has the `Deliveries`
+        of those that were.
         """
         check_place(topic, partition)
         given = given_columns(topic, values, keys, timestamps, headers, self._serializers, wall_ns() // 1_000_000)
@@ -188,21 +188,22 @@ class Producer(SyncClient):
         return Deliveries(self._loop, taken)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
+        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         self._wait(self._backlog.flush, timeout)
 
     def partitions_for(self, topic: str) -> int:
-        """How many partitions the topic has."""
+        """Return how many partitions the topic has."""
         return self._wait(self._backlog.inner.partitions_for, topic)
 
     def metrics(self) -> ProducerMetrics:
-        """The producer's figures, as of now."""
+        """Return the producer's current figures."""
         return self._wait(self._backlog.metrics)
 
     # -- life
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
+        """Deliver what was sent, for up to `timeout` seconds, and end. Records that are not acknowledged by then have
+        failed."""
         self._loop.check_may_wait()  # or it would be neither closed nor flushed when the program ends
         self._keep()
         self._backlog.wish_nothing()

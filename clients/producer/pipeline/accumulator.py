@@ -52,6 +52,11 @@ class Accumulator:
         """Those that have batches."""
         return list(self._busy)
 
+    def queue(self, partition_key: PartitionKey) -> PartitionQueue | None:
+        """The partition's queue if it has batches. Let batches leave it by the accumulator's methods alone, which count
+        their bytes."""
+        return self._busy.get(partition_key)
+
     # -- records in
 
     def has_room(self, size_bytes: int) -> bool:
@@ -174,16 +179,6 @@ class Accumulator:
         self.buffered_bytes += BATCH_OVERHEAD_BYTES
         return PendingBatch(topic, partition_key, (self._batches,), now_ms, columns)
 
-    def is_filling(self, partition_key: PartitionKey) -> bool:
-        """Whether the partition has a batch that takes more records."""
-        queue = self._busy.get(partition_key)
-        return queue is not None and queue.filling is not None
-
-    def is_stuck(self, partition_key: PartitionKey) -> bool:
-        """Whether the last attempt to send what the partition has failed."""
-        queue = self._busy.get(partition_key)
-        return queue is not None and bool(queue.trouble)
-
     def close_all(self) -> None:
         """Let nothing linger: what is there now is sent as soon as can be."""
         for queue in self._busy.values():
@@ -213,27 +208,10 @@ class Accumulator:
             return None
         return queue.take(now_ms, self._identity)
 
-    def next_bytes(self, partition_key: PartitionKey) -> int:
-        """About the size of the batch that `take` would give."""
-        queue = self._busy.get(partition_key)
-        return queue.next_bytes if queue is not None else 0
-
     def _can_number(self, queue: PartitionQueue) -> bool:
         if not self._is_idempotent:
             return True
         return self._identity is not None and self._identity.producer_id != queue.used_up_id
-
-    def leader_seen(self, partition_key: PartitionKey, epoch: int) -> None:
-        """Who leads the partition, leads it in that epoch."""
-        queue = self._busy.get(partition_key)
-        if queue is not None:
-            queue.leader_seen(epoch)
-
-    def troubled(self, partition_key: PartitionKey, reason: str) -> None:
-        """Why the partition's batches cannot be sent, or were lost; told to who waits for them in vain."""
-        queue = self._busy.get(partition_key)
-        if queue is not None:
-            queue.trouble = reason
 
     # -- what came of them
 

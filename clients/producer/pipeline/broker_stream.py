@@ -135,7 +135,8 @@ class ProduceStream:
                 self._give_all_back()
             log.info("produce_stream_lost", broker=self._broker_id, reason=reason)
             for key in touched:
-                self._accumulator.troubled(key, f"broker {self._broker_id}: {reason}")
+                if (queue := self._accumulator.queue(key)) is not None:
+                    queue.trouble = f"broker {self._broker_id}: {reason}"
             self._ready.clear()
             self._has_ready.clear()
             await self._runtime.clock.sleep_ms(self._retry_wait.next_ms())
@@ -199,7 +200,8 @@ class ProduceStream:
         size_bytes = 0
         while self._ready and size_bytes < MAX_MESSAGE_BYTES:
             key = next(iter(self._ready))
-            if taken and size_bytes + self._accumulator.next_bytes(key) > MAX_MESSAGE_BYTES:
+            queue = self._accumulator.queue(key)
+            if taken and queue is not None and size_bytes + queue.next_bytes > MAX_MESSAGE_BYTES:
                 break
             del self._ready[key]
             batch = self._accumulator.take(key, now_ms) if self._leads(key) else None

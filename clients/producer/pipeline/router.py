@@ -71,12 +71,13 @@ class Router:
         return mine
 
     def _goes_on(self, view: TopicView, partition: int) -> bool:
-        return self._accumulator.is_filling(PartitionKey(view.id, partition)) and self._is_usable(view, partition)
+        queue = self._accumulator.queue(PartitionKey(view.id, partition))
+        return queue is not None and queue.filling is not None and self._is_usable(view, partition)
 
     def _is_usable(self, view: TopicView, partition: int) -> bool:
         """Whether what goes there is likely to be stored soon."""
-        is_led = view.leaders[partition].broker_id is not None
-        return is_led and not self._accumulator.is_stuck(PartitionKey(view.id, partition))
+        queue = self._accumulator.queue(PartitionKey(view.id, partition))
+        return view.leaders[partition].broker_id is not None and (queue is None or not queue.trouble)
 
     def _filled_by_turns(self, view: TopicView, batch: PendingBatch, first: int) -> None:
         """Records went into the batch, from its record `first` on."""

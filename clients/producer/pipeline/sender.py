@@ -92,8 +92,8 @@ class Sender:
             leader = self._cluster.view.leader(*key)
             if leader is None:
                 self._accumulator.abandon(key, UnknownTopicId("the topic was deleted"))
-            else:
-                self._accumulator.leader_seen(key, leader.epoch)
+            elif (queue := self._accumulator.queue(key)) is not None:
+                queue.leader_seen(leader.epoch)
 
     def _hand_over(self, key: PartitionKey, group: asyncio.TaskGroup) -> None:
         leader = self._cluster.view.leader(*key)

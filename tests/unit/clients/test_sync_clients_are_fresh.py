@@ -39,15 +39,15 @@ def test_the_synchronous_clients_are_what_the_awaitable_ones_make(tool: ModuleTy
 def test_a_changed_docstring_makes_forwarding_and_handwritten_methods_stale(tool: ModuleType, copy: Path) -> None:
     source = copy / "clients/consumer/aio_consumer.py"
     text = source.read_text()
-    for docstring in ("The partitions that are read.", "Records as soon as there are any"):
+    for docstring in ("Return the partitions that the consumer reads.", "Return records as soon as there are any"):
         assert docstring in text
         text = text.replace(docstring, f"Changed: {docstring}")
     source.write_text(text)
     assert tool.stale_files(copy) == [BY_HAND, GENERATED]
     assert tool.write(copy) == [BY_HAND, GENERATED]
     assert tool.stale_files(copy) == []
-    assert "Changed: The partitions" in (copy / GENERATED).read_text()
-    assert "Changed: Records as soon" in (copy / BY_HAND).read_text()
+    assert "Changed: Return the partitions" in (copy / GENERATED).read_text()
+    assert "Changed: Return records as soon" in (copy / BY_HAND).read_text()
 
 
 def test_a_new_method_is_forwarded_with_its_arguments(tool: ModuleType, copy: Path) -> None:

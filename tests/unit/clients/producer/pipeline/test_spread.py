@@ -141,7 +141,9 @@ def test_partitions_without_a_leader_and_those_that_fail_are_passed_over() -> No
     router = Router(accumulator, None, Rng(1), BATCH_BYTES)
     failing = PartitionKey(TOPIC_ID, 4)
     accumulator.append(failing, "orders", None, b"v", 0, (), 0)
-    accumulator.troubled(failing, "broker 2: too few replicas in sync")
+    queue = accumulator.queue(failing)
+    assert queue is not None
+    queue.trouble = "broker 2: too few replicas in sync"
     for _ in range(20):
         router.place(Submission("orders", SizedLists.of(ListColumns([bytes(60_000)], None, [0]))), view(6, (1, 2)), 0)
     assert set(spread(accumulator)) == {0, 3, 4, 5}
