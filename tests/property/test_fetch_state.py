@@ -71,7 +71,7 @@ class FetchLife(RuleBasedStateMachine):
         self.next = 0
 
     def more(self, count: int) -> list[RecordRun]:
-        run = None if self.partition.is_paused else self.partition.ready(count)
+        run = None if self.partition.is_paused else self.partition.open_run(count)
         return [] if run is None else [run]
 
     # -- what comes

@@ -58,7 +58,7 @@ def stored(bootstrap: str, topic: str) -> list[dict[str, Any]]:
         count = sum(consumer.end_offsets(partitions).values())
         records: list[dict[str, Any]] = []
         while len(records) < count:
-            records += [record.value for record in consumer.poll(timeout=5.0)]  # type: ignore[misc]
+            records += [record.value for record in consumer.poll(timeout=5.0)]
     return records
 
 

@@ -248,7 +248,7 @@ class Story:
             value = None if self.rng.random() < 0.1 else b"value-%d" % self.values + b"." * self.rng.randrange(60)
             timestamp = max(0, now - self.rng.randrange(spread_ms + 1))
             made.append(Record("", 0, base + index, timestamp, key, value, ()))
-        return made
+        return made  # type: ignore[return-value]
 
     def _encode(self, records: list[Record], **fields: int) -> bytes:
         return encode_batch(

@@ -402,13 +402,13 @@ class Pipe(io.TextIOWrapper):
 )
 def test_records_are_written_as_the_format_says_bytes_as_they_are(form: str | None, expected: bytes) -> None:
     out = Pipe()
-    make_writer(out, form, is_json=False).write([RECORD])
+    make_writer(out, form, is_json=False).write([RECORD])  # type: ignore[list-item]
     assert out.content() == expected
 
 
 def test_nulls_are_written_as_nothing() -> None:
     out = Pipe()
-    make_writer(out, "%k|%v", is_json=False).write([RECORD._replace(key=None, value=None)])
+    make_writer(out, "%k|%v", is_json=False).write([RECORD._replace(key=None, value=None)])  # type: ignore[arg-type, list-item]
     assert out.content() == b"|"
 
 
@@ -416,7 +416,7 @@ def test_values_alone_are_written_fast_and_nulls_all_the_same_as_nothing() -> No
     out = Pipe()
     writer = make_writer(out, None, is_json=False)
     for values in ([], [b"a", b"", b"b"], [b"c", None]):
-        writer.write([RECORD._replace(value=value) for value in values])
+        writer.write([RECORD._replace(value=value) for value in values])  # type: ignore[arg-type, misc]
     assert out.content() == b"a\n\nb\nc\n\n"
 
 
@@ -428,7 +428,7 @@ def test_a_format_that_means_nothing_is_refused(form: str) -> None:
 
 def test_records_as_json_are_an_object_a_line() -> None:
     out = Pipe()
-    make_writer(out, None, is_json=True).write([RECORD])
+    make_writer(out, None, is_json=True).write([RECORD])  # type: ignore[list-item]
     assert json.loads(out.content()) == {
         "topic": "orders",
         "partition": 2,
@@ -443,7 +443,7 @@ def test_records_as_json_are_an_object_a_line() -> None:
 @pytest.mark.parametrize("content", [None, b"", b"a", b'"\\', b"\x7f", "ä\u2028".encode(), b"\xff", b"\t\r\n", b"\0"])
 def test_json_is_what_its_library_makes_of_it(content: bytes | None) -> None:
     out = Pipe()
-    make_writer(out, None, is_json=True).write([RECORD._replace(key=content, value=content)])
+    make_writer(out, None, is_json=True).write([RECORD._replace(key=content, value=content)])  # type: ignore[arg-type, list-item]
     fields = json.loads(out.content())
     assert fields["key"] == fields["value"] == bytes_as_json(content)
 
@@ -455,7 +455,7 @@ class Terminal(io.StringIO):
 
 def test_json_on_a_terminal_does_nothing_to_it_and_is_the_same() -> None:
     out = Terminal()
-    make_writer(out, None, is_json=True).write([RECORD._replace(topic="a\x7f\x9b\U000e0001b", value=b"\xc3\xa4")])
+    make_writer(out, None, is_json=True).write([RECORD._replace(topic="a\x7f\x9b\U000e0001b", value=b"\xc3\xa4")])  # type: ignore[list-item]
     assert out.getvalue().rstrip("\n").isprintable()
     assert "ä" in out.getvalue()
     assert json.loads(out.getvalue())["topic"] == "a\x7f\x9b\U000e0001b"
@@ -463,7 +463,7 @@ def test_json_on_a_terminal_does_nothing_to_it_and_is_the_same() -> None:
 
 def test_a_terminal_is_spared_what_would_do_something_to_it() -> None:
     out = Terminal()
-    make_writer(out, None, is_json=False).write([RECORD._replace(value=b"\x1b[31mred\xff\tok")])
+    make_writer(out, None, is_json=False).write([RECORD._replace(value=b"\x1b[31mred\xff\tok")])  # type: ignore[list-item]
     assert out.getvalue() == "\\x1b[31mred\\xff\tok\n"
 
 

@@ -76,7 +76,7 @@ def test_headers_are_a_dict_or_pairs() -> None:
     assert check_headers({"a": b"1", "b": None}) == (("a", b"1"), ("b", None))
     assert check_headers([("a", b"1"), ("a", b"2")]) == (("a", b"1"), ("a", b"2"))
     with pytest.raises(errors.InvalidArgument, match="give a dict, or pairs"):
-        check_headers({"a": "text"})  # type: ignore[dict-item]
+        check_headers({"a": "text"})  # type: ignore[arg-type]
 
 
 @virtual

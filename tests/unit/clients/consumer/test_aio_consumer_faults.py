@@ -118,7 +118,7 @@ async def test_nothing_but_what_cannot_be_decoded_leads_past_it() -> None:
 
 def test_what_to_do_about_bad_batches_is_one_of_two() -> None:
     with pytest.raises(errors.InvalidArgument, match="on_bad_batch is 'ignore': give raise or skip"):
-        ConsumerOptions(on_bad_batch="ignore")
+        ConsumerOptions(on_bad_batch="ignore")  # type: ignore[arg-type]
 
 
 @virtual

@@ -17,9 +17,9 @@ from lograft.clients.records.serializers import deserialize, find_deserializer, 
     ],
 )
 def test_there_and_back(option: str | None, value: Any, data: bytes) -> None:
-    serialized = serialize(find_serializer("value_serializer", option), "orders", "value", value)
+    serialized = serialize(find_serializer("value_serializer", option), "orders", "value", value)  # type: ignore[arg-type]
     assert serialized == data
-    assert deserialize(find_deserializer("value_deserializer", option), "orders", "value", data, 0, 0) == value
+    assert deserialize(find_deserializer("value_deserializer", option), "orders", "value", data, 0, 0) == value  # type: ignore[arg-type]
 
 
 def test_a_function_is_told_the_topic() -> None:
