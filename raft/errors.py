@@ -1,12 +1,13 @@
-"""What a node may answer instead of doing as it was asked, each cause a class of its own.
+"""Errors a Raft node raises, one class per cause.
 
-`retriable`: the same request can succeed later, perhaps elsewhere. `outcome_unknown`: it may have been, or may yet be,
-carried out, so a retry must be recognisable. Where it is False, nothing was done and nothing will be. Pure.
+`retriable`: the same request may succeed later, perhaps on another node. `outcome_unknown`: the node may have carried
+the request out, or may yet do so, so a retry must be recognisable. Where it is False, the request changed nothing and
+never will. Pure.
 """
 
 
 class RaftError(Exception):
-    """Anything a node refuses or could not finish."""
+    """Base class: the node refuses a request or could not finish it."""
 
     retriable = False
     outcome_unknown = False
@@ -23,7 +24,7 @@ class NotLeader(RaftError):
 
 
 class Overloaded(RaftError):
-    """Too much is waiting already. Nothing was appended."""
+    """Too many requests wait already. Nothing was appended."""
 
     retriable = True
 
@@ -49,20 +50,20 @@ class ProposalReplaced(RaftError):
 
 
 class ChangeRefused(RaftError):
-    """The configuration cannot change at the moment: an earlier change, or this term's first commit, is not through, or
-    the learner to promote is behind. Nothing was appended."""
+    """The configuration cannot change now: an earlier change or this term's first entry is not committed yet, or the
+    learner to promote lags behind. Nothing was appended."""
 
     retriable = True
 
 
 class TransferFailed(RaftError):
-    """Leadership did not go where it was to go."""
+    """Leadership did not move to the requested node."""
 
     retriable = True
 
 
 class ReadLost(RaftError):
-    """The leader that was asked changed before it answered; ask again."""
+    """The leader changed before it answered the read; ask again."""
 
     retriable = True
 

@@ -1,4 +1,4 @@
-"""What the driver (`node.py`) needs around it: a store, a transport, a state machine."""
+"""Interfaces of the driver (`driver/raft_node.py`): store, transport, inbox, state machine."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from lograft.raft.store_starts import StoreStart, StoreStarts
 
 @dataclass(frozen=True, slots=True)
 class StoreIdentity:
-    """Whose store it is. Written once, durable before the node says a word to anyone."""
+    """The owner of a store. Written once, and durable before the node sends its first message."""
 
     cluster_id: str
     node_id: int
@@ -27,7 +27,7 @@ class StoreIdentity:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """All that a store holds, but for the snapshot's data. Empty: nothing was ever saved in it."""
+    """Everything in a store except the snapshot's data. Empty if nothing was ever saved."""
 
     identity: StoreIdentity
     hard_state: HardState = NEW
@@ -46,69 +46,71 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """One node's durable part. Each call is one transaction, durable when it returns; they happen in order."""
+    """One node's durable state. Each call is one transaction, durable when the call returns; calls take effect in
+    order."""
 
     @property
     def identity(self) -> StoreIdentity: ...
 
     @property
     def starts(self) -> StoreStarts:
-        """How often it was opened, this time included: durable since then."""
+        """The openings of this store, including the present one, which is durable."""
         ...
 
     @property
     def seen_starts(self) -> Mapping[Member, StoreStart]:
-        """The latest openings of other members' stores that were noted here, as of the start."""
+        """The latest opening noted of each other member's store, as of the start of this process."""
         ...
 
     async def note_start(self, member: Member, start: StoreStart) -> None:
-        """That opening of another member's store was heard of."""
+        """Note an opening of another member's store."""
         ...
 
     async def load(self) -> StoredState:
-        """What is there, as of the start."""
+        """Return the content as of the start of this process."""
         ...
 
     async def initialise(self, voters: Configuration) -> None:
-        """The first voters, in an empty store: a snapshot of nothing, at index 0, in term 0."""
+        """Write the first voters into an empty store: a snapshot of nothing, at index 0, in term 0."""
         ...
 
     async def save(self, hard_state: HardState | None, entries: Sequence[Entry], snapshot: Snapshot | None) -> None:
-        """One Ready. A leader's snapshot takes the place of the whole log; entries replace all from the first on."""
+        """Save one Ready. A leader's snapshot replaces the whole log; entries replace everything from the first one
+        on."""
         ...
 
     async def save_own_snapshot(self, snapshot: Snapshot) -> None:
-        """A snapshot of this node's own state machine: entries up to it go, later ones stay."""
+        """Save a snapshot of this node's own state machine: delete entries up to it, keep later ones."""
         ...
 
     async def read_snapshot(self) -> Snapshot | None:
-        """The latest snapshot, if there is one beyond index 0."""
+        """Return the latest snapshot, if there is one beyond index 0."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Inbox(Protocol):
-    """Where the transport delivers; all of it returns at once."""
+    """Receiver of the transport's deliveries. No call blocks."""
 
     def receive(self, message: Message) -> None: ...
 
     def connection_broken(self, member: Member) -> None:
-        """The connection to `member` was there and is gone."""
+        """Report that an established connection to `member` broke."""
         ...
 
     def snapshot_reported(self, recipient: Member, is_delivered: bool) -> None: ...
 
 
 class Transport(Protocol):
-    """Carries messages to other nodes. Anything may be lost; nothing blocks; nothing is delivered to another member."""
+    """Carries messages to other nodes. May lose any message; never blocks; never delivers to another member."""
 
     def start(self, inbox: Inbox) -> None:
         """Deliver to `inbox` from now on."""
         ...
 
     def set_addresses(self, addresses: Mapping[int, str]) -> None:
-        """Where the nodes are, by node id."""
+        """Set the address of each node, by node id."""
         ...
 
     def send(self, envelope: Envelope) -> None:
@@ -116,28 +118,30 @@ class Transport(Protocol):
         ...
 
     def send_snapshot(self, order: SnapshotToSend, snapshot: Snapshot) -> None:
-        """Send a snapshot beside the messages, in chunks; the inbox is told what became of it."""
+        """Send a snapshot in chunks on a stream of its own, and report the outcome to the inbox."""
         ...
 
     async def close(self) -> None: ...
 
 
 class StateMachine(Protocol):
-    """What the log is for. Deterministic: the same commands in the same order give the same state everywhere."""
+    """The replicated state machine. Must be deterministic: the same commands in the same order give the same state
+    everywhere."""
 
     def apply(self, index: int, data: bytes) -> Any:
-        """Carry out a committed command; the result goes to whoever proposed it here."""
+        """Apply a committed command. The node passes the result to the local proposer, if any."""
         ...
 
     def snapshot(self) -> bytes | Callable[[], bytes]:
-        """The whole state, as of the last command applied; or what makes it, beside the loop, from an unchanging image.
+        """Return the state as of the last applied command, or a function that serializes an immutable image of it off
+        the loop.
 
-        Called on the loop, so it must be quick.
+        Runs on the loop, so it must be quick.
         """
         ...
 
     def restore(self, data: bytes) -> None:
-        """Take the state of a snapshot in the place of one's own."""
+        """Replace the state with that of a snapshot."""
         ...
 
 
@@ -145,9 +149,9 @@ class StateMachine(Protocol):
 class RaftStatus:
     """A node's view, for people and metrics.
 
-    A leader's view has each other member: `match_indexes`, up to where it is known to have the log; `silences_ms`, how
-    long ago it last answered, or if it never did, how long the leader has listened; `unreachable`, the members that
-    have been silent for longer than an election timeout.
+    On a leader, the mappings hold each other member: `match_indexes`, the last index it is known to have;
+    `silences_ms`, the time since its last answer (or since the leader began to listen); `unreachable`, members silent
+    for longer than an election timeout.
     """
 
     member: Member

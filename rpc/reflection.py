@@ -26,7 +26,7 @@ METHODS = (
 
 
 def public_services(methods: Iterable[str]) -> list[str]:
-    """The services that `methods` belong to, without those that are none of a client's business."""
+    """Return the services that `methods` belong to, without those that are none of a client's business."""
     services = dict.fromkeys(method.split("/")[1] for method in methods)
     return sorted(service for service in services if not _is_private(service))
 
@@ -103,7 +103,7 @@ class ReflectionService:
 
 
 def with_imports(file: FileDescriptor) -> Iterator[FileDescriptor]:
-    """The file, and each that it imports, directly or not, once."""
+    """Yield the file, and each that it imports, directly or not, once."""
     found = {file.name: file}
     waiting = [file]
     while waiting:
@@ -120,7 +120,7 @@ def _refuse(answer: ServerReflectionResponse, status: Status, message: str) -> N
 
 
 def with_standard_services(handlers: Mapping[str, Handler]) -> tuple[dict[str, Handler], HealthService]:
-    """The handlers with those of the standard services added, and the health that they tell of."""
+    """Return the handlers with those of the standard services added, and the health that they tell of."""
     services = public_services(handlers)
     health = HealthService(services)
     # The newer reflection service has no file of its own that could be told of.

@@ -11,7 +11,7 @@ _UUID_BYTES = 16
 
 
 def check_timeout(timeout_ms: int) -> int:
-    """How long the sender of a request waits, in milliseconds; 0 is the default."""
+    """Return how long the sender of a request waits, in milliseconds; 0 is the default."""
     if not 0 <= timeout_ms <= MAX_TIMEOUT_MS:
         raise ControllerError(
             errors_pb2.INVALID_REQUEST,

@@ -37,7 +37,7 @@ def error_of(detail: ErrorDetail) -> ControllerError:
 
 
 def to_stream_error(error: ControllerError, *, leader_address: str | None = None) -> StreamError:
-    """How a handler ends its stream with `error`."""
+    """Return how a handler ends its stream with `error`."""
     detail = detail_of(error, leader_address=leader_address)
     return StreamError(Status[ERRORS[error.code].grpc_status], detail.message, detail.SerializeToString())
 

@@ -36,7 +36,7 @@ class NotSent(StreamError):
 
 
 async def call(connection: Connection, method: str, request: Message, response_type: type[R]) -> R:
-    """The answer to `request`. `ControllerError` if it is refused, or its outcome cannot be known."""
+    """Return the answer to `request`. `ControllerError` if it is refused, or its outcome cannot be known."""
     try:
         answer = await exchange(connection, method, request.SerializeToString())
     except StreamError as error:
@@ -45,7 +45,7 @@ async def call(connection: Connection, method: str, request: Message, response_t
 
 
 async def exchange(connection: Connection, method: str, request: bytes) -> bytes:
-    """The answer to `request`. `NotSent` if that is sure; any other `StreamError` as the stream had it."""
+    """Return the answer to `request`. `NotSent` if that is sure; any other `StreamError` as the stream had it."""
     stream = connection.open(method)
     try:
         await stream.send(request)
@@ -85,7 +85,7 @@ def _admit_at_once(_: bytes) -> contextlib.AbstractAsyncContextManager[None]:
 def unary(
     handle: Callable[[Q], Awaitable[Message]], request_type: type[Q], admission: Admission = _admit_at_once
 ) -> Handler:
-    """A handler of streams that have one request each, answered by `handle`.
+    """Return a handler of streams that have one request each, answered by `handle`.
 
     A request that cannot be read is refused, and does nothing else. `ControllerError` from `handle` ends the stream
     with its status and detail; so does `CodecError`, for a field that is not what it should be: INVALID_REQUEST.
@@ -108,7 +108,7 @@ def unary(
 
 
 async def receive_request(stream: Stream) -> bytes:
-    """The one message of the stream, once it is sure that it is the only one."""
+    """Return the one message of the stream, once it is sure that it is the only one."""
     request = await stream.receive()
     if request is None:
         raise invalid("the stream ended without a request: send one message")

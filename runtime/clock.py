@@ -29,7 +29,7 @@ class Clock(Protocol):
 
 
 def until_beat_ms(now_ms: int, period_ms: int) -> int:
-    """How long until the next beat, from 1 ms to `period_ms`, for what is done once in a period.
+    """Return how long until the next beat, from 1 ms to `period_ms`, for what is done once in a period.
 
     All that a node does so keeps one rhythm: to wake up costs an idle node more than what it wakes up for.
     """

@@ -28,7 +28,8 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def is_shortage(error: OSError) -> bool:
-    """The process or the machine has no descriptor or memory to spare: that says nothing of the disk, and may pass."""
+    """Return True if the process or the machine has no descriptor or memory to spare: that says nothing of the disk,
+    and may pass."""
     return error.errno in _SHORTAGES
 
 
@@ -36,8 +37,8 @@ _WITHOUT_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_without_room(error: OSError) -> bool:
-    """The disk is full. A write that failed so may have been done in part, and may be done again at the same place. A
-    sync that failed is another matter, whatever it failed with."""
+    """Return True if the disk is full. A write that failed so may have been done in part, and may be done again at the
+    same place. A sync that failed is another matter, whatever it failed with."""
     return error.errno in _WITHOUT_ROOM and not isinstance(error, SyncFailed)
 
 
@@ -102,7 +103,7 @@ class Files(Protocol):
         ...
 
     def list_directory(self, path: str) -> list[str]:
-        """The names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
         ...
 
     def make_directory(self, path: str) -> None:
@@ -139,12 +140,12 @@ class Files(Protocol):
         ...
 
     def disk_bytes(self, path: str) -> int:
-        """How large the disk is that holds `path`."""
+        """Return how large the disk is that holds `path`."""
         ...
 
 
 def read_whole(files: Files, path: str) -> bytes:
-    """All of a small file."""
+    """Return all of a small file."""
     file = files.open(path)
     try:
         return file.read(0, file.size())
@@ -166,5 +167,5 @@ def replace_file(files: Files, path: str, content: Buffer) -> None:
 
 
 def parent_of(path: str) -> str:
-    """The directory that has `path`'s name."""
+    """Return the directory that has `path`'s name."""
     return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")

@@ -99,7 +99,7 @@ class Stream(Protocol):
         ...
 
     async def receive(self) -> bytes | None:
-        """The next message; None when the other end has finished sending; `StreamError` if it ended badly."""
+        """Return the next message; None when the other end has finished sending; `StreamError` if it ended badly."""
         ...
 
     async def half_close(self) -> None:
@@ -185,7 +185,7 @@ class Network(Protocol):
     """Where connections come from."""
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> Connection:
-        """A live connection to `host:port`, or `ConnectFailed`: at once if refused, else after `timeout_ms`."""
+        """Return a live connection to `host:port`, or `ConnectFailed`: at once if refused, else after `timeout_ms`."""
         ...
 
     async def serve(

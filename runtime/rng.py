@@ -9,7 +9,7 @@ class Rng(random.Random):
     """A seeded source: the same seed gives the same numbers, so a simulated cluster replays exactly."""
 
     def uuid(self) -> UUID:
-        """A random (version 4) UUID."""
+        """Return a random (version 4) UUID."""
         return UUID(int=self.getrandbits(128), version=4)
 
     def secret_bytes(self, count: int) -> bytes:
@@ -17,7 +17,7 @@ class Rng(random.Random):
         return self.randbytes(count)
 
     def fork(self) -> "Rng":
-        """A new source whose numbers follow from this one's, but do not share them."""
+        """Return a new source whose numbers follow from this one's, but do not share them."""
         return Rng(self.getrandbits(64))
 
 
@@ -32,5 +32,5 @@ class SystemRng(Rng):
 
 
 def system_rng() -> Rng:
-    """A source no one can predict the seed of: production's."""
+    """Return a source no one can predict the seed of: production's."""
     return SystemRng(int.from_bytes(os.urandom(32), "big"))

@@ -31,7 +31,8 @@ async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHan
 
 
 def _without_frames(error: StreamError) -> StreamError:
-    """The same, without the frames that it passed: they hold what the handler received, for as long as it is told."""
+    """Return the same, without the frames that it passed: they hold what the handler received, for as long as it is
+    told."""
     return StreamError(error.status, error.message, error.detail)
 
 

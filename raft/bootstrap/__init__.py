@@ -1,1 +1,2 @@
-"""The first start of a quorum: who writes the initial voters, and who must wait."""
+"""The first start of a quorum: the rule that chooses the first voters, its IO, and the guard against older copies of
+stores."""

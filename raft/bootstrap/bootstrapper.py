@@ -1,10 +1,10 @@
-"""How a node with an empty store comes to take part: asking, answering and writing it down. The rule: `bootstrap.py`.
+"""How a node with an empty store joins the quorum: the IO around the rule in `decision.py`.
 
-bootstrapping = Bootstrapping(runtime, store, await store.load(), {1: "host1:9093", ...})
-server = await runtime.network.serve(address, {**bootstrapping.handlers(), **transport.handlers()}, on_panic)
-state = await bootstrapping.run()           # may take until an operator starts another controller
+bootstrapper = Bootstrapper(runtime, store, await store.load(), {1: "host1:9093", ...})
+server = await runtime.network.serve(address, {**bootstrapper.handlers(), **transport.handlers()}, on_panic)
+state = await bootstrapper.run()  # may wait for an operator to start another controller
 node = RaftNode(runtime, store, state, transport, state_machine)
-bootstrapping.follow(lambda: node.status().configuration)
+bootstrapper.follow(lambda: node.status().configuration)
 """
 
 import asyncio
@@ -41,6 +41,7 @@ from lograft.raft.core.entries import SnapshotMetadata
 from lograft.raft.interfaces import Store, StoredState
 from lograft.runtime.network import ConnectFailed, Handler, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import ExponentialWait
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
@@ -51,7 +52,7 @@ OFFER_METHOD = "/lograft.internal.v1.Raft/Offer"
 
 @dataclass(frozen=True, slots=True)
 class BootstrapTiming:
-    """Milliseconds. Between rounds there is a random while from half of the delay up; it doubles up to the maximum."""
+    """Milliseconds. Rounds are apart by a random time from half the delay up; the delay doubles up to the maximum."""
 
     call_timeout_ms: int = 1000
     first_delay_ms: int = 50
@@ -59,7 +60,7 @@ class BootstrapTiming:
 
 
 class Bootstrapper:
-    """Answers from the moment it is made, and is served, for as long as the node lives."""
+    """Decides the node's first start. Answers other nodes' probes for the life of the process."""
 
     def __init__(
         self,
@@ -83,16 +84,17 @@ class Bootstrapper:
 
     @property
     def waiting_reason(self) -> str | None:
-        """Why the node does not take part yet, for people; None once it does, or waits for nobody."""
+        """The operator-readable reason why the node has not joined yet; None once it has, or if it waits for no other
+        node."""
         return self._waiting_reason
 
     @property
     def is_joining(self) -> bool:
-        """Whether the node began with nothing, to be added to a cluster that exists."""
+        """True if the node started empty and waits to be added to an existing cluster."""
         return self._is_joining
 
     async def run(self) -> StoredState:
-        """Return what the node is to start with, once it may."""
+        """Wait until the node may start; return the state it starts from."""
         if not self._state.is_empty:
             return self._state
         try:
@@ -105,30 +107,29 @@ class Bootstrapper:
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
-            self._group = None  # an offer that comes later finds no one to take it up
+            self._group = None  # later offers are refused
         self._waiting_reason = None
         return self._state
 
     def follow(self, current: Callable[[], Configuration]) -> None:
-        """The node has started; `current` gives the configuration that it knows."""
+        """Answer probes with the started node's configuration, which `current` returns."""
         self._configuration = current
 
     # -- asking
 
     async def who_answers(self, node_id: int) -> Member | None:
-        """That controller with the disk it has now, which it says when it is asked; None if it says nothing, or is of
-        another cluster. A connection may be one to its former self, and not be known to be dead."""
+        """Probe a controller and return it with its present directory id; None if it does not answer or belongs to
+        another cluster. Do not trust an open connection instead: it may lead to the controller's previous process."""
         member, answer = await self._probe(node_id)
         if isinstance(answer, Unreachable) or answer.cluster_id != self._state.identity.cluster_id:
             return None
         return member
 
     async def _ask_until_decided(self) -> None:
-        delay_ms = self._timing.first_delay_ms
+        wait = ExponentialWait(self._runtime.rng, self._timing.first_delay_ms, self._timing.max_delay_ms)
         while not self._decided.is_set():
             await self._act_on(await self._ask_all())
-            await self._runtime.clock.sleep_ms(self._runtime.rng.uniform(delay_ms / 2, delay_ms))
-            delay_ms = min(2 * delay_ms, self._timing.max_delay_ms)
+            await self._runtime.clock.sleep_ms(wait.next_ms())
 
     async def _act_on(self, answers: Mapping[int, Answer]) -> None:
         async with self._writing:
@@ -154,7 +155,7 @@ class Bootstrapper:
             log.info("raft_waiting", reason=reason)
 
     async def _write(self, voters: Configuration, event: str) -> None:
-        """Durable, then known: what is said from now on says so."""
+        """Make the state durable, then answer probes with it."""
         assert self._state.is_empty
         await self._store.initialise(voters)
         self._state = replace(self._state, snapshot=SnapshotMetadata(0, 0, voters))
@@ -176,13 +177,14 @@ class Bootstrapper:
         except _CallFailed as error:
             return None, Unreachable(error.reason)
         except CodecError as error:
-            return None, Unreachable(f"its answer makes no sense: {error}")
+            return None, Unreachable(f"its answer is malformed: {error}")
         if member.node_id != node_id:
             return None, Unreachable(f"node {member.node_id} answers there")
         return member, answer
 
     async def _offer_to_all(self, voters: Configuration) -> None:
-        """A courtesy that saves time: whoever misses it asks, and is told."""
+        """Send the first voters to the other founders. Only an optimisation: a founder that misses the offer learns
+        them by probing."""
         data = encode_offer(Offer(self._state.identity, voters))
         async with asyncio.TaskGroup() as group:
             for voter in voters.voters:
@@ -198,7 +200,7 @@ class Bootstrapper:
             log.info("raft_offer_not_accepted", node_id=node_id, reason=refusal)
 
     async def _call(self, node_id: int, method: str, request: bytes) -> bytes:
-        """One message there, one back."""
+        """Exchange one message for one answer."""
         address, timeout_ms = self._controllers[node_id], self._timing.call_timeout_ms
         try:
             connection = await self._runtime.network.connect(address, timeout_ms)
@@ -223,7 +225,7 @@ class Bootstrapper:
     # -- answering
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the node's server is to serve, by method."""
+        """Return the handlers for the node's server, by method."""
         return {PROBE_METHOD: self._serve_probe, OFFER_METHOD: self._serve_offer}
 
     async def _serve_probe(self, stream: Stream) -> None:
@@ -256,15 +258,15 @@ class Bootstrapper:
     async def _consider(self, offer: Offer) -> str | None:
         if self._group is None:
             return "this node has decided already" if self._decided.is_set() else "this node is not ready yet"
-        # The caller may go away in the middle; what was begun must be ended all the same.
+        # The caller may disconnect meanwhile; the write must finish all the same.
         return await asyncio.shield(self._group.create_task(self._accept(offer)))
 
     async def _accept(self, offer: Offer) -> str | None:
         async with self._writing:
             if self._is_joining:
-                return f"{self._state.identity.member} waits to be added to a cluster that exists"
+                return f"{self._state.identity.member} waits to be added to an existing cluster"
             if self._state.snapshot.configuration == offer.voters and not self._state.is_empty:
-                return None  # told twice
+                return None  # a repeated offer
             sender = offer.identity.member
             refusal = refuse_offer(self._state, offer.identity.cluster_id, sender, offer.voters)
             if refusal is None:

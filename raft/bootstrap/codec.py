@@ -1,4 +1,4 @@
-"""What nodes say to each other before there is a cluster, to bytes and back. Pure."""
+"""Codec for the messages nodes exchange before the first start. Pure."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from lograft.raft.store.state_codec import (
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The first voters, from the one who wrote them."""
+    """The first voters, sent by the node that wrote them."""
 
     identity: StoreIdentity
     voters: Configuration
@@ -57,7 +57,7 @@ def _encode_answer(identity: StoreIdentity, message: pb.BootstrapAnswer) -> byte
 
 
 def decode_answer(data: bytes) -> tuple[Member, Answer]:
-    """Who answered, and what."""
+    """Return the member that answered, and its answer."""
     message = parse(pb.BootstrapAnswer, data)
     member = read_member(message.member)
     match message.state:
@@ -69,7 +69,7 @@ def decode_answer(data: bytes) -> tuple[Member, Answer]:
             voters = read_configuration(message.first_voters) if message.HasField("first_voters") else None
             return member, Initialised(message.cluster_id, member.directory_id, voters)
         case _:
-            raise CodecError(f"a state that this version does not know: {message.state}")
+            raise CodecError(f"a state unknown to this version: {message.state}")
 
 
 def encode_offer(offer: Offer) -> bytes:
@@ -90,7 +90,7 @@ def encode_offer_answer(refusal: str | None) -> bytes:
 
 
 def decode_offer_answer(data: bytes) -> str | None:
-    """Why the offer was refused; None if it was accepted."""
+    """Return why the offer was refused; None if it was accepted."""
     return parse(pb.BootstrapOfferAnswer, data).refusal or None
 
 

@@ -1,16 +1,17 @@
-"""How a node with an empty store comes to take part: the decision. Pure.
+"""How a node with an empty store joins the quorum: the decision. Pure.
 
-An empty store never votes, for it cannot know what the node promised before it lost its disk. Two ways lead out:
+An empty store never votes, because it cannot know what the node promised before it lost its disk. There are two ways to
+get a vote:
 
-- The first start of a cluster. It takes *every* configured controller to say that it is empty, too: only then is there
-  surely no cluster yet. The one with the lowest id writes the first voters, each by the directory id it answered with,
-  into its own store, and only then hands them out. A node whose own directory id is among them takes them over, and
-  votes: under that id it never promised anything.
-- Otherwise there is a cluster, and the node waits to be added to it, as a learner first.
+- The first start of a cluster. *Every* configured controller must answer that it is empty: only then is it certain that
+  no cluster exists yet. The controller with the lowest id writes the first voters, each with the directory id it
+  answered with, into its own store, and then offers them to the others. A node whose own directory id is among them
+  accepts, and votes: under that id it never promised anything.
+- Otherwise a cluster exists, and the node waits until an operator adds it, first as a learner.
 
-A lost offer does no harm: whoever is initialised tells the first voters to whoever asks, and the empty ask until they
-know. A repeated one finds the store no longer empty. An old one, written by a node that then lost its disk and wrote
-another, differs from that in this dead member alone: a majority of it is one of the same nodes, so the two still meet.
+A lost offer does no harm: initialised nodes answer probes with the first voters, and empty nodes keep probing. A
+repeated offer finds the store no longer empty. An old offer, from a node that then lost its disk and wrote another,
+differs only in that dead member: majorities of both contain a common node, so they still intersect.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Nothing was ever saved there; `controllers` are the ids in that node's own settings."""
+    """Nothing was ever saved in its store; `controllers` are the ids in that node's own settings."""
 
     cluster_id: str
     directory_id: UUID
@@ -40,14 +41,14 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """Nothing was saved there yet, but it knows that the cluster exists, and waits to be added."""
+    """Its store is empty, but it knows that the cluster exists, and waits to be added."""
 
     cluster_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Initialised:
-    """It takes part. `first_voters` are None if it came later, or folded them into a snapshot long ago."""
+    """It has joined. `first_voters` is None if it joined later, or compacted them into a snapshot."""
 
     cluster_id: str
     directory_id: UUID
@@ -61,12 +62,12 @@ Answer: TypeAlias = Unreachable | Empty | Joining | Initialised
 
 @dataclass(frozen=True, slots=True)
 class StartFromStore:
-    """The store is not empty: go on with what is in it."""
+    """The store is not empty: start from its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """For these nodes; `reason` says it to people."""
+    """Wait for these nodes; `reason` explains it to operators."""
 
     node_ids: tuple[int, ...]
     reason: str
@@ -84,14 +85,14 @@ class AcceptFirstVoters:
 
 @dataclass(frozen=True, slots=True)
 class JoinAsLearner:
-    """Say nothing until someone adds this node."""
+    """Stay silent until an operator adds this node."""
 
 
 Decision: TypeAlias = StartFromStore | Wait | WriteFirstVoters | AcceptFirstVoters | JoinAsLearner
 
 
 def decide(state: StoredState, controllers: Mapping[int, str], answers: Mapping[int, Answer]) -> Decision:
-    """`controllers` are the addresses of all configured, by node id, this one's too; `answers` of one round, by id."""
+    """Decide from one round of `answers`, by node id. `controllers`: all configured addresses, this node's included."""
     if not state.is_empty:
         return StartFromStore()
     identity = state.identity
@@ -110,7 +111,7 @@ def decide(state: StoredState, controllers: Mapping[int, str], answers: Mapping[
 
 
 def refuse_offer(state: StoredState, cluster_id: str, sender: Member, voters: Configuration) -> str | None:
-    """Why this node does not take these first voters over; None if it does."""
+    """Return why this node does not take these first voters over; None if it does."""
     identity = state.identity
     if cluster_id != identity.cluster_id:
         return f"node {identity.node_id} is of cluster {identity.cluster_id}, not {cluster_id}"
@@ -168,7 +169,7 @@ def _of_another_cluster(name: str, theirs: str, ours: str) -> str:
 
 
 def _is_joining(name: str) -> str:
-    return f"controller {name} waits to be added to a cluster that exists: if it is gone for good, restart {name}"
+    return f"controller {name} waits to be added to an existing cluster: if that cluster is gone, restart {name}"
 
 
 def _lists_differ(name: str, theirs: tuple[int, ...], ours: tuple[int, ...]) -> str:

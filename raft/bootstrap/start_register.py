@@ -1,8 +1,8 @@
-"""Which openings of other members' stores this node has seen, so that none of them comes back from the past.
+"""The openings of other members' stores that this node has seen, by which it rejects restored older copies.
 
-A restored older store has forgotten votes that it gave and entries that it acknowledged. So it must not be heard by
-those who may have counted them: before anything that a member says counts here, the opening of its store is noted,
-durably; and from then on a store that never had that opening is refused.
+A restored older store has forgotten votes it gave and entries it acknowledged, so nodes that may have counted them must
+not listen to it. Before this node counts anything a member says, it notes the opening of that member's store, durably;
+from then on it refuses a store of that member that never had the opening.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ class OutdatedStore(Exception):
 
 
 class NotingEnded(Exception):
-    """The node stops."""
+    """Raised to callers that wait for a note when the node stops."""
 
 
 class StartStore(Protocol):
-    """What is needed of a `Store`."""
+    """The part of `Store` that the register needs."""
 
     @property
     def starts(self) -> StoreStarts: ...
@@ -45,7 +45,7 @@ class StartStore(Protocol):
 
 
 def remedy(node_id: int) -> str:
-    """A majority of voters without their stores is the end of a quorum: hence one at a time."""
+    """Tell the operator what to do. One node at a time, because a majority of voters without stores ends the quorum."""
     return (
         f"stop node {node_id}, move its metadata folder away, start it, and give it its vote again with "
         f"`lograft quorum replace {node_id}`; one node at a time: wait until that command has succeeded before you "
@@ -54,7 +54,7 @@ def remedy(node_id: int) -> str:
 
 
 class StartRegister:
-    """`store`: this node's own; None: nothing is judged, and nobody can judge this node."""
+    """Notes openings in `store`, this node's own. With None it judges no member, and no member can judge this node."""
 
     def __init__(self, own: Member, store: StartStore | None) -> None:
         self._own = own
@@ -72,17 +72,17 @@ class StartRegister:
 
     @property
     def refused(self) -> Mapping[Member, str]:
-        """Members whose store was found to be from the past when it was last heard of, and the reason for people."""
+        """Members whose last seen store was an older copy, with an operator-readable reason."""
         return self._refused
 
     @property
     def outdated_reason(self) -> str | None:
-        """Why this node takes no part; None if nobody said that its own store is from the past."""
+        """Why this node takes no part; None unless another member has seen a newer opening of this node's own store."""
         return self._outdated_reason
 
     async def admit(self, member: Member, starts: StoreStarts | None) -> None:
-        """Return once it is noted that the member's store was opened so; `OutdatedStore` if it is from the past.
-        `starts` None: it is of a version that does not count."""
+        """Note the opening of the member's store, durably. Raise OutdatedStore if the store is an older copy. `starts`
+        is None if the member runs a version that does not count openings."""
         if self._store is None or starts is None:
             return
         async with self._noting:
@@ -104,7 +104,7 @@ class StartRegister:
         return refusal
 
     def refused_by(self, node_id: int, number: int) -> None:
-        """Another node has seen start `number` of this node's store, which this store never had."""
+        """Take this node out: another member has seen opening `number` of its store, which this store never had."""
         if self._outdated_reason is None:
             self._outdated_reason = (
                 f"the controller's store is from the past: node {node_id} has seen its start {number}, of which it "
@@ -114,9 +114,9 @@ class StartRegister:
             log.error("raft_store_outdated", reason=self._outdated_reason)
 
     async def until_outdated(self) -> None:
-        """Return once there is an `outdated_reason`."""
+        """Wait until there is an `outdated_reason`."""
         await self._is_outdated.wait()
 
     def end(self) -> None:
-        """Nothing more is noted."""
+        """Stop noting; fail the callers that wait."""
         self._is_ended = True

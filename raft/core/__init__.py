@@ -1,1 +1,1 @@
-"""The Raft algorithm as pure functions of state and message."""
+"""The Raft algorithm without IO: messages, ticks and proposals in, a `Ready` out."""

@@ -1,4 +1,4 @@
-"""Who takes part. Pure."""
+"""Members, configurations and the changes between them. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from uuid import UUID
 
 
 class Member(NamedTuple):
-    """A node with the disk it has now. A node that lost its disk comes back as another member, and nobody's voter."""
+    """A node together with its present disk. A node that lost its disk returns as another member, which has no vote."""
 
     node_id: int
     directory_id: UUID
@@ -18,7 +18,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The voters, whose majority decides, and the learners, who receive everything and decide nothing."""
+    """The voters, whose majority decides, and the learners, which receive every entry and decide nothing."""
 
     voters: tuple[Member, ...] = ()
     learners: tuple[Member, ...] = ()
@@ -37,16 +37,16 @@ class Configuration:
         return len(self.voters) // 2 + 1
 
     def is_majority(self, has: Callable[[Member], bool]) -> bool:
-        """Do most of the voters have it?"""
+        """Return True if a majority of the voters has it."""
         return sum(map(has, self.voters)) >= self.majority if self.voters else False
 
     def reached_by_majority(self, reached: Callable[[Member], int]) -> int:
-        """The greatest value that most of the voters have reached."""
+        """Return the greatest value that a majority of the voters has reached."""
         return sorted(map(reached, self.voters), reverse=True)[self.majority - 1] if self.voters else 0
 
 
 def configuration(voters: Iterable[Member], learners: Iterable[Member] = ()) -> Configuration:
-    """A configuration of these members, in their order."""
+    """Return a configuration of these members, in their order."""
     return Configuration(tuple(sorted(voters)), tuple(sorted(learners)))
 
 
@@ -72,11 +72,11 @@ ConfigurationChange = AddLearner | PromoteLearner | RemoveMember
 
 
 class InvalidChange(ValueError):
-    """A change that makes no sense for the configuration as it is."""
+    """A change that does not apply to the current configuration."""
 
 
 def changed(current: Configuration, change: ConfigurationChange) -> Configuration:
-    """`current` after `change`; `InvalidChange` says why not."""
+    """Return `current` after `change`. Raise InvalidChange if it does not apply."""
     member = change.member
     match change:
         case AddLearner():

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def time_out(core: RaftCore) -> None:
-    """Nothing was heard of a leader for too long, or an election came to nothing: stand (again)."""
+    """Stand for election (again): no leader was heard in time, or the last election had no winner."""
     if not core.may_stand:
-        core.become_follower(core.term)  # of nobody: there may be a leader, but it is not where we thought
+        core.become_follower(core.term)  # without a leader: there may be one, but not the one this node knew
         return
     core.quick_elections_left = max(core.quick_elections_left - 1, 0)
     core.role = PreCandidate({core.member: True})
@@ -29,7 +29,7 @@ def time_out(core: RaftCore) -> None:
 
 
 def lose_touch(core: RaftCore) -> None:
-    """The connection to the leader broke. Forget it, so that others can be voted for, and stand soon."""
+    """The connection to the leader broke: forget the leader, so that this node can vote for others, and stand soon."""
     core.role = Follower()
     core.quick_elections_left = core.timing.quick_elections
     _await_result(core)
@@ -48,7 +48,7 @@ def stand(core: RaftCore, *, is_transfer: bool) -> None:
 
 
 def _await_result(core: RaftCore) -> None:
-    """Try again after a random while: a short one for the first few times after the leader's connection broke."""
+    """Set a random election timeout, a short one for the first few rounds after the leader's connection broke."""
     core.reset_election_timer()
     if core.quick_elections_left > 0:
         low, high = core.timing.quick_election_min_ms, core.timing.quick_election_max_ms
@@ -94,15 +94,15 @@ def _count(core: RaftCore) -> None:
 
 
 def protects_leader(core: RaftCore, request: VoteRequest) -> bool:
-    """Is there a leader that this candidate would only disturb? (Dissertation §4.2.3)"""
+    """Return True if the candidate would depose a leader that this node still hears (dissertation §4.2.3)."""
     return not request.is_transfer and request.term > core.term and hears_leader(core)
 
 
 def hears_leader(core: RaftCore) -> bool:
-    """Has a leader been heard of within the shortest election timeout, or does this node lead?"""
+    """Return True if this node leads, or heard a leader within the shortest election timeout."""
     match core.role:
         case Leader():
-            return True  # check-quorum sees to it that this is not a delusion for long
+            return True  # check-quorum soon deposes a leader that is cut off
         case Follower(leader=leader, contact_ms=contact_ms):
             return leader is not None and core.now_ms - contact_ms < core.timing.election_min_ms
         case _:
@@ -110,7 +110,7 @@ def hears_leader(core: RaftCore) -> bool:
 
 
 def answer_pre_vote(core: RaftCore, request: PreVoteRequest) -> None:
-    """Say whether we would vote so; nothing changes by it."""
+    """Answer whether this node would vote for the sender; changes no state."""
     is_granted = (
         core.is_initialised
         and request.term > core.term
@@ -122,7 +122,8 @@ def answer_pre_vote(core: RaftCore, request: PreVoteRequest) -> None:
 
 
 def answer_vote(core: RaftCore, request: VoteRequest) -> None:
-    """One vote a term, for a log at least as complete as ours. The answer, a refusal too, waits until it is durable."""
+    """Vote at most once a term, for a log at least as complete as this one. Even a refusal is sent only after the state
+    is durable."""
     is_granted = (
         core.is_initialised
         and request.term == core.term
@@ -132,5 +133,5 @@ def answer_vote(core: RaftCore, request: VoteRequest) -> None:
     )
     if is_granted:
         core.vote = request.sender
-        core.become_follower(core.term)  # if we asked around for ourselves, that is over
+        core.become_follower(core.term)  # ends a candidacy of this node's own
     core.send(request.sender, VoteResponse(core.member, core.term, is_granted))

@@ -1,4 +1,4 @@
-"""What the replicated log holds. Pure."""
+"""Log entries, hard state and snapshot metadata. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ ENTRY_OVERHEAD_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class NoOperation:
-    """A new leader's first entry: once it is committed, so is everything before it."""
+    """A new leader's first entry. Committing it commits everything before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something for the state machine."""
+    """A command for the state machine."""
 
     data: bytes
 
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class HardState:
-    """What a node must not forget: the latest term, whom it voted for in it, and how far it knows to be committed."""
+    """State a node must not forget: the latest term, its vote in that term, and the commit index it knows."""
 
     term: int = 0
     vote: Member | None = None
@@ -51,7 +51,7 @@ class HardState:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMetadata:
-    """The log up to `index` is folded into a snapshot; `configuration` is the one in force there."""
+    """A snapshot replaces the log up to `index`; `configuration` is the one in force there."""
 
     index: int
     term: int

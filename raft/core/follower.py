@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def hear_leader(core: RaftCore, message: FromLeader) -> None:
-    """Only a leader says such things. One of an older term is told of ours, so that it steps down."""
+    """Handle a leader's message. Answer a leader of an older term with this node's term, so that it steps down."""
     if message.term < core.term:
         core.send(message.sender, AppendResponse(core.member, core.term, match_index=0))
         return
@@ -42,7 +42,7 @@ def hear_leader(core: RaftCore, message: FromLeader) -> None:
 
 
 def _follow(core: RaftCore, message: FromLeader) -> None:
-    """Any word of the leader puts off the next election, whether we can do as it says or not."""
+    """Postpone the next election. Every message of the leader does, whether this node can comply or not."""
     if isinstance(core.role, Follower) and core.role.leader == message.sender:
         core.role.contact_ms = core.now_ms
         core.reset_election_timer()
@@ -54,7 +54,7 @@ def _follow(core: RaftCore, message: FromLeader) -> None:
 def _append(core: RaftCore, request: AppendRequest) -> None:
     log = core.log
     if request.previous_index < log.commit_index:
-        # All up to our commit index agrees with every leader there will ever be.
+        # Everything up to our commit index agrees with every future leader.
         core.send(request.sender, AppendResponse(core.member, core.term, log.commit_index))
         return
     if not log.matches(request.previous_index, request.previous_term):
@@ -69,11 +69,11 @@ def _append(core: RaftCore, request: AppendRequest) -> None:
 
 
 def _install(core: RaftCore, message: InstallSnapshot) -> None:
-    """Take over the snapshot, unless we have all that is in it."""
+    """Install the snapshot, unless this node's log already contains everything in it."""
     metadata = message.metadata
     if metadata.index > core.log.commit_index:
         if core.log.matches(metadata.index, metadata.term):
-            core.log.commit_to(metadata.index)  # we have the entries, and now know that they are committed
+            core.log.commit_to(metadata.index)  # the entries are here, and now known to be committed
         else:
             core.restore(message)
     core.send(message.sender, AppendResponse(core.member, core.term, core.log.commit_index))

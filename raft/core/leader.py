@@ -1,4 +1,4 @@
-"""A leader's work: replicate, commit, prove that it still leads, hand over. Pure.
+"""The leader: replicate, commit, prove leadership, hand it over. Pure.
 
 Raft §5.3, §5.4.2; dissertation §3.10, §4, §6.4.
 """
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def take_office(core: RaftCore) -> None:
-    """Begin to lead: with an entry of our own term, since only such can be committed by counting.
+    """Become leader, and append an entry of the new term: only such an entry can be committed by counting.
 
-    The first voters are not in the log but in each founder's store. The first leader writes them down, for whoever was
-    not there.
+    The first voters are in each founder's store, not in the log. The first leader appends them, for members that join
+    later.
     """
     assert isinstance(core.role, Candidate)
     role = Leader(first_index=core.log.last_index + 1, heartbeat_due_ms=core.now_ms)
@@ -39,7 +39,7 @@ def take_office(core: RaftCore) -> None:
     _append(core, NewConfiguration(core.configuration) if core.configuration_index == 0 else NoOperation())
 
 
-# -- the application's wishes
+# -- requests of the application
 
 
 def propose(core: RaftCore, data: bytes) -> int | None:
@@ -51,7 +51,8 @@ def propose(core: RaftCore, data: bytes) -> int | None:
 
 
 def change_configuration(core: RaftCore, change: ConfigurationChange) -> int | None:
-    """One change at a time, and only once this term has committed something: else majorities might not meet."""
+    """Append a configuration change. Allow one at a time, and only after a commit in this term: else majorities might
+    not intersect."""
     role = core.role
     if not isinstance(role, Leader) or role.transfer is not None:
         return None
@@ -61,15 +62,16 @@ def change_configuration(core: RaftCore, change: ConfigurationChange) -> int | N
     if isinstance(change, PromoteLearner) and not _is_caught_up(core, role, change.member):
         return None
     if not _hears_majority(core, role, new):
-        return None  # it could not be committed, and until it is, nothing else can
+        return None  # it could never be committed, and would block all later entries
     index = _append(core, NewConfiguration(new))
     _track_members(core, role)
-    _answer_reads(core, role)  # fewer voters may have to be heard now, and those left may have nothing more to say
+    _answer_reads(core, role)  # the new majority may have answered already
     return index
 
 
 def _is_caught_up(core: RaftCore, role: Leader, member: Member) -> bool:
-    """A voter that lags, or is away, would hold up commits as soon as another one fails."""
+    """Return True if the learner is close enough to vote: a voter that lags would delay commits as soon as another one
+    fails."""
     return role.progress[member].match_index >= core.log.commit_index and is_heard(core, role, member)
 
 
@@ -83,7 +85,7 @@ def transfer(core: RaftCore, target: Member) -> bool:
 
 
 def _finish_transfer(core: RaftCore, role: Leader) -> None:
-    """Once the target has everything, ask it to stand."""
+    """Ask the target to stand once it has the whole log."""
     if role.transfer is not None and role.progress[role.transfer.target].match_index == core.log.last_index:
         core.send(role.transfer.target, TimeoutNow(core.member, core.term))
 
@@ -95,7 +97,7 @@ def _append(core: RaftCore, payload: Payload) -> int:
 
 
 def _track_members(core: RaftCore, role: Leader) -> None:
-    """Keep progress of exactly the members there are."""
+    """Track progress of exactly the current members."""
     known = role.progress
     role.progress = {
         member: known.get(member) or PeerProgress(core.log.last_index + 1, contact_ms=core.now_ms)
@@ -112,10 +114,10 @@ def tick(core: RaftCore, role: Leader) -> None:
     if role.transfer is not None and core.now_ms >= role.transfer.deadline_ms:
         role.transfer = None
     if not _hears_majority(core, role, core.configuration):
-        # Others may have elected someone else long ago, and whoever still asks us would wait in vain.
+        # The others may have elected another leader long ago; requests to this node would wait in vain.
         core.become_follower(core.term)
         return
-    # Not put off by rounds in between, for reads: what is above must be looked at in time.
+    # Rounds for reads do not postpone this deadline: check-quorum must run in time.
     role.heartbeat_due_ms = core.now_ms + until_beat_ms(core.now_ms, core.timing.heartbeat_ms)
     _begin_round(core, role)
 
@@ -125,18 +127,18 @@ def _hears_majority(core: RaftCore, role: Leader, configuration: Configuration) 
 
 
 def is_heard(core: RaftCore, role: Leader, member: Member) -> bool:
-    """Return whether it answered within an election timeout, or the leader has not listened for that long yet."""
+    """Return True if the member answered within an election timeout, or the leader has not listened that long yet."""
     oldest_ms = core.now_ms - core.timing.election_max_ms
     return member == core.member or role.progress[member].contact_ms >= oldest_ms
 
 
 def _begin_round(core: RaftCore, role: Leader) -> None:
-    """Send heartbeats: they keep followers quiet, and their answers prove that we lead."""
+    """Send heartbeats. They keep followers from standing, and the answers prove leadership."""
     role.round += 1
     role.is_round_wanted = False
     for peer in core.peers:
         progress = role.progress[peer]
-        # What the peer is not known to have cannot be committed there.
+        # A peer cannot commit what it is not known to have.
         commit_index = min(core.log.commit_index, progress.match_index)
         core.send_now(peer, Heartbeat(core.member, core.term, commit_index, role.round))
         progress.heartbeat_sent(role.round)
@@ -146,7 +148,7 @@ def _begin_round(core: RaftCore, role: Leader) -> None:
 
 
 def flush(core: RaftCore, role: Leader) -> None:
-    """Before a Ready: send what there is to send, all that came together in one message per peer."""
+    """Send pending entries before a Ready, in one message per peer."""
     if role.is_round_wanted:
         _begin_round(core, role)
     for peer in core.peers:
@@ -162,8 +164,8 @@ def _send_entries(core: RaftCore, progress: PeerProgress, peer: Member) -> None:
             return
         entries = log.between(progress.next_index - 1, log.last_index, limits.max_append_bytes)
         is_probe = isinstance(progress.state, Probe)
-        # That something is committed waits until it is applied here: whoever proposed it may have more to say, and
-        # then the news needs no message of its own.
+        # Announce a commit only after this node has applied it: its proposer may append more, and then the announcement
+        # needs no message of its own.
         is_news = progress.sent_commit_index < log.commit_index and log.applied_index == log.commit_index
         if not entries and not is_probe and not is_news:
             return
@@ -191,7 +193,7 @@ def hear_follower(core: RaftCore, message: AppendResponse | AppendRefusal | Hear
         case AppendResponse():
             if progress.acknowledge(message.match_index):
                 _commit(core, role)
-                if core.role is role:  # it may have ended our office
+                if core.role is role:  # applying may have ended this leadership
                     _finish_transfer_to(core, role, message.sender)
         case AppendRefusal():
             _find_agreement(core, progress, message)
@@ -216,8 +218,9 @@ def _find_agreement(core: RaftCore, progress: PeerProgress, refusal: AppendRefus
 
 
 def snapshot_reported(core: RaftCore, recipient: Member, is_delivered: bool) -> None:
-    """Go on after the snapshot if it was delivered, else from where the peer was; in both cases not before the next
-    heartbeat, by when its own answer may have come: a peer that is away is not worth a loop."""
+    """Continue after the snapshot if it was delivered, else from the peer's previous position. Wait for the next
+    heartbeat in both cases, by which time the peer's own answer may have arrived: do not loop over an unreachable
+    peer."""
     progress = core.role.progress.get(recipient) if isinstance(core.role, Leader) else None
     if progress is not None and isinstance(progress.state, ReceiveSnapshot):
         progress.probe_from(progress.state.index + 1 if is_delivered else progress.match_index + 1)
@@ -228,7 +231,7 @@ def snapshot_reported(core: RaftCore, recipient: Member, is_delivered: bool) -> 
 
 
 def acknowledge_own(core: RaftCore, role: Leader) -> None:
-    """Our own disk counts like any other: when it has the entries, not before."""
+    """Count this node's own disk like any other: only once it holds the entries."""
     if core.member in role.progress:
         own = role.progress[core.member]
         own.match_index = core.log.stable_index
@@ -237,7 +240,8 @@ def acknowledge_own(core: RaftCore, role: Leader) -> None:
 
 
 def _commit(core: RaftCore, role: Leader) -> None:
-    """Commit what a majority has, if it is of our term: older entries are committed with it, never by counting."""
+    """Commit what a majority has, if it is of this term; entries of older terms are committed with it, never by
+    counting."""
     index = core.configuration.reached_by_majority(lambda voter: role.progress[voter].match_index)
     if index < role.first_index or not core.log.commit_to(index):
         return
@@ -247,7 +251,8 @@ def _commit(core: RaftCore, role: Leader) -> None:
 
 
 def _leave_office(core: RaftCore, role: Leader) -> None:
-    """We led until our own removal was committed. Whoever has the most is asked to stand: why should all wait?"""
+    """Step down: this node's own removal is committed. Ask the most advanced voter to stand, so that nobody waits for a
+    timeout."""
     heir = max(core.configuration.voters, key=lambda voter: role.progress[voter].match_index)
     core.send(heir, TimeoutNow(core.member, core.term))
     core.become_follower(core.term)
@@ -257,12 +262,12 @@ def _leave_office(core: RaftCore, role: Leader) -> None:
 
 
 def read_for(core: RaftCore, reader: Member, read_id: int) -> None:
-    """A read may be answered as of the commit index now, once a majority has answered a heartbeat sent after now."""
+    """Queue a read at the present commit index, to be answered once a majority answers a heartbeat sent from now on."""
     role = core.role
     if not isinstance(role, Leader):
         _answer_read(core, reader, read_id, None)
     elif core.log.commit_index < role.first_index:
-        role.early_reads.append((reader, read_id))  # what is committed is not known yet
+        role.early_reads.append((reader, read_id))  # the commit index is not known yet
     else:
         role.reads.append(PendingRead(reader, read_id, core.log.commit_index, role.round + 1))
         role.is_round_wanted = True
@@ -293,7 +298,7 @@ def _answer_read(core: RaftCore, reader: Member, read_id: int, index: int | None
 
 
 def refuse_reads(core: RaftCore, role: Leader) -> None:
-    """Leadership is lost: whoever waits must ask elsewhere."""
+    """Fail pending reads: leadership is lost, so the readers must ask the new leader."""
     waiting = [*role.early_reads, *((read.reader, read.read_id) for read in role.reads)]
     for reader, read_id in waiting:
         _answer_read(core, reader, read_id, None)

@@ -1,4 +1,4 @@
-"""What nodes say to each other. One class each; `term` is the sender's, `sender` who says it. Pure."""
+"""Messages between members, one class each. `term` is the sender's. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from lograft.raft.core.entries import Entry, SnapshotMetadata
 
 @dataclass(frozen=True, slots=True)
 class PreVoteRequest:
-    """Would you vote for me in `term`, which I have not begun? Asking disturbs no one."""
+    """Ask whether the recipient would vote for the sender in `term`, which has not begun. Changes no state."""
 
     sender: Member
     term: int
@@ -18,7 +18,7 @@ class PreVoteRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreVoteResponse:
-    """Granted: `term` is the one asked for. Refused: it is the voter's own."""
+    """`term` is the requested one if granted, the voter's own if refused."""
 
     sender: Member
     term: int
@@ -27,7 +27,7 @@ class PreVoteResponse:
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """Vote for me. `is_transfer`: the leader itself asked me to stand, so do not protect it."""
+    """Ask for a vote. `is_transfer`: the leader itself asked the sender to stand, so do not protect that leader."""
 
     sender: Member
     term: int
@@ -57,7 +57,7 @@ class AppendRequest:
 
 @dataclass(frozen=True, slots=True)
 class AppendResponse:
-    """My log agrees with yours up to `match_index`, durably."""
+    """The sender's log agrees with the leader's up to `match_index`, durably."""
 
     sender: Member
     term: int
@@ -66,7 +66,8 @@ class AppendResponse:
 
 @dataclass(frozen=True, slots=True)
 class AppendRefusal:
-    """I do not have (`previous_index`, its term). My log may agree up to `hint_index`, whose term is `hint_term`."""
+    """The sender does not have (`previous_index`, its term). Its log may agree up to `hint_index`, whose term is
+    `hint_term`."""
 
     sender: Member
     term: int
@@ -77,7 +78,8 @@ class AppendRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """I lead. `round` numbers the heartbeats, so that an answer proves leadership after it was sent."""
+    """The leader's heartbeat. `round` numbers them, so that an answer proves leadership after the heartbeat was
+    sent."""
 
     sender: Member
     term: int
@@ -94,7 +96,7 @@ class HeartbeatResponse:
 
 @dataclass(frozen=True, slots=True)
 class InstallSnapshot:
-    """A whole snapshot has arrived (its chunks were put together on the way); `data` is the state machine's."""
+    """A whole snapshot, assembled from its chunks by the transport; `data` is the state machine's."""
 
     sender: Member
     term: int
@@ -104,7 +106,7 @@ class InstallSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TimeoutNow:
-    """Stand for election at once: I hand leadership over to you."""
+    """Ask the recipient to stand at once: the leader hands over to it."""
 
     sender: Member
     term: int
@@ -112,7 +114,7 @@ class TimeoutNow:
 
 @dataclass(frozen=True, slots=True)
 class ReadIndexRequest:
-    """As of which index may I answer a linearizable read? `read_id` is the asker's."""
+    """Ask the leader for the index of a linearizable read. `read_id` is the sender's."""
 
     sender: Member
     term: int
@@ -121,7 +123,7 @@ class ReadIndexRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadIndexResponse:
-    """`index` is None if the one asked does not lead."""
+    """`index` is None if the sender does not lead."""
 
     sender: Member
     term: int
@@ -149,7 +151,7 @@ Message = (
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message and whom it is for."""
+    """A message and its recipient."""
 
     recipient: Member
     message: Message

@@ -1,4 +1,4 @@
-"""What a leader knows of one peer's log. Pure."""
+"""A leader's knowledge of one peer's log. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Probe:
-    """Where the logs agree is not known: one request at a time, until one is answered."""
+    """The point of agreement is unknown: send one request at a time until the peer answers."""
 
     is_waiting: bool = False
 
 
 @dataclass(slots=True)
 class Replicate:
-    """The logs agree, and entries flow without waiting: `in_flight` holds (last index, bytes) of each request."""
+    """The logs agree, and entries are pipelined: `in_flight` holds (last index, bytes) of each request."""
 
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
     in_flight_bytes: int = 0
@@ -21,7 +21,7 @@ class Replicate:
 
 @dataclass(slots=True)
 class ReceiveSnapshot:
-    """The peer is behind the leader's snapshot and is being sent it."""
+    """The peer is behind the leader's snapshot, and the leader is sending it."""
 
     index: int
 
@@ -33,10 +33,10 @@ class PeerProgress:
     next_index: int
     match_index: int = 0
     state: Probe | Replicate | ReceiveSnapshot = field(default_factory=Probe)
-    contact_ms: int = 0  # when it last answered
+    contact_ms: int = 0  # time of its last answer
     acknowledged_round: int = 0
     sent_commit_index: int = 0
-    # A heartbeat, by its round, that was sent after all entries up to an index.
+    # The round of a heartbeat that was sent after all entries up to an index.
     awaited: tuple[int, int] | None = None
 
     def is_paused(self, max_in_flight: int, max_in_flight_bytes: int) -> bool:
@@ -49,7 +49,7 @@ class PeerProgress:
                 return True
 
     def sent(self, last_index: int, size_bytes: int, commit_index: int) -> None:
-        """A request with entries up to `last_index` is on its way (or with none, if that is before `next_index`)."""
+        """Note a request in flight, with entries up to `last_index` (none if that is before `next_index`)."""
         self.sent_commit_index = commit_index
         match self.state:
             case Probe():
@@ -60,9 +60,9 @@ class PeerProgress:
                 self.next_index = last_index + 1
 
     def acknowledge(self, match_index: int) -> bool:
-        """The peer has everything up to `match_index`; True if that is news."""
+        """Note that the peer has everything up to `match_index`; return True if that is new."""
         is_news = match_index > self.match_index
-        is_probed = match_index >= self.next_index - 1  # else it is the answer to something older
+        is_probed = match_index >= self.next_index - 1  # else it answers an older request
         self.match_index = max(self.match_index, match_index)
         self.next_index = max(self.next_index, match_index + 1)
         match self.state:
@@ -81,7 +81,7 @@ class PeerProgress:
             self.awaited = (heartbeat_round, self.state.in_flight[-1][0])
 
     def heartbeat_answered(self, heartbeat_round: int) -> None:
-        """What was sent before that heartbeat must have been answered before it, too; else it was lost: send again."""
+        """Resend requests older than that heartbeat: the peer would have answered them before it, so they are lost."""
         self.acknowledged_round = max(self.acknowledged_round, heartbeat_round)
         if isinstance(self.state, Probe):
             self.state.is_waiting = False  # the last probe, or its answer, may have been lost
@@ -92,11 +92,11 @@ class PeerProgress:
                 self.probe_from(self.match_index + 1)
 
     def connection_broken(self) -> None:
-        """What was under way may be lost; but what became of a snapshot is reported by itself."""
+        """Treat requests in flight as lost. The transport reports the outcome of a snapshot separately."""
         if not isinstance(self.state, ReceiveSnapshot):
             self.probe_from(self.match_index + 1)
 
     def probe_from(self, next_index: int) -> None:
-        """Something was lost, or the logs differ: find out anew, from `next_index` down."""
+        """Search for the point of agreement again, from `next_index` down, after a loss or a mismatch."""
         self.next_index = max(next_index, self.match_index + 1)
         self.state = Probe()

@@ -1,13 +1,13 @@
-"""The Raft core: what one node knows and decides. Pure: no IO, no clock but `now_ms`, no dice but the injected ones.
+"""The Raft core: one node's state and decisions. No IO, no clock but `now_ms`, no randomness but the injected `Rng`.
 
     core.step(message, now_ms)      a message arrived
     core.tick(now_ms)               time passed; call at `core.deadline_ms` at the latest
-    core.propose(data)              the application wants something in the log
-    core.ready() -> Ready           what is to be done; do it, then core.advance(ready)
+    core.propose(data)              the application appends a command
+    core.ready() -> Ready           effects to carry out; then core.advance(ready)
 
 The papers: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (§5, §6, §7), and Ongaro's
-dissertation (§3.10 transfer, §4 membership, §6.4 reads, §9.6 pre-vote). Elections are in `election.py`, a follower's
-answers in `following.py`, a leader's work in `leading.py`. Pure.
+dissertation (§3.10 transfer, §4 membership, §6.4 reads, §9.6 pre-vote). Elections are in `election.py`, the follower's
+part in `follower.py`, the leader's in `leader.py`. Pure.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class RaftTiming:
     heartbeat_ms: int = 150
     election_min_ms: int = 500
     election_max_ms: int = 1000
-    # After a broken connection to the leader, stand soon; but not all at once, and not for ever.
+    # After the connection to the leader broke, stand soon, but not all nodes at once, and only a few times.
     quick_election_min_ms: int = 10
     quick_election_max_ms: int = 150
     quick_elections: int = 3
@@ -56,7 +56,7 @@ class RaftTiming:
 
 @dataclass(frozen=True, slots=True)
 class RaftLimits:
-    """What may be under way at a time."""
+    """Bounds on what may be in flight."""
 
     max_entry_bytes: int = 8 * 1024 * 1024
     max_append_bytes: int = 1024 * 1024
@@ -66,7 +66,7 @@ class RaftLimits:
 
 
 class RaftCore:
-    """One node's part in the consensus.
+    """One node's consensus state.
 
     Invariants: `term` never falls; `vote` changes only with the term, or from None; a node leads only in a term it
     was elected in; `configuration` is the latest in the log, committed or not.
@@ -111,7 +111,7 @@ class RaftCore:
 
     @property
     def configuration_index(self) -> int:
-        """Where in the log the configuration in force was written."""
+        """The log index of the configuration in force."""
         return self._configurations.latest_index
 
     @property
@@ -120,7 +120,8 @@ class RaftCore:
 
     @property
     def may_stand(self) -> bool:
-        """A voter; or one whose removal is not committed yet, and may need it to be (dissertation §4.2.2)."""
+        """True for a voter, and for a removed voter until its removal is committed, which may need its candidacy
+        (dissertation §4.2.2)."""
         if self.configuration_index <= self.log.commit_index:
             return self.is_voter
         return self._configurations.is_lately_voter(self.member)
@@ -132,7 +133,7 @@ class RaftCore:
 
     @property
     def leader(self) -> Member | None:
-        """Who leads, as far as this node knows."""
+        """The leader, as far as this node knows."""
         match self.role:
             case Leader():
                 return self.member
@@ -147,7 +148,7 @@ class RaftCore:
 
     @property
     def deadline_ms(self) -> int:
-        """When `tick` has something to do at the latest."""
+        """The latest time at which `tick` must run."""
         if isinstance(self.role, Leader):
             return self.role.heartbeat_due_ms
         return self.election_due_ms
@@ -155,13 +156,13 @@ class RaftCore:
     # -- what happens
 
     def step(self, message: Message, now_ms: int) -> None:
-        """Take in a message from another node."""
+        """Handle a message from another node."""
         self._move_time(now_ms)
         match message:
             case PreVoteRequest():
                 election.answer_pre_vote(self, message)
             case VoteRequest() if election.protects_leader(self, message):
-                pass  # someone who lost touch; its term must not depose a leader that others follow
+                pass  # a node that lost touch: its term must not depose a leader that others follow
             case PreVoteResponse(is_granted=True):
                 election.count_pre_vote(self, message)
             case _:
@@ -170,7 +171,7 @@ class RaftCore:
                 self._dispatch(message)
 
     def _dispatch(self, message: Message) -> None:
-        """Our term is at least the message's."""
+        """Handle a message whose term is at most this node's."""
         match message:
             case VoteRequest():
                 election.answer_vote(self, message)
@@ -192,7 +193,7 @@ class RaftCore:
                 assert_never(message)
 
     def tick(self, now_ms: int) -> None:
-        """Do what time asks for."""
+        """Act on timeouts."""
         self._move_time(now_ms)
         if isinstance(self.role, Leader):
             leading.tick(self, self.role)
@@ -200,7 +201,7 @@ class RaftCore:
             election.time_out(self)
 
     def connection_broken(self, member: Member, now_ms: int) -> None:
-        """The connection to `member` is gone: it was killed, or the network between us failed."""
+        """React to a broken connection to `member`: its process died, or the network failed."""
         self._move_time(now_ms)
         match self.role:
             case Follower(leader=leader) if leader == member:
@@ -211,15 +212,16 @@ class RaftCore:
     # -- what the application asks for
 
     def propose(self, data: bytes) -> int | None:
-        """Append a command; the index and this term identify it. None: this node does not lead, or is handing over."""
+        """Append a command and return its index, which with this term identifies it; None if this node does not lead or
+        is handing over."""
         return leading.propose(self, data)
 
     def change_configuration(self, change: ConfigurationChange) -> int | None:
-        """Append a new configuration. None as for `propose`, or while an earlier change is not committed yet."""
+        """Append a new configuration. Return None as `propose` does, or while an earlier change is not committed."""
         return leading.change_configuration(self, change)
 
     def read_index(self, read_id: int) -> None:
-        """Ask as of which index a linearizable read may be answered; the answer comes with a `Ready`."""
+        """Ask for the index of a linearizable read; the answer comes with a `Ready`."""
         match self.role:
             case Leader():
                 leading.read_for(self, self.member, read_id)
@@ -229,29 +231,29 @@ class RaftCore:
                 self.answer_read(read_id, None)
 
     def transfer_leadership(self, target: Member) -> bool:
-        """Hand leadership to `target`; False if this node does not lead, or `target` cannot."""
+        """Hand leadership to `target`. Return False if this node does not lead, or `target` cannot."""
         return leading.transfer(self, target)
 
     def snapshot_metadata(self) -> SnapshotMetadata:
-        """What a snapshot of the state machine, taken now, says of itself: the latest configuration may be later."""
+        """Return the metadata of a snapshot of the state machine taken now. The latest configuration may be newer."""
         index = self.log.applied_index
         term = self.log.term_at(index)
         assert term is not None, f"applied {index} is not in the log"
         return SnapshotMetadata(index, term, self._configurations.at(index))
 
     def snapshot_taken(self, metadata: SnapshotMetadata) -> None:
-        """The store has a snapshot of this node's own state machine at `metadata`: older entries can go."""
+        """Drop entries up to `metadata`: the store now holds a snapshot of this node's own state machine there."""
         self.log.compact(metadata)
         self._configurations = ConfigurationHistory(self.log)
 
     def snapshot_reported(self, recipient: Member, is_delivered: bool) -> None:
-        """What became of a snapshot that was to be sent."""
+        """Note the outcome of sending a snapshot."""
         leading.snapshot_reported(self, recipient, is_delivered)
 
     # -- roles
 
     def become_follower(self, term: int, leader: Member | None = None) -> None:
-        """Follow: in a later term, or because this one has a leader, or because leadership was lost."""
+        """Become follower: of a later term, of this term's leader, or after losing leadership."""
         assert term >= self.term
         if isinstance(self.role, Leader):
             leading.refuse_reads(self, self.role)
@@ -267,28 +269,28 @@ class RaftCore:
     # -- for the roles' use
 
     def append(self, entry: Entry) -> None:
-        """Add to the log, as leader."""
+        """Append to the log as leader."""
         self.log.append(entry)
         self._configurations.replace_from(entry.index, [entry])
 
     def merge(self, entries: tuple[Entry, ...]) -> None:
-        """Add to the log, as follower; what conflicts goes, configurations included."""
+        """Append to the log as follower; replace conflicting entries, configurations included."""
         new_from = self.log.merge(entries)
         if new_from is not None:
             self._configurations.replace_from(new_from, entries)
 
     def restore(self, message: InstallSnapshot) -> None:
-        """Take a leader's snapshot in the place of the log."""
+        """Replace the log with a leader's snapshot."""
         self.log.restore(message.metadata)
         self._configurations = ConfigurationHistory(self.log)
         self._received_snapshot = message
 
     def send(self, recipient: Member, message: Message) -> None:
-        """Send once what this node has decided so far is durable."""
+        """Send after this node's decisions so far are durable."""
         self._outbox.append(Envelope(recipient, message))
 
     def send_now(self, recipient: Member, message: Message) -> None:
-        """Send at once: for what the sender's disk has no part in."""
+        """Send at once: the message does not depend on the sender's disk."""
         self._outbox_now.append(Envelope(recipient, message))
 
     def send_snapshot(self, recipient: Member) -> None:
@@ -300,14 +302,14 @@ class RaftCore:
     # -- the exchange with the shell
 
     def ready(self) -> Ready | None:
-        """What is to be done now; None if nothing is."""
+        """Return the effects to carry out now, or None."""
         if isinstance(self.role, Leader):
             leading.flush(self, self.role)
         log = self.log
         entries = log.between(log.stable_index, log.last_index)
         hard_state = self._hard_state()
         has_promised = (hard_state.term, hard_state.vote) != (self._saved.term, self._saved.vote)
-        # The commit index is saved along with other things: it is found again without.
+        # The commit index is saved only along with other changes: a restarted node finds it again.
         is_saved = has_promised or entries or self._received_snapshot is not None
         if has_promised:
             # A leader elected by its own vote alone must not be heard before that vote is durable.
@@ -327,7 +329,7 @@ class RaftCore:
         return None if ready.is_empty else ready
 
     def advance(self, ready: Ready) -> None:
-        """`ready` is done: durable, sent, applied. Nothing may have been stepped in between."""
+        """Note that `ready` is carried out: durable, sent, applied. The caller must not have stepped the core since."""
         if ready.hard_state is not None:
             self._saved = ready.hard_state
         if ready.snapshot is not None:

@@ -30,7 +30,7 @@ class RaftLog:
         return self._entries[-1].term if self._entries else self.snapshot.term
 
     def term_at(self, index: int) -> int | None:
-        """The term of the entry at `index`; None if it is compacted away or not there yet."""
+        """Return the term of the entry at `index`; None if it is compacted away or not there yet."""
         if index == self.snapshot.index:
             return self.snapshot.term
         if self.snapshot.index < index <= self.last_index:
@@ -41,11 +41,11 @@ class RaftLog:
         return self.term_at(index) == term
 
     def is_up_to_date(self, last_index: int, last_term: int) -> bool:
-        """Is a log that ends so at least as complete as this one? (Raft §5.4.1)"""
+        """Return True if a log that ends there is at least as complete as this one (Raft §5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def between(self, after: int, up_to: int, max_bytes: int | None = None) -> tuple[Entry, ...]:
-        """Entries (after, up_to]; of these at most `max_bytes`, but at least one if there is one."""
+        """Return entries (after, up_to], at most `max_bytes` of them, but at least one if there is one."""
         assert self.snapshot.index <= after
         start, end = after - self.snapshot.index, up_to - self.snapshot.index
         if max_bytes is None:
@@ -58,15 +58,15 @@ class RaftLog:
         return tuple(self._entries[start:end])
 
     def append(self, entry: Entry) -> None:
-        """The leader's way to add: never replaces anything."""
+        """Append as a leader: never replaces an entry."""
         assert entry.index == self.last_index + 1
         assert entry.term >= self.last_term
         self._entries.append(entry)
 
     def merge(self, entries: Sequence[Entry]) -> int | None:
-        """The follower's way: entries that follow a point of agreement. What conflicts goes, with all after it.
+        """Append as a follower, after a point of agreement; replace conflicting entries and all that follow them.
 
-        The index from which on the log is new; None if nothing was.
+        Return the first new index, or None if nothing was new.
         """
         for place, entry in enumerate(entries):
             if not self.matches(entry.index, entry.term):
@@ -82,7 +82,7 @@ class RaftLog:
         self.stable_index = min(self.stable_index, index - 1)
 
     def commit_to(self, index: int) -> bool:
-        """Commit up to `index`; False if that is no news."""
+        """Commit up to `index`. Return False if it was committed already."""
         if index <= self.commit_index:
             return False
         assert index <= self.last_index, f"commit {index} is beyond the log's end {self.last_index}"
@@ -90,28 +90,29 @@ class RaftLog:
         return True
 
     def find_agreement(self, index: int, term: int) -> tuple[int, int]:
-        """The last entry at or below `index` whose term is at most `term`: all after it must differ from that log."""
+        """Return index and term of the last entry at or below `index` whose term is at most `term`: the other log must
+        differ after it."""
         index = min(index, self.last_index)
         while index > self.snapshot.index and (self.term_at(index) or 0) > term:
             index -= 1
         return index, self.term_at(index) or 0
 
     def compact(self, metadata: SnapshotMetadata) -> None:
-        """Entries up to `metadata.index` are in a snapshot of this node's own now."""
+        """Drop entries up to `metadata.index`, which a snapshot of this node's own now covers."""
         assert self.snapshot.index <= metadata.index <= self.applied_index
         assert self.matches(metadata.index, metadata.term)
         del self._entries[: metadata.index - self.snapshot.index]
         self.snapshot = metadata
 
     def restore(self, metadata: SnapshotMetadata) -> None:
-        """A leader's snapshot takes the place of everything."""
+        """Replace everything with a leader's snapshot."""
         assert metadata.index > self.commit_index
         self._entries.clear()
         self.snapshot = metadata
         self.stable_index = self.commit_index = metadata.index
 
     def configurations(self) -> list[tuple[int, Configuration]]:
-        """Each configuration in the log, after the snapshot's, with the index it came at."""
+        """Return each configuration in the log, after the snapshot's, with the index it came at."""
         found = [(self.snapshot.index, self.snapshot.configuration)]
         for entry in self._entries:
             if isinstance(entry.payload, NewConfiguration):
@@ -134,15 +135,15 @@ class ConfigurationHistory:
         return self._known[-1][0]
 
     def at(self, index: int) -> Configuration:
-        """The one in force when the log ended at `index`, which is not before the snapshot."""
+        """Return the configuration in force when the log ended at `index`, which is not before the snapshot."""
         return [configuration for at, configuration in self._known if at <= index][-1]
 
     def is_lately_voter(self, member: Member) -> bool:
-        """Does the latest configuration, or the one before it, have `member` as a voter?"""
+        """Return True if `member` votes in the latest configuration or in the one before it."""
         return any(member in configuration.voters for _, configuration in self._known[-2:])
 
     def replace_from(self, index: int, entries: Iterable[Entry]) -> None:
-        """The log is another from `index` on: it goes on with these entries there."""
+        """Follow a log that was replaced from `index` on with these entries."""
         self._known = [known for known in self._known if known[0] < index]
         for entry in entries:
             if entry.index >= index and isinstance(entry.payload, NewConfiguration):

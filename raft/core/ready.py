@@ -1,4 +1,4 @@
-"""What the core wants done. Pure."""
+"""The effects the core asks its driver for. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from lograft.raft.core.messages import Envelope, InstallSnapshot
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """A read may be answered once the state machine has applied `index`; None: not here, not now. Ask again."""
+    """A read may be answered once the state machine has applied `index`. None: this node cannot answer; ask again."""
 
     read_id: int
     index: int | None
@@ -17,7 +17,7 @@ class ReadAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotToSend:
-    """`recipient` needs the node's latest snapshot; tell the core what became of it (`snapshot_reported`)."""
+    """`recipient` needs the node's latest snapshot. Report the outcome to the core (`snapshot_reported`)."""
 
     recipient: Member
     term: int
@@ -26,8 +26,8 @@ class SnapshotToSend:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """In this order: send `messages_now`; make hard state, snapshot and entries durable in one transaction; send
-    `messages` and snapshots; restore the snapshot, apply `committed`; answer `reads`; then `advance`.
+    """Carry out in this order: send `messages_now`; make hard state, snapshot and entries durable in one transaction;
+    send `messages` and snapshots; restore the snapshot, apply `committed`; answer `reads`; then `advance`.
 
     Entries replace whatever the store has at and after the first one's index.
     """
@@ -35,7 +35,7 @@ class Ready:
     hard_state: HardState | None
     snapshot: InstallSnapshot | None
     entries: tuple[Entry, ...]
-    messages_now: tuple[Envelope, ...]  # depend on nothing that is not durable yet
+    messages_now: tuple[Envelope, ...]  # independent of what is not durable yet
     messages: tuple[Envelope, ...]
     snapshots_to_send: tuple[SnapshotToSend, ...]
     committed: tuple[Entry, ...]

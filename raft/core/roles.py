@@ -1,4 +1,4 @@
-"""What a node is at the moment, each with what only it knows. Pure."""
+"""The roles of a node, each with the state only that role has. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from lograft.raft.core.peer_progress import PeerProgress
 
 @dataclass(slots=True)
 class Follower:
-    """Follows `leader`, once it knows one; `contact_ms` is when it last heard from it."""
+    """Follows `leader`, once it knows one; `contact_ms` is the time of the leader's last message."""
 
     leader: Member | None = None
     contact_ms: int = 0
@@ -16,7 +16,7 @@ class Follower:
 
 @dataclass(slots=True)
 class PreCandidate:
-    """Asks whether it would win, before it disturbs anyone."""
+    """Asks whether it would win, before it begins a term."""
 
     votes: dict[Member, bool] = field(default_factory=dict)
 
@@ -30,7 +30,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class PendingRead:
-    """A read that waits for proof that this node still leads: answers to heartbeat `round` or later from a majority."""
+    """A read that waits for proof of leadership: a majority's answers to heartbeat `round` or later."""
 
     reader: Member
     read_id: int
@@ -40,7 +40,7 @@ class PendingRead:
 
 @dataclass(slots=True)
 class Transfer:
-    """Leadership is being handed to `target`; given up at the deadline."""
+    """A transfer of leadership to `target`, abandoned at the deadline."""
 
     target: Member
     deadline_ms: int
@@ -48,15 +48,15 @@ class Transfer:
 
 @dataclass(slots=True)
 class Leader:
-    """Knows how far every other member is. Only it appends."""
+    """Tracks the progress of every other member. Only the leader appends."""
 
-    first_index: int  # of its own term: until this is committed, nothing older is known to be
+    first_index: int  # of its own term: until this one is committed, no older entry is known to be
     progress: dict[Member, PeerProgress] = field(default_factory=dict)
     heartbeat_due_ms: int = 0
     round: int = 0
     is_round_wanted: bool = False
     reads: list[PendingRead] = field(default_factory=list)
-    early_reads: list[tuple[Member, int]] = field(default_factory=list)  # came before the first commit of the term
+    early_reads: list[tuple[Member, int]] = field(default_factory=list)  # arrived before the first commit of the term
     transfer: Transfer | None = None
 
 

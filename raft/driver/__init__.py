@@ -1,1 +1,1 @@
-"""The shell that runs the core: store, transport, proposals, reads."""
+"""The shell that runs a core on an event loop, with its store, its transport and a state machine."""

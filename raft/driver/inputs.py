@@ -1,4 +1,4 @@
-"""What waits for the driver while it is busy, and the bounds on it."""
+"""The bounded queue of inputs that wait while the driver is busy."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,8 @@ from lograft.raft.errors import Overloaded
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """How much may wait: messages beyond it are lost, which the protocol bears; proposals and reads are refused."""
+    """Bounds of the queue. Messages beyond them are dropped, which the protocol tolerates; proposals and reads are
+    refused."""
 
     max_messages: int = 10_000
     max_proposals: int = 20_000
@@ -84,7 +85,7 @@ Input: TypeAlias = (
 
 
 class InputQueue:
-    """In the order it came. `wake` is set whenever there is a reason to look."""
+    """Inputs in their order of arrival. Sets `wake` when there is a reason to look."""
 
     def __init__(self, limits: NodeLimits) -> None:
         self._limits = limits
@@ -92,12 +93,12 @@ class InputQueue:
         self._messages = 0
         self._proposals = 0
         self._proposal_bytes = 0
-        self._reads = 0  # not answered yet
+        self._reads = 0  # unanswered
         self.dropped_messages = 0
         self.wake = asyncio.Event()
 
     def put(self, item: Input) -> None:
-        """Add what is bounded by its nature: there are only so many peers, snapshots and operators."""
+        """Add an input whose number is bounded anyway: by peers, snapshots or operators."""
         self._inputs.append(item)
         self.wake.set()
 
@@ -109,7 +110,8 @@ class InputQueue:
         self.put(Received(message))
 
     def put_proposal(self, proposal: Propose, appended: int, appended_bytes: int) -> None:
-        """`Overloaded` if too much waits, here or, `appended`, to be committed. One alone always finds room."""
+        """Add a proposal. Raise Overloaded if too many wait, here or (`appended`) for their commit. A lone one always
+        fits."""
         waiting, waiting_bytes = self._proposals + appended, self._proposal_bytes + appended_bytes
         if waiting >= self._limits.max_proposals:
             raise Overloaded(f"{waiting} proposals wait already")
@@ -120,7 +122,7 @@ class InputQueue:
         self.put(proposal)
 
     def put_read(self, read: ReadIndex) -> None:
-        """`Overloaded` if too many wait, here or, asked already, for their answer."""
+        """Add a read. Raise Overloaded if too many wait, here or for the leader's answer."""
         if self._reads >= self._limits.max_reads:
             raise Overloaded(f"{self._reads} reads wait already")
         self._reads += 1
@@ -134,7 +136,7 @@ class InputQueue:
         return bool(self._inputs)
 
     def drain(self) -> deque[Input]:
-        """All there is."""
+        """Remove and return all inputs."""
         drained, self._inputs = self._inputs, deque()
         self._messages = self._proposals = self._proposal_bytes = 0
         return drained

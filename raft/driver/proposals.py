@@ -1,4 +1,4 @@
-"""Who waits for what this node appended as leader."""
+"""Futures of callers that wait for entries this node appended as leader."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class _Waiting:
 
 
 class Proposals:
-    """By index. The term that goes with it tells an entry from another that took its place."""
+    """Proposals by index. The term distinguishes an entry from another leader's at the same index."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, _Waiting] = {}
@@ -33,7 +33,7 @@ class Proposals:
         self._terms.add(term)
 
     def applied(self, entry: Entry, result: Any) -> None:
-        """`entry` is committed: good for who proposed it, and final for who proposed another at its index."""
+        """Resolve the proposal of the committed `entry`, or fail the one it replaced at its index."""
         waiting = self._waiting.pop(entry.index, None)
         if waiting is None:
             return
@@ -45,7 +45,8 @@ class Proposals:
             waiting.answer.set_result(result)
 
     def keep_only(self, term: int | None) -> None:
-        """This node leads in `term`, or not at all: what it appended in others may be committed or not."""
+        """Fail proposals of other terms than `term`, which this node leads (None: it does not lead). Their outcome is
+        unknown."""
         if self._terms <= {term}:
             return
         self._terms &= {term}
@@ -70,7 +71,7 @@ class _Handover:
 
 
 class Transfers:
-    """Who waits for leadership to move."""
+    """Callers that wait for leadership to move."""
 
     def __init__(self) -> None:
         self._waiting: list[_Handover] = []
@@ -79,7 +80,8 @@ class Transfers:
         self._waiting.append(_Handover(target, term, answer))
 
     def settle(self, term: int, leader: int | None, target: int | None) -> None:
-        """`leader` leads in `term` as far as this node knows; `target` is whom it is handing over to itself."""
+        """Resolve callers: `leader` leads in `term` as far as this node knows; `target` is the one it hands over to, if
+        any."""
         kept = []
         for handover in self._waiting:
             if leader is None or (handover.term == term and handover.target == target):

@@ -3,7 +3,7 @@
 node = RaftNode(runtime, store, state, transport, state_machine)
 group.create_task(node.run())
 result = await node.propose(b"command")
-index = await node.read_index()         # what is read here from now on is as new as that
+index = await node.read_index()         # local reads from now on are at least that recent
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from lograft.runtime.world import Runtime
 
 
 class Alarm:
-    """Calls `ring` at a moment of the node's clock. Its one task belongs to the group it is given."""
+    """Calls `ring` at a time of the node's clock. Its one task belongs to `group`."""
 
     def __init__(self, group: asyncio.TaskGroup, clock: Clock, ring: Callable[[], None]) -> None:
         self._group = group
@@ -55,7 +55,7 @@ class Alarm:
         self._task: asyncio.Task[None] | None = None
 
     def set(self, wake_ms: int) -> None:
-        """Ring at `wake_ms`, or before that at a moment set earlier: then it is set anew."""
+        """Ring at `wake_ms` or earlier. An alarm that is set for an earlier time stays."""
         if self._task is not None and self._wake_ms <= wake_ms:
             return
         self.stop()
@@ -84,11 +84,10 @@ class _Stop(Exception):
 
 
 class RaftNode:
-    """One node. All of it happens in `run`, which its owner's task group runs, and which ends with `close`, or with the
-    exception that broke it: a failed store, a broken invariant. It never limps on.
+    """One node. All its work happens in `run`, a task of its owner. `run` ends after `close`, or with the exception
+    that broke the node: a failed store or a broken invariant. A broken node never continues.
 
-    While a Ready is carried out, everything that arrives waits; so what was proposed during one transaction goes into
-    the next one together.
+    Inputs wait while a Ready is carried out, so proposals that arrive during one transaction share the next one.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class RaftNode:
         )
         self._timer = PatientTimer(self.core.timing.heartbeat_ms // 2)
         self._inputs = InputQueue(node_limits or NodeLimits())
-        self._taken: deque[Input] = deque()  # being taken in: should that break the node, they are answered, too
+        self._taken: deque[Input] = deque()  # inputs being handled: they are answered even if that breaks the node
         self._requests = Requests(self.core)
         self._reads = Reads(runtime.rng)
         self._applied_waiters = AppliedWaiters()
@@ -132,14 +131,14 @@ class RaftNode:
         )
         self._taker.start(state.snapshot)
         self._sender = SnapshotSender(store, transport)
-        self.append_seconds = Histogram()  # to make a part of the log durable
-        self.commit_seconds = Histogram()  # from a proposal to its result
+        self.append_seconds = Histogram()  # time to make a part of the log durable
+        self.commit_seconds = Histogram()  # time from a proposal to its result
         self._has_begun = False
         self._is_stopping = False
         self._saving: asyncio.Timeout | None = None
         self._has_ended = asyncio.Event()
 
-    # -- what others ask of it
+    # -- requests
 
     @property
     def member(self) -> Member:
@@ -150,16 +149,17 @@ class RaftNode:
         return self._applied_index
 
     def observe(self, observer: NodeObserver) -> None:
-        """Tell `observer` what happens from now on."""
+        """Notify `observer` of events from now on."""
         self._observers.add(observer)
 
     def status(self) -> RaftStatus:
         return status_of(self.core, self._applied_index)
 
     async def propose(self, data: bytes) -> Any:
-        """Have `data` committed and applied: the state machine's result. The errors say what is known of the outcome.
+        """Commit and apply `data`; return the state machine's result. The error classes tell what is known of the
+        outcome.
 
-        A caller that is cancelled leaves its entry where it is, once it was appended.
+        Cancelling the caller does not withdraw an entry that was appended.
         """
         if len(data) > self.core.limits.max_entry_bytes:
             raise EntryTooLarge(len(data), self.core.limits.max_entry_bytes)
@@ -171,30 +171,30 @@ class RaftNode:
         return result
 
     async def read_index(self) -> int:
-        """Return once this node has applied all that was committed anywhere when it was called: then read from its
-        state machine. The index is as of when that is. `ReadLost`: ask again.
+        """Wait until this node has applied everything committed anywhere at the time of the call; return that index.
+        The caller then reads from the state machine. Raise ReadLost if it must ask again.
 
-        A question lost on the way to the leader is not asked again: give up after a while (`asyncio.timeout`), and
-        retry.
+        A request lost on the way to the leader is not repeated: bound the call (`asyncio.timeout`), and retry.
         """
         answer: asyncio.Future[int] = self._future()
         self._inputs.put_read(ReadIndex(answer))
         return await answer
 
     async def change_configuration(self, change: ConfigurationChange) -> Configuration:
-        """The configuration after `change`, once that is committed. `InvalidChange` if it makes no sense."""
+        """Commit `change` and return the configuration after it. Raise InvalidChange if it does not apply."""
         answer: asyncio.Future[Configuration] = self._future()
         self._inputs.put(ChangeConfiguration(change, answer))
         return await answer
 
     async def transfer_leadership(self, node_id: int) -> None:
-        """Return once voter `node_id` leads; proposals are refused meanwhile. `TransferFailed` if another does."""
+        """Hand leadership to voter `node_id` and wait until it leads; refuse proposals meanwhile. Raise TransferFailed
+        if another node leads then."""
         answer: asyncio.Future[None] = self._future()
         self._inputs.put(TransferLeadership(node_id, answer))
         await answer
 
     async def wait_applied(self, index: int) -> None:
-        """Return once `index` is applied here."""
+        """Wait until `index` is applied on this node."""
         answer: asyncio.Future[int] = self._future()
         if index > self._applied_index:
             self._applied_waiters.add(index, answer)
@@ -222,7 +222,7 @@ class RaftNode:
     # -- life
 
     async def run(self) -> None:
-        """Take part until `close`. At the end transport and store are closed, however it came."""
+        """Take part until `close`. Close transport and store at the end, whatever ended the node."""
         assert not self._has_begun, "run twice"
         self._has_begun = True
         try:
@@ -239,8 +239,8 @@ class RaftNode:
             self._has_ended.set()
 
     async def close(self) -> None:
-        """Stop; what waits is answered with an error. Returns when `run` has closed transport and store. A transaction
-        that the store does not get done is left as a crash would leave it: whole, or not at all."""
+        """Stop, fail waiting requests, and wait until `run` has closed transport and store. A transaction that the
+        store cannot finish is left as a crash leaves it: applied whole, or not at all."""
         self._is_stopping = True
         self._inputs.wake.set()
         if self._saving is not None:
@@ -271,7 +271,7 @@ class RaftNode:
             self._state_machine.restore(snapshot.data)
 
     def _answer_all(self) -> None:
-        """Nobody waits for a node that is gone. What was appended may be committed yet; the rest was not done."""
+        """Fail every waiting request. Appended entries may yet be committed; other requests had no effect."""
         self._is_stopping = True
         self._requests.stop()
         self._reads.stop(NodeStopped())
@@ -287,7 +287,7 @@ class RaftNode:
         for part in (self._transport, self._store):
             try:
                 await part.close()
-            except Exception:  # what made the node fail is told, not what followed from it
+            except Exception:  # report the node's first failure, not its consequences
                 log.exception("raft_close_failed", part=type(part).__name__)
 
     # -- the loop
@@ -313,8 +313,8 @@ class RaftNode:
             self.core.tick(now_ms)
 
     async def _carry_out(self, ready: Ready, group: asyncio.TaskGroup) -> None:
-        """In the order that `Ready` gives, but for what is committed and on our disk already: who waits for that need
-        not wait for the next transaction, too."""
+        """Carry out a Ready in the order that its class gives, except that committed entries already on our disk are
+        applied first: their callers need not wait for the next transaction."""
         self._send(ready.messages_now)
         committed_index = ready.committed[-1].index if ready.committed else 0
         is_early = ready.snapshot is None and committed_index <= self.core.log.stable_index
@@ -322,10 +322,12 @@ class RaftNode:
             self._apply(ready, group)
         if ready.must_persist:
             if ready.messages_now:
-                await asyncio.sleep(0)  # let them go out first: our disk and the others' are to work at the same time
+                await asyncio.sleep(
+                    0
+                )  # let the messages go out first, so that our disk and the others' work in parallel
             await self._save(ready)
         elif ready.committed:
-            await asyncio.sleep(0)  # a long log must not hold up the loop
+            await asyncio.sleep(0)  # a long log must not block the loop
         self._send(ready.messages)
         if not is_early:
             self._restore(ready)
@@ -396,12 +398,12 @@ class RaftNode:
                 assert_never(entry.payload)
 
     def _settle(self) -> None:
-        """Tell those who can no longer be served as they hoped."""
+        """Fail the requests that this node can no longer serve."""
         self._leadership.note(self.core, self._applied_index)
         self._requests.settle()
         self._reads.keep_only(self.core.term, self.core.leader)
 
-    # -- what waits for the loop
+    # -- inputs that wait for the loop
 
     def _take_in_all(self) -> None:
         now_ms = self._clock.monotonic_ms()

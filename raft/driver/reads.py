@@ -1,4 +1,4 @@
-"""Who waits to read, and who waits for something to be applied."""
+"""Callers that wait for a read index, and callers that wait for an index to be applied."""
 
 import asyncio
 import heapq
@@ -12,7 +12,7 @@ _FEW = 64
 
 
 class AppliedWaiters:
-    """Those who wait until the state machine has applied an index."""
+    """Callers that wait until the state machine has applied an index."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, asyncio.Future[int]]] = []
@@ -23,7 +23,7 @@ class AppliedWaiters:
         return len(self._heap)
 
     def add(self, index: int, answer: "asyncio.Future[int]") -> None:
-        """`answer` gets the index it asked for."""
+        """Resolve `answer` once `index` is applied."""
         if len(self._heap) >= self._tidy_at:
             self._forget_abandoned()
         self._number += 1
@@ -36,7 +36,7 @@ class AppliedWaiters:
                 answer.set_result(index)
 
     def _forget_abandoned(self) -> None:
-        """While nothing is applied, those who gave up would pile up."""
+        """Drop abandoned callers, which would pile up while nothing is applied."""
         self._heap = [waiting for waiting in self._heap if not waiting[2].done()]
         heapq.heapify(self._heap)
         self._tidy_at = max(_FEW, 2 * len(self._heap))
@@ -50,7 +50,7 @@ class AppliedWaiters:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Several reads that came together, asked as one."""
+    """Several reads that arrived together and share one request."""
 
     term: int
     leader: Member | None
@@ -62,10 +62,11 @@ class _Question:
 
 
 class Reads:
-    """Reads whose index is not known yet, by the id under which the leader was asked."""
+    """Reads whose index is not known yet, by the id of the request to the leader."""
 
     def __init__(self, rng: Rng) -> None:
-        # An answer to what an earlier process of this node asked may still be on its way, and would be too old.
+        # Start at a random id: an answer to an earlier process of this node may still be in flight, and would be too
+        # old.
         self._next_id = rng.getrandbits(62)
         self._questions: dict[int, _Question] = {}
 
@@ -73,14 +74,15 @@ class Reads:
         return len(self._questions)
 
     def ask(self, answers: "list[asyncio.Future[int]]", term: int, leader: Member | None) -> int:
-        """The id to ask `leader` under."""
+        """Group the waiting reads into one request to `leader`, and return its id."""
         self._forget_abandoned()
         self._next_id += 1
         self._questions[self._next_id] = _Question(term, leader, answers)
         return self._next_id
 
     def answered(self, read_id: int, index: int | None, waiters: AppliedWaiters) -> None:
-        """Readers go on to wait for `index` to be applied; None: the one asked does not lead. Told twice, told once."""
+        """Move the readers on to wait until `index` is applied; fail them if it is None (the node asked does not lead).
+        Repeated answers are ignored."""
         question = self._questions.pop(read_id, None)
         if question is None:
             return
@@ -93,7 +95,7 @@ class Reads:
                 waiters.add(index, answer)
 
     def keep_only(self, term: int, leader: Member | None) -> None:
-        """Nobody answers any more what was asked of another leader than this one."""
+        """Fail the requests sent to another leader, which will not answer."""
         for read_id, question in list(self._questions.items()):
             if (question.term, question.leader) != (term, leader):
                 del self._questions[read_id]
@@ -105,7 +107,7 @@ class Reads:
             self._fail(question, error)
 
     def _forget_abandoned(self) -> None:
-        """A request may be lost on the way; its readers gave up, and with them goes the question."""
+        """Drop requests whose readers all gave up: a request may be lost on the way."""
         for read_id in [read_id for read_id, question in self._questions.items() if question.is_abandoned]:
             del self._questions[read_id]
 

@@ -1,4 +1,4 @@
-"""What the application asks of a leader: handed to the core, and answered when its fate is known."""
+"""Requests of the application to a leader: handed to the core, and answered when the outcome is known."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from lograft.raft.errors import ChangeRefused, NodeStopped, NotLeader, TransferF
 
 
 class Requests:
-    """Nothing is done for callers that have gone before their turn came."""
+    """Skips requests whose callers were cancelled before their turn."""
 
     def __init__(self, core: RaftCore) -> None:
         self._core = core
@@ -21,7 +21,7 @@ class Requests:
 
     @property
     def appended(self) -> int:
-        """How many wait to be committed."""
+        """The number of proposals that wait for their commit."""
         return len(self._proposals)
 
     @property
@@ -67,11 +67,11 @@ class Requests:
             answer.set_exception(TransferFailed(f"node {request.node_id} is not a voter"))
 
     def applied(self, entry: Entry, result: Any) -> None:
-        """`entry` is committed, and this came of it."""
+        """Resolve the caller of the committed `entry` with its result."""
         self._proposals.applied(entry, result)
 
     def settle(self) -> None:
-        """Answer those who can no longer be served as they hoped."""
+        """Fail the requests that this node can no longer serve."""
         core = self._core
         self._proposals.keep_only(self._led_term)
         self._transfers.settle(core.term, core.leader.node_id if core.leader else None, self._transfer_target)
@@ -81,7 +81,7 @@ class Requests:
         self._transfers.stop(NodeStopped())
 
     def _not_leader(self) -> NotLeader:
-        """With a hint where to go: whom we follow, or are handing over to."""
+        """Return NotLeader with a hint: the leader this node follows or hands over to."""
         leader, target = self._core.leader, self._transfer_target
         if target is None and leader is not None and leader != self._core.member:
             target = leader.node_id

@@ -1,4 +1,4 @@
-"""Snapshots of a node's own: when they are taken, and how they get to the disk and to others."""
+"""Snapshots of the node's own state machine: when to take them, saving them, and sending them to peers."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,11 +16,11 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """A snapshot is due after so many entries, or bytes of them, since the last one.
+    """A snapshot is due after this many entries, or bytes of entries, since the last one.
 
-    The log ends where its snapshot begins, so a follower that is one entry behind that point needs the snapshot whole.
-    Hence the state is captured when it is due, but saved, and the log cut, only `kept_entries` (or bytes) later: by
-    then that many entries follow it, which a follower that was away for a moment is sent instead.
+    A follower that is one entry behind the start of the log needs the whole snapshot. Hence the node captures the state
+    when a snapshot is due, but saves it and cuts the log only `kept_entries` (or bytes) later: a follower that was away
+    briefly then gets those entries instead.
     """
 
     entries: int = 10_000
@@ -50,7 +50,7 @@ class _Captured:
 
 
 class SnapshotTaker:
-    """Captures and saves, one at a time. `saved` is told when one is durable."""
+    """Captures and saves snapshots, one at a time. Calls `saved` when one is durable."""
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class SnapshotTaker:
         self._since = _Amount()  # the last capture
         self._captured: _Captured | None = None
         self._is_saving = False
-        self._newest_index = 0  # of the snapshots that the store was given
+        self._newest_index = 0  # of the snapshots handed to the store
 
     def start(self, metadata: SnapshotMetadata) -> None:
-        """The store has this one: its own, or a leader's, which takes the place of whatever was captured."""
+        """Start from this snapshot, the store's own or a leader's; discard a captured one."""
         self._newest_index = metadata.index
         self._captured = None
         self._since = _Amount()
 
     def applied(self, entries: tuple[Entry, ...], configuration: Configuration, group: asyncio.TaskGroup) -> None:
-        """The state machine is at the last of `entries`, where `configuration` is in force."""
+        """Note that the state machine has applied `entries`; `configuration` is in force at the last one."""
         for entry in entries:
             self._since.add(entry)
         if self._is_saving:
@@ -96,7 +96,7 @@ class SnapshotTaker:
 
     @property
     def _is_followed(self) -> bool:
-        """Does enough of the log follow what was captured?"""
+        """Return True if enough of the log follows the captured state."""
         policy = self._policy
         return self._since.entries >= policy.kept_entries or self._since.size_bytes >= policy.kept_bytes
 
@@ -112,7 +112,7 @@ class SnapshotTaker:
 
 
 class SnapshotSender:
-    """Hands the store's snapshot to the transport, for each peer one at a time."""
+    """Hands the store's snapshot to the transport, one at a time per peer."""
 
     def __init__(self, store: Store, transport: Transport) -> None:
         self._store = store
@@ -120,7 +120,7 @@ class SnapshotSender:
         self._under_way: dict[Member, None] = {}
 
     def send(self, order: SnapshotToSend, group: asyncio.TaskGroup) -> None:
-        """Ordered again while it is on its way: what becomes of that one answers both."""
+        """Send the snapshot to a peer. The outcome of one in flight answers a repeated order, too."""
         if order.recipient not in self._under_way:
             self._under_way[order.recipient] = None
             group.create_task(self._send(order), name=f"raft-snapshot-to-{order.recipient.node_id}")

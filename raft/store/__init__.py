@@ -1,1 +1,1 @@
-"""The log and hard state on LMDB."""
+"""The Raft store on LMDB: log, hard state, snapshot, and the openings of stores."""

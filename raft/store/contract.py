@@ -1,4 +1,4 @@
-"""What every store demands of what it is given, whatever it is made of. Pure."""
+"""The preconditions that every store checks, on LMDB or simulated. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from lograft.raft.store.errors import StoreNotEmpty
 
 @dataclass(slots=True)
 class StoreShape:
-    """Where a store's log begins and ends, as of the last call: entries (snapshot_index, last_index]."""
+    """The extent of a store's log as of the last call: entries (snapshot_index, last_index]."""
 
     is_empty: bool
     snapshot_index: int
     last_index: int
 
     def initialise(self, voters: Configuration) -> None:
-        """The first voters are to be written."""
+        """Check that the first voters may be written."""
         assert voters.voters, "a first configuration without voters"
         if not self.is_empty:
             raise StoreNotEmpty("the store is not empty: it keeps the voters it knows")
         self.is_empty = False
 
     def save(self, hard_state: HardState | None, entries: Sequence[Entry], snapshot: SnapshotMetadata | None) -> bool:
-        """One Ready is to be written; False if there is nothing in it for a store."""
+        """Check what one Ready writes. Return False if nothing in it concerns the store."""
         if snapshot is not None:
             assert snapshot.index > self.snapshot_index, f"snapshot {snapshot.index} after {self.snapshot_index}"
             self.snapshot_index = self.last_index = snapshot.index
@@ -39,7 +39,7 @@ class StoreShape:
         return has_news
 
     def save_own_snapshot(self, metadata: SnapshotMetadata) -> bool:
-        """A snapshot of the node's own is to be written; False if it is no news, and is not to be."""
+        """Check a snapshot of the node's own. Return False if a newer one is there already."""
         assert metadata.index <= self.last_index, f"a snapshot at {metadata.index} of a log that ends at {self}"
         if metadata.index <= self.snapshot_index:
             return False  # a leader's snapshot overtook it

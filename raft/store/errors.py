@@ -1,12 +1,12 @@
-"""What can be wrong with a store."""
+"""Errors of a store."""
 
 
 class StoreError(Exception):
-    """Anything a store refuses or reports."""
+    """Base class: an error that a store reports."""
 
 
 class StoreRefused(StoreError):
-    """A store that must not be used as it is: `cause` says why, `remedy` what to do."""
+    """The store must not be used as it is. `cause` says why, `remedy` what to do."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}: {remedy}")
@@ -15,11 +15,11 @@ class StoreRefused(StoreError):
 
 
 class StoreNotEmpty(StoreError):
-    """The first voters are for an empty store: this one knows something already, and keeps to that."""
+    """The first voters may only be written into an empty store, and this one is not."""
 
 
 class StoreFailed(StoreError):
-    """A transaction failed, and the store has ended with it: what the disk holds is not known. The node must die."""
+    """A transaction failed. What the disk holds is unknown, so the store has ended and the node must die."""
 
     def __init__(self, path: str, cause: object) -> None:
         super().__init__(f"the store at {path} failed, and takes nothing more: {cause}")

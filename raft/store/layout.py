@@ -1,16 +1,16 @@
-"""How a Raft store lies in LMDB: which keys there are, and what is under each.
+"""The layout of a Raft store in LMDB: its keys and their values.
 
     format            the version of this layout
-    identity          whose store it is
-    starts            how often it was opened
-    seen MEMBER       the latest opening of another member's store that was heard of (MEMBER: node id, big-endian, and
+    identity          the owner of the store
+    starts            the openings of the store
+    seen MEMBER       the latest opening noted of another member's store (MEMBER: node id, big-endian, and
                       directory id)
     hard-state        term, vote, commit index
     snapshot          the latest snapshot's metadata; its data is in pieces, under
     snapshot-data N   (N big-endian), none for a snapshot of nothing
     ~ INDEX           an entry of the log (INDEX big-endian, so in order)
 
-Every value ends with the CRC-32C of its key and what it holds: LMDB itself would not notice a flipped bit.
+Every value ends with the CRC-32C of its key and content: LMDB itself would not notice a flipped bit.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SEEN = b"seen "
 _HARD_STATE = b"hard-state"
 _SNAPSHOT = b"snapshot"
 _PIECE = b"snapshot-data "
-_ENTRY = b"~ "  # sorts after all else, so that an entry is added at the end of the tree, whose pages stay full
+_ENTRY = b"~ "  # sorts last, so that entries are appended to the end of the tree and its pages stay full
 
 _MEMBER = struct.Struct(">Q16s")
 _CRC_BYTES = 4
@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class DamagedStore(Exception):
-    """The store does not hold what was written to it."""
+    """The store does not hold what was written."""
 
 
 # -- keys and values
@@ -115,11 +115,11 @@ def _put(transaction: lmdb.Transaction[bytes], key: bytes, content: bytes) -> No
     transaction.put(key, _seal(key, content))
 
 
-# -- whose it is
+# -- identity
 
 
 def read_format(transaction: lmdb.Transaction[bytes]) -> int | None:
-    """The layout's version; None if the environment was never used."""
+    """Return the layout's version; None if the environment was never used."""
     content = _read(transaction, _FORMAT, bytes)
     if content is None and transaction.stat()["entries"] > 0:
         raise DamagedStore("it holds something, but not its format")
@@ -139,11 +139,11 @@ def read_identity(transaction: lmdb.Transaction[bytes]) -> StoreIdentity:
     return identity
 
 
-# -- how often it was opened, and others were
+# -- openings
 
 
 def read_starts(transaction: lmdb.Transaction[bytes]) -> StoreStarts:
-    """None at all in a store that was only opened by versions that did not count."""
+    """Return the openings; none in a store written only by versions that did not count them."""
     return _read(transaction, _STARTS, decode_starts) or StoreStarts()
 
 
@@ -168,11 +168,11 @@ def write_seen_start(transaction: lmdb.Transaction[bytes], member: Member, start
     _put(transaction, key, encode_seen_start(start))
 
 
-# -- what is in it
+# -- content
 
 
 def read_state(transaction: lmdb.Transaction[bytes]) -> StoredState:
-    """Everything but the snapshot's data."""
+    """Return everything except the snapshot's data."""
     identity = read_identity(transaction)
     hard_state = _read(transaction, _HARD_STATE, decode_hard_state) or NEW
     metadata, _, _ = _read(transaction, _SNAPSHOT, _decode_snapshot_record) or _NO_SNAPSHOT
@@ -180,7 +180,7 @@ def read_state(transaction: lmdb.Transaction[bytes]) -> StoredState:
 
 
 def _read_entries(transaction: lmdb.Transaction[bytes], first_index: int) -> Iterator[Entry]:
-    """One by one: LMDB takes a damaged page for a bug when a cursor runs into it, and aborts the process."""
+    """Read entries one by one: if a cursor runs into a damaged page, LMDB aborts the process."""
     cursor = transaction.cursor()
     cursor.last()
     end = max(first_index, int.from_bytes(cursor.key()[len(_ENTRY) :], "big") + 1)
@@ -192,7 +192,7 @@ def _read_entries(transaction: lmdb.Transaction[bytes], first_index: int) -> Ite
 
 
 def read_snapshot(transaction: lmdb.Transaction[bytes]) -> Snapshot | None:
-    """The latest snapshot, if there is one beyond index 0."""
+    """Return the latest snapshot, if there is one beyond index 0."""
     metadata, size_bytes, pieces = _read(transaction, _SNAPSHOT, _decode_snapshot_record) or _NO_SNAPSHOT
     if metadata.index == 0:
         return None
@@ -209,7 +209,7 @@ def read_snapshot(transaction: lmdb.Transaction[bytes]) -> Snapshot | None:
 
 
 def _decode_snapshot_record(content: bytes) -> tuple[SnapshotMetadata, int, int]:
-    """A snapshot's metadata, and how many bytes and pieces its data has."""
+    """Return a snapshot's metadata, and how many bytes and pieces its data has."""
     record = parse(pb.StoredSnapshot, content)
     return read_metadata(record.metadata), record.size_bytes, record.pieces
 
@@ -223,7 +223,7 @@ def write_ready(
     entries: Sequence[Entry],
     snapshot: Snapshot | None,
 ) -> None:
-    """A leader's snapshot takes the place of the whole log; entries replace all from the first on."""
+    """Write a Ready. A leader's snapshot replaces the whole log; entries replace everything from the first one on."""
     if snapshot is not None:
         _delete_entries_from(transaction, 0)
         write_snapshot(transaction, snapshot)
@@ -235,7 +235,7 @@ def write_ready(
 
 
 def write_own_snapshot(transaction: lmdb.Transaction[bytes], snapshot: Snapshot) -> None:
-    """Entries up to the snapshot go, later ones stay."""
+    """Write the node's own snapshot; delete entries up to it, keep later ones."""
     cursor = transaction.cursor()
     later = _entry_key(snapshot.metadata.index + 1)
     cursor.set_range(_ENTRY)
@@ -245,7 +245,7 @@ def write_own_snapshot(transaction: lmdb.Transaction[bytes], snapshot: Snapshot)
 
 
 def write_snapshot(transaction: lmdb.Transaction[bytes], snapshot: Snapshot) -> None:
-    """In the place of the snapshot before it; in pieces, because LMDB wants adjacent pages for each value."""
+    """Replace the snapshot. Its data is written in pieces, because LMDB needs adjacent pages for each value."""
     cursor = transaction.cursor()
     cursor.set_range(_PIECE)
     while cursor.key().startswith(_PIECE):

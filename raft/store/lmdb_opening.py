@@ -1,4 +1,4 @@
-"""Taking hold of a Raft store on LMDB: the lock on it, its identity, and every reason not to use it."""
+"""Opening a Raft store on LMDB: lock it, check its identity, refuse an unusable one."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _ROOM_BYTES = 1024 * 1024  # more than the note of an opening takes
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStore:
-    """Whose store it should be. `directory_id`: of the one that must be there; None if any will do, or none."""
+    """The expected owner. `directory_id` names the store that must be there; None accepts any store, or none."""
 
     cluster_id: str
     node_id: int
     directory_id: UUID | None
-    fresh_directory_id: UUID  # for a new one
+    fresh_directory_id: UUID  # for a new store
     token: int  # of this opening
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedStore:
-    """A store that is ours, and what is in it. Its identity is durable, and so is that it was opened once more."""
+    """An opened store and its content. Its identity and this opening are durable."""
 
     lock: Lock
     environment: lmdb.Environment
@@ -57,7 +57,7 @@ class OpenedStore:
 
 
 def take_hold(files: Files, path: str, wanted: ExpectedStore) -> OpenedStore:
-    """Open the store at `path`, made if it is not there; `StoreRefused` says why not."""
+    """Open the store at `path`, or create it. Raise StoreRefused if it cannot be used."""
     try:
         for folder in (parent_of(path), path):
             files.make_directory(folder)
@@ -89,7 +89,7 @@ def _open_environment(files: Files, path: str, wanted: ExpectedStore, lock: Lock
             starts = read_starts(transaction).followed_by(wanted.token)
             write_starts(transaction, starts)
             seen_starts = read_seen_starts(transaction)
-        # LMDB syncs the file, but not its name; and who made it may have died before it could.
+        # LMDB syncs the file, but not its name; and the process that created it may have died before syncing that.
         for folder in (path, parent_of(path), parent_of(parent_of(path))):
             files.sync_directory(folder)
         return OpenedStore(lock, environment, state, starts, seen_starts)
@@ -106,7 +106,7 @@ def _open_environment(files: Files, path: str, wanted: ExpectedStore, lock: Lock
 
 
 def _make_room(environment: lmdb.Environment) -> None:
-    """The map of a store that was full may be as large as what is in it."""
+    """Grow the map, which may be no larger than the content if the store was full."""
     info = environment.info()
     needed_bytes = (info["last_pgno"] + 1) * environment.stat()["psize"] + _ROOM_BYTES
     if needed_bytes > info["map_size"]:
@@ -114,9 +114,10 @@ def _make_room(environment: lmdb.Environment) -> None:
 
 
 def _restore_length(files: Files, path: str, environment: lmdb.Environment) -> None:
-    """Touching what a cut file no longer has would kill the process; read as zeros, it is found out as damage.
+    """Extend a truncated file with zeros. Touching its missing pages would kill the process; zeros are detected as
+    damage.
 
-    A sound file may be short, too: of pages that are free nothing is written.
+    A sound file may be short, too: LMDB does not write free pages.
     """
     size_bytes = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     if files.size(path) < size_bytes:
@@ -145,7 +146,7 @@ def _read_or_make(path: str, environment: lmdb.Environment, wanted: ExpectedStor
     with environment.begin() as transaction:
         _refuse_stranger(path, read_identity(transaction), wanted)
         state = read_state(transaction)
-        read_snapshot(transaction)  # better to learn now that it is damaged than when a peer needs it
+        read_snapshot(transaction)  # detect damage now, not when a peer needs the snapshot
     return state
 
 

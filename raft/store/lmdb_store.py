@@ -1,4 +1,4 @@
-"""The Raft store on LMDB: one environment, one thread, one durable transaction for all the calls that wait together."""
+"""The Raft store on LMDB: one environment, one thread, one durable transaction for all calls that wait together."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ log = get_logger(__name__)
 
 FOLDER = "raft"
 _RETRY_SECONDS = 0.25
-_ROOM_BYTES = 1024 * 1024  # what a transaction may need beside what it writes: pages of the tree, the list of free ones
+_ROOM_BYTES = 1024 * 1024  # space a transaction may need beside its data: pages of the tree, the list of free pages
 
 
 @dataclass(slots=True, eq=False)
 class _Operation:
-    """`action` may be run again, if the map was too small for its transaction."""
+    """One call. `action` runs again if the map was too small for its transaction."""
 
     action: Callable[[lmdb.Transaction[bytes]], Any]
-    write_bytes: int | None  # about how much it writes; None: it only reads
+    write_bytes: int | None  # roughly what it writes; None: it only reads
     done: asyncio.Future[Any]
 
 
 @dataclass(slots=True, eq=False)
 class _Outcome:
-    """What became of the operations of one transaction."""
+    """The outcome of one transaction."""
 
     operations: list[_Operation]
     results: list[Any] = field(default_factory=list)
     failure: StoreFailed | None = None
     is_commit: bool = False
-    is_refused: bool = False  # for want of room: nothing was done, and all of it waits
+    is_refused: bool = False  # the disk is full: nothing was done, and all operations wait
 
 
 class _Environment:
-    """LMDB's side of the store: lives beside the loop."""
+    """The LMDB environment. Runs on the store's thread."""
 
     def __init__(self, path: str, environment: lmdb.Environment, free_bytes: Callable[[], int]) -> None:
         self._path = path
@@ -69,14 +69,14 @@ class _Environment:
         self._environment = environment
         self._page_bytes = environment.stat()["psize"]
         self._failure: StoreFailed | None = None
-        self._backlog: list[_Operation] = []  # what waits for room
+        self._backlog: list[_Operation] = []  # operations that wait for disk space
 
     def perform(self, operations: list[_Operation]) -> _Outcome:
-        """All of them in one transaction; none, if it fails, and nothing ever after.
+        """Carry out all operations in one transaction. After a failure, carry out none, and refuse all later ones.
 
-        A full disk is no failure. A commit writes its pages, syncs them, and only then says where the new tree begins:
-        refused before that, the transaction has not happened. Done again it writes all its pages anew, so a sync that
-        was refused for want of room is made good, too.
+        A full disk is not a failure. A commit writes its pages, syncs them, and only then publishes the new root: if
+        the disk refuses before that, the transaction has not happened. A retry writes all its pages again, so it also
+        repairs a sync that failed for lack of space.
         """
         import lmdb
 
@@ -96,7 +96,7 @@ class _Environment:
         return outcome
 
     def _is_want_of_room(self, error: Exception) -> bool:
-        """Of a write that was cut short LMDB says EIO, whatever cut it short."""
+        """Return True if the disk is full. LMDB reports EIO for any short write."""
         import lmdb
 
         if isinstance(error, lmdb.DiskError):
@@ -114,14 +114,14 @@ class _Environment:
         self._make_room(sum(written))
         while True:
             try:
-                # Leaving the block commits, and takes until the disk has it.
+                # Leaving the block commits, and waits for the disk.
                 with self._environment.begin(write=True) as transaction:
                     return [operation.action(transaction) for operation in operations]
             except lmdb.MapFullError:
                 self._grow(2 * self._environment.info()["map_size"])
 
     def _make_room(self, write_bytes: int) -> None:
-        """Grow the map before it is full. It is address space alone; the file grows with what is in it."""
+        """Grow the map before it is full. The map is address space only; the file grows with its content."""
         info = self._environment.info()
         used_bytes = (info["last_pgno"] + 1) * self._page_bytes
         needed_bytes = used_bytes + 2 * write_bytes + _ROOM_BYTES
@@ -136,7 +136,7 @@ class _Environment:
 
 
 class LmdbStore:
-    """A `Store` (see `ports.py`), made by `open_lmdb_store`. Belongs to the loop; the work is done beside it.
+    """A `Store` (see `raft/interfaces.py`), made by `open_lmdb_store`. Lives on the loop; a thread does the work.
 
     Once a transaction has failed, every call raises `StoreFailed`.
     """
@@ -149,7 +149,7 @@ class LmdbStore:
         self._starts = held.starts
         self._seen_starts = held.seen_starts
         self._shape = shape_of(held.state)
-        self._unchanged: StoredState | None = held.state  # opening read it all: `load` need not again
+        self._unchanged: StoredState | None = held.state  # read on opening, so `load` need not read again
         self._lock = held.lock
         self._environment = _Environment(path, held.environment, partial(runtime.files.free_bytes, path))
         self._worker = runtime.make_worker(f"store {path}", self._environment.perform, self._completed)
@@ -203,14 +203,14 @@ class LmdbStore:
         return snapshot
 
     async def close(self) -> None:
-        """Give the store back, once all that was asked for is done. Closing twice is harmless."""
+        """Finish all pending calls, then release the store. Closing twice is harmless."""
         if self._is_closed:
             return
         self._is_closed = True
         if self._retry_timer is not None:
             self._retry_timer.cancel()
         if self._is_stalled:
-            self._worker.submit(_look())  # so that who waits is told
+            self._worker.submit(_look())  # fails the calls that wait
         await self._worker.close()
         await self._runtime.blocking.run_blocking(self._environment.close)
         self._lock.release()
@@ -244,18 +244,18 @@ class LmdbStore:
         self.fsyncs += outcome.is_commit
         for place, operation in enumerate(outcome.operations):
             if operation.done.done():
-                continue  # its caller was cancelled
+                continue  # the caller was cancelled
             if outcome.failure is not None:
                 operation.done.set_exception(outcome.failure)
             else:
                 operation.done.set_result(outcome.results[place])
 
     def _try_again_later(self, operations: list[_Operation]) -> None:
-        if self._is_closed:  # nobody waits for room any more
+        if self._is_closed:  # do not wait for disk space while closing
             for operation in operations:
                 if not operation.done.done():
                     operation.done.set_exception(StoreFailed(self.path, "there is no space left on its disk"))
-                    operation.done.exception()  # told, also if nobody asks
+                    operation.done.exception()  # retrieved, so asyncio does not complain if the caller is gone
             return
         if self._retry_timer is None:
             self._retry_timer = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._try_again)
@@ -267,16 +267,16 @@ class LmdbStore:
 
 
 def _look() -> _Operation:
-    """What does nothing, but has what waits tried again."""
+    """Return an operation that does nothing, except that the backlog is retried."""
     return _Operation(lambda _: None, None, asyncio.get_running_loop().create_future())
 
 
 async def open_lmdb_store(
     runtime: Runtime, directory: str, cluster_id: str, node_id: int, directory_id: UUID | None = None
 ) -> LmdbStore:
-    """The store of this node in `directory`, made if it is not there; `StoreRefused` says why not.
+    """Open this node's store in `directory`, or create it. Raise StoreRefused if it cannot be used.
 
-    With `directory_id`, only that very store will do. When this returns, the store's identity is durable.
+    With `directory_id`, accept only that store. The store's identity is durable on return.
     """
     wanted = ExpectedStore(cluster_id, node_id, directory_id, runtime.rng.uuid(), runtime.rng.getrandbits(TOKEN_BITS))
     path = f"{directory}/{FOLDER}"

@@ -1,6 +1,6 @@
-"""Entries, configurations and what else a store keeps, to bytes and back. Pure.
+"""Codec for entries, configurations and everything else a store keeps. Pure.
 
-`fill_*` write into a protobuf message that is part of a greater one, so that an entry's data is not copied on the way.
+`fill_*` functions write into a part of a larger protobuf message, which avoids copying an entry's data.
 """
 
 import struct
@@ -32,7 +32,7 @@ _TOKEN_BYTES = 4
 
 
 def parse(kind: type[P], data: bytes) -> P:
-    """The protobuf message in `data`."""
+    """Return the protobuf message in `data`."""
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -51,7 +51,7 @@ def read_member(source: pb.Member) -> Member:
     return _member(source.node_id, source.directory_id)
 
 
-@lru_cache(maxsize=256)  # the same few are in every message, and a UUID takes longer to make than all the rest
+@lru_cache(maxsize=256)  # every message repeats the same few members, and a UUID takes longer to create than the rest
 def _member(node_id: int, directory_id: bytes) -> Member:
     if len(directory_id) != _UUID_BYTES:
         raise CodecError(f"a member's directory id has {len(directory_id)} bytes, not {_UUID_BYTES}")
@@ -59,7 +59,7 @@ def _member(node_id: int, directory_id: bytes) -> Member:
 
 
 def fill_configuration(target: pb.Configuration, configuration: Configuration) -> None:
-    # Voters and learners may both be none: the configuration is there all the same.
+    # A configuration without voters and learners is still present.
     target.SetInParent()
     for member in configuration.voters:
         fill_member(target.voters.add(), member)
@@ -133,7 +133,7 @@ def read_metadata(source: pb.SnapshotMetadata) -> SnapshotMetadata:
     return SnapshotMetadata(source.index, source.term, read_configuration(source.configuration))
 
 
-# -- what a node must not forget
+# -- hard state and openings
 
 
 def encode_hard_state(hard_state: HardState) -> bytes:

@@ -1,1 +1,1 @@
-"""Messages between members over streams."""
+"""Messages and snapshots between members, over the runtime's streams."""

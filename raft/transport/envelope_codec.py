@@ -1,4 +1,4 @@
-"""What travels between nodes, to bytes and back: envelopes, many at a time, and the chunks of a snapshot. Pure."""
+"""Codec for the wire: batches of envelopes, and the chunks of a snapshot. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from lograft.raft.store.state_codec import (
 
 __all__ = ["SnapshotChunk", "decode_chunk", "decode_envelopes", "encode_chunk", "encode_envelopes"]
 
-# Messages of numbers and flags alone: the field of the envelope they travel in, and their own fields.
+# Messages of numbers and flags only: their field in the envelope, and their own fields.
 _PLAIN: dict[type, tuple[str, tuple[str, ...]]] = {
     PreVoteRequest: ("pre_vote_request", ("last_index", "last_term")),
     PreVoteResponse: ("pre_vote_response", ("is_granted",)),
@@ -57,7 +57,7 @@ _PLAIN_BY_NAME = {name: (kind, fields) for kind, (name, fields) in _PLAIN.items(
 
 
 def encode_envelopes(envelopes: Iterable[Envelope]) -> bytes:
-    """One wire message. A snapshot does not travel so, but in chunks."""
+    """Return one wire message. Snapshots are sent in chunks instead."""
     wire = pb.Envelopes()
     for envelope in envelopes:
         _fill_envelope(wire.envelopes.add(), envelope)
@@ -65,7 +65,7 @@ def encode_envelopes(envelopes: Iterable[Envelope]) -> bytes:
 
 
 def decode_envelopes(data: bytes) -> list[Envelope]:
-    """What `encode_envelopes` was given; `CodecError` if it cannot be that."""
+    """Return the envelopes. Raise CodecError if the data is malformed."""
     return [_read_envelope(source) for source in parse(pb.Envelopes, data).envelopes]
 
 
@@ -87,7 +87,7 @@ def _fill_envelope(target: pb.Envelope, envelope: Envelope) -> None:
         case _:
             name, fields = _PLAIN[type(message)]
             body = getattr(target, name)
-            body.SetInParent()  # a message of zeros is a message, too
+            body.SetInParent()  # marks a message of zeros as present
             for field in fields:
                 setattr(body, field, getattr(message, field))
 
@@ -105,7 +105,7 @@ def _read_message(source: pb.Envelope, sender: Member, term: int) -> Message:
         index = response.index if response.HasField("index") else None
         return ReadIndexResponse(sender, term, response.read_id, index)
     if name is None:
-        raise CodecError("an envelope with a message that this version does not know, or none")
+        raise CodecError("an envelope with no message, or one unknown to this version")
     kind, fields = _PLAIN_BY_NAME[name]
     body = getattr(source, name)
     message: Any = kind(sender, term, *[getattr(body, field) for field in fields])
@@ -136,7 +136,7 @@ def _read_append(source: pb.AppendRequest, sender: Member, term: int) -> AppendR
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunk:
-    """A piece of a snapshot's data: from `offset` on. `crc32c` is of all `total_bytes` of it."""
+    """A piece of a snapshot's data from `offset` on. `crc32c` covers all `total_bytes` of the snapshot."""
 
     recipient: Member
     sender: Member
@@ -165,7 +165,7 @@ def encode_chunk(chunk: SnapshotChunk) -> bytes:
 
 
 def decode_chunk(data: bytes) -> SnapshotChunk:
-    """What `encode_chunk` was given; `CodecError` if it cannot be that, or if the chunk exceeds its snapshot."""
+    """Return the chunk. Raise CodecError if the data is malformed, or if the chunk exceeds its snapshot."""
     wire = parse(pb.SnapshotChunk, data)
     end = wire.offset + len(wire.data)
     if end > wire.total_bytes or wire.is_last != (end == wire.total_bytes):

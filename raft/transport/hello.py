@@ -1,4 +1,4 @@
-"""Who is at the other end: every stream between two nodes begins with a hello each way."""
+"""The handshake: every stream between two nodes begins with a hello in each direction."""
 
 from dataclasses import dataclass, replace
 
@@ -14,9 +14,9 @@ from lograft.runtime.network import Status, Stream, StreamError
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """`expected_node_id` is whom the caller takes the other end for; None in the answer. `starts`: the openings of the
-    sender's store; None: it is of a version that does not count them. `refused_for_start`: in an answer, the opening
-    that the caller's store never had, for which it is refused."""
+    """`expected_node_id`: the node the caller wants to reach; None in the answer. `starts`: the openings of the
+    sender's store; None if its version does not count them. `refused_for_start`: in an answer, the opening that the
+    caller's store never had, for which the caller is refused."""
 
     cluster_id: str
     member: Member
@@ -38,7 +38,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def decode_hello(data: bytes) -> Hello:
-    """`CodecError` if it is none."""
+    """Return the hello. Raise CodecError if the data is malformed."""
     message = parse(RaftHello, data)
     expected_node_id = message.expected_node_id if message.HasField("expected_node_id") else None
     starts = read_starts(message.starts) if message.HasField("starts") else None
@@ -47,8 +47,8 @@ def decode_hello(data: bytes) -> Hello:
 
 
 async def introduce(stream: Stream, identity: StoreIdentity, node_id: int, register: StartRegister) -> Member:
-    """Say hello to node `node_id`; who it is now. `StreamError` if that is not who is there, or it will not talk, or
-    one of the two has a store from the past."""
+    """Send a hello to node `node_id` and return the member that answers. Raise StreamError if another node answers, the
+    node refuses, or one of the two has an older copy of its store."""
     await stream.send(encode_hello(Hello(identity.cluster_id, identity.member, node_id, register.own_starts)))
     hello = await _receive_hello(stream)
     if hello.cluster_id != identity.cluster_id or hello.member.node_id != node_id:
@@ -68,8 +68,8 @@ async def introduce(stream: Stream, identity: StoreIdentity, node_id: int, regis
 
 
 async def admit(stream: Stream, identity: StoreIdentity, register: StartRegister) -> Member:
-    """Hear who calls, and answer. `StreamError` refuses who is of another cluster, or looks for someone else, or has a
-    store from the past. What is admitted is noted, durably."""
+    """Receive a caller's hello and answer it. Note an admitted caller's opening durably. Raise StreamError to refuse a
+    caller of another cluster, one that wants another node, and one with an older copy of its store."""
     hello = await _receive_hello(stream)
     if hello.cluster_id != identity.cluster_id:
         raise StreamError(

@@ -1,4 +1,4 @@
-"""What waits to be sent to one peer: bounded, and never in the way. Pure."""
+"""The bounded queue of messages to one peer; never blocks. Pure."""
 
 from collections import deque
 
@@ -10,9 +10,9 @@ _MESSAGE_OVERHEAD_BYTES = 64
 class Outbox:
     """A queue that drops its oldest messages when it is full.
 
-    The oldest, because in Raft what is newer says more: a later term, a later round, acknowledgements and commit
-    indexes that include the earlier ones. And because a gap is noticed by what comes after it: were the newest entries
-    dropped, nothing would follow to be refused, and both sides would wait for each other.
+    It drops the oldest because newer Raft messages supersede older ones: later terms and rounds, acknowledgements and
+    commit indexes that include the earlier ones. A gap is also detected by the message after it: if the newest entries
+    were dropped, the peer would have nothing to refuse, and both sides would wait for each other.
     """
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
@@ -26,7 +26,7 @@ class Outbox:
         return len(self._queue)
 
     def put(self, envelope: Envelope) -> None:
-        """Add a message. One that is larger than the whole queue may be goes alone."""
+        """Add a message. One that exceeds the limit of the queue is queued alone."""
         size_bytes = size_of(envelope)
         self._queue.append((envelope, size_bytes))
         self._size_bytes += size_bytes
@@ -35,7 +35,7 @@ class Outbox:
             self.dropped += 1
 
     def take(self, max_bytes: int) -> list[Envelope]:
-        """Take out the oldest messages, as many as are within `max_bytes`, but at least one if there is one."""
+        """Remove and return the oldest messages within `max_bytes`, at least one if there is one."""
         taken: list[Envelope] = []
         taken_bytes = 0
         while self._queue and (not taken or taken_bytes + self._queue[0][1] <= max_bytes):
@@ -57,7 +57,7 @@ class Outbox:
 
 
 def size_of(envelope: Envelope) -> int:
-    """About how many bytes a message is on the wire."""
+    """Return the approximate size of a message on the wire, in bytes."""
     message = envelope.message
     entries = message.entries if isinstance(message, AppendRequest) else ()
     return _MESSAGE_OVERHEAD_BYTES + sum(entry.size_bytes for entry in entries)

@@ -1,4 +1,4 @@
-"""The way to one other node: a connection that is made anew whenever it is lost, and what is sent over it."""
+"""The outgoing connection to one other node, re-established whenever it breaks."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from lograft.raft.transport.snapshot_stream import send_snapshot
 from lograft.runtime.network import ConnectFailed, Connection, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait
 from lograft.runtime.world import Runtime
 
 MESSAGES_METHOD = "/lograft.internal.v1.Raft/Messages"
@@ -24,7 +25,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TransportLimits:
-    """Of one peer. The queue holds all that the core lets be under way to a peer, and more."""
+    """Limits of one peer. The queue holds more than the core's in-flight limit."""
 
     max_queued_messages: int = 4096
     max_queued_bytes: int = 32 * 1024 * 1024
@@ -38,9 +39,9 @@ class TransportLimits:
 
 
 class PeerConnection:
-    """Node `node_id` at `address`. What is sent while there is no connection is dropped: it would be stale by then.
+    """Node `node_id` at `address`. Messages sent without a connection are dropped: they would be stale once it is back.
 
-    `member` is who answers there at the moment; messages for another member (the node with an earlier disk) go nowhere.
+    `member` is the member that answers there now; messages for another one (the node with an earlier disk) are dropped.
     """
 
     def __init__(
@@ -66,11 +67,14 @@ class PeerConnection:
         self._order: tuple[SnapshotToSend, Snapshot] | None = None
         self._is_ordered = asyncio.Event()
         self._is_alive = asyncio.Event()
-        self._failures = 0
-        self._complaint = ""
+        # Jitter keeps two nodes from meeting halfway again and again.
+        self._wait = ExponentialWait(runtime.rng, limits.first_retry_ms, limits.last_retry_ms)
+        # An operator has to change a setting first.
+        self._wait_refused = ExponentialWait(runtime.rng, limits.refused_retry_ms, limits.refused_retry_ms)
         self._log = log.bind(node_id=identity.node_id, peer=node_id, address=address)
+        self._complaints = Complaints(self._log, "raft_peer_failed")
 
-    # -- what the transport asks for
+    # -- requests of the transport
 
     def send(self, envelope: Envelope) -> None:
         if envelope.recipient == self.member:
@@ -78,7 +82,7 @@ class PeerConnection:
             self._has_mail.set()
 
     def send_snapshot(self, order: SnapshotToSend, snapshot: Snapshot) -> None:
-        """Send it in the place of an earlier one that is still on its way: that is of an earlier term."""
+        """Send a snapshot. It replaces one that is still in flight, which is of an earlier term."""
         if order.recipient != self.member:
             self._inbox.snapshot_reported(order.recipient, False)
         elif self._order is None or self._order[0] != order:
@@ -86,19 +90,19 @@ class PeerConnection:
             self._is_ordered.set()
 
     def is_heard_of(self) -> None:
-        """The node was heard of from elsewhere: if we wait to try again, try now."""
+        """Retry at once if this connection waits to retry: the node called us."""
         self._is_alive.set()
 
     async def run(self) -> None:
-        """Keep the connection, until cancelled, or this node is found to have a store from the past."""
+        """Keep the connection until cancelled, or until this node's store turns out to be an older copy."""
         while self._register.outdated_reason is None:
             self._is_alive.clear()
             try:
                 await self._converse()
             except ConnectFailed as error:
-                self._complain("unreachable", error.reason)
+                self._complaints.complain("unreachable", error.reason)
             except StreamError as error:
-                self._complain(error.status.name.lower(), error.message)
+                self._complaints.complain(error.status.name.lower(), error.message)
             await until_first(self._runtime.clock.sleep_ms(self._next_delay_ms()), self._is_alive.wait())
 
     # -- one connection
@@ -113,7 +117,7 @@ class PeerConnection:
             await connection.close()
 
     async def _introduce(self, stream: Stream) -> Member:
-        """Who is there. A process that is stopped takes connections, but does not answer."""
+        """Return the member that answers in time. A stopped process accepts connections, but does not answer."""
         outcome: Member | StreamError = StreamError(Status.DEADLINE_EXCEEDED, "no hello in time")
 
         async def greet() -> None:
@@ -133,7 +137,8 @@ class PeerConnection:
     async def _talk(self, connection: Connection, stream: Stream, member: Member) -> None:
         """Carry messages until the connection or the stream ends."""
         self._log.info("raft_peer_connected", member=str(member))
-        self._failures, self._complaint = 0, ""
+        self._wait.succeeded()
+        self._complaints.succeeded()
         self.member = member
         try:
             await until_first(
@@ -148,7 +153,7 @@ class PeerConnection:
             self._lost(member)
 
     def _lost(self, member: Member) -> None:
-        """However it ended: whoever waits for an answer must hear of it."""
+        """Report the end of the connection, however it came, to everything that waits for an answer."""
         self.member = None
         self._outbox.clear()
         self._is_alive.clear()
@@ -158,7 +163,7 @@ class PeerConnection:
         self._inbox.connection_broken(member)
 
     async def _write(self, stream: Stream) -> None:
-        """Everything that waits goes in one message: what a message costs hardly depends on its size."""
+        """Send everything that waits in one message: its cost hardly depends on its size."""
         while True:
             await self._has_mail.wait()
             self._has_mail.clear()
@@ -169,15 +174,15 @@ class PeerConnection:
                     return
 
     async def _listen(self, stream: Stream) -> None:
-        """Nothing comes this way but the end: the peer's messages come over its own stream."""
+        """Wait for the end of the stream: the peer's messages arrive over its own stream."""
         try:
             while await stream.receive() is not None:
                 pass
         except StreamError as error:
-            self._complain(error.status.name.lower(), error.message)
+            self._complaints.complain(error.status.name.lower(), error.message)
 
     async def _send_snapshots(self, connection: Connection) -> None:
-        """One at a time; a new order ends the one before."""
+        """Send snapshots one at a time; a new order aborts the current one."""
         while True:
             await self._is_ordered.wait()
             self._is_ordered.clear()
@@ -194,24 +199,12 @@ class PeerConnection:
             self._log.warning("raft_snapshot_failed", index=snapshot.metadata.index, reason=str(error))
             is_delivered = False
         if self._order is None or self._order[0] != order:
-            return  # a later one took its place; the outcome of that one will count
+            return  # a later order replaced it, whose outcome will count
         self._order = None
         self._inbox.snapshot_reported(order.recipient, is_delivered)
 
     # -- failures
 
-    def _complain(self, kind: str, reason: str) -> None:
-        """Once for each kind of failure, not at every attempt."""
-        self._failures += 1
-        if kind != self._complaint:
-            self._complaint = kind
-            self._log.warning("raft_peer_failed", kind=kind, reason=reason)
-
     def _next_delay_ms(self) -> float:
-        """With jitter, so that nodes do not meet halfway again and again."""
-        limits = self._limits
-        if self._complaint == Status.FAILED_PRECONDITION.name.lower():
-            longest_ms = limits.refused_retry_ms  # someone has to change a setting first
-        else:
-            longest_ms = min(limits.last_retry_ms, limits.first_retry_ms << min(self._failures, 10))
-        return self._runtime.rng.uniform(longest_ms / 2, longest_ms)
+        is_refused = self._complaints.kind == Status.FAILED_PRECONDITION.name.lower()
+        return (self._wait_refused if is_refused else self._wait).next_ms()

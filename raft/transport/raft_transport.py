@@ -1,5 +1,5 @@
-"""Messages between nodes, over the runtime's network. Each node calls every other one: what it says goes over its own
-streams, what it hears comes over those of the others.
+"""Messages between nodes over the runtime's network. Each node connects to every other one: it sends over its own
+streams and receives over those of the others.
 
     transport = RaftTransport(runtime, store.identity)
     server = await runtime.network.serve(address, transport.handlers(), on_panic)
@@ -7,8 +7,8 @@ streams, what it hears comes over those of the others.
     transport.set_addresses({1: "host1:9093", 2: "host2:9093"})
     transport.start(node)
 
-Both ends of a connection notice when it breaks, and both say so to their nodes: a message is lost only with a
-connection, or from a queue that overflows (see `Outbox`), and whoever waits for an answer must hear of it.
+Both ends of a broken connection report it to their nodes: a message is lost only with a connection, or from a queue
+that overflows (see `Outbox`), and a node that waits for an answer must learn of the loss.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ log = get_logger(__name__)
 
 
 class RaftTransport:
-    """A `Transport`. Its server is the caller's: it serves `handlers()`, which refuse until `start`. `store`: where the
-    openings of stores are noted (see `register`); None: nowhere, and none is judged.
+    """A `Transport`. The caller's server serves `handlers()`, which refuse until `start`. `store` keeps the noted
+    openings of other members' stores (see `StartRegister`); with None, none is noted and none refused.
 
-    Its tasks live inside `run`, which returns after `close`, and raises if an invariant breaks.
+    Its tasks run inside `run`, which returns after `close`, and raises if an invariant breaks.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RaftTransport:
         self._inbox: Inbox | None = None
         self._addresses: dict[int, str] = {}
         self._peers: dict[int, tuple[PeerConnection, asyncio.Task[None]]] = {}
-        # The latest stream of each method and member: a new one means that the one before is dead, known here or not.
+        # The latest stream of each method and member: a new one means that the one before is dead.
         self._accepted: dict[tuple[str, Member], Stream] = {}
         self._group: asyncio.TaskGroup | None = None
         self._is_closing = asyncio.Event()
@@ -61,7 +61,7 @@ class RaftTransport:
     # -- life
 
     async def run(self) -> None:
-        """Keep connections to all nodes, until `close`."""
+        """Keep connections to all nodes until `close`."""
         assert self._group is None, "run twice"
         try:
             async with asyncio.TaskGroup() as group:
@@ -83,7 +83,7 @@ class RaftTransport:
         self._follow_addresses()
 
     async def close(self) -> None:
-        """End all connections; no message is delivered any more."""
+        """End all connections and stop delivering messages."""
         self._is_closing.set()
         self.register.end()
         for stream in list(self._accepted.values()):
@@ -92,7 +92,8 @@ class RaftTransport:
             await self._is_closed.wait()
 
     async def _withdraw(self) -> None:
-        """Whoever has a store from the past is not to hear others, either: it would answer them. Its peers end, too."""
+        """End the peers once this node's store turns out to be an older copy: it must not answer other members
+        either."""
         await self.register.until_outdated()
         for stream in list(self._accepted.values()):
             stream.reset()
@@ -116,15 +117,15 @@ class RaftTransport:
             self._inbox.snapshot_reported(order.recipient, False)
 
     def connected_members(self) -> list[Member]:
-        """To whom messages can be sent at the moment."""
+        """Return the members that messages can be sent to now."""
         return [peer.member for peer, _ in self._peers.values() if peer.member is not None]
 
     def refusal_of(self, member: Member) -> str | None:
-        """Why nothing is taken from that member, for people; None if it is."""
+        """Return the operator-readable reason why this node refuses that member; None if it does not."""
         return self.register.refused.get(member)
 
     def _follow_addresses(self) -> None:
-        """Have a peer for each address, once there is something to say and someone to say it."""
+        """Keep one peer per address, once the transport runs and has started."""
         if self._group is None or self._inbox is None or self._is_closing.is_set():
             return
         for node_id, (peer, task) in list(self._peers.items()):
@@ -141,7 +142,7 @@ class RaftTransport:
     # -- inwards
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the node's server is to serve, by method."""
+        """Return the handlers for the node's server, by method."""
         return {MESSAGES_METHOD: self._serve_messages, SNAPSHOT_METHOD: self._serve_snapshot}
 
     async def _serve_messages(self, stream: Stream) -> None:
@@ -149,7 +150,7 @@ class RaftTransport:
         try:
             while (data := await stream.receive()) is not None:
                 for envelope in _decode(data, sender):
-                    # The node may have lost its disk since: what was meant for it then is not meant for it now.
+                    # The node may have lost its disk since: a message for its earlier self is not for this one.
                     if envelope.recipient == self._identity.member:
                         inbox.receive(envelope.message)
         finally:

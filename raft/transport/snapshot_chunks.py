@@ -1,4 +1,4 @@
-"""A snapshot cut into chunks, and put together again. Pure."""
+"""Splitting a snapshot into chunks, and assembling them. Pure."""
 
 from collections.abc import Iterator
 
@@ -12,11 +12,11 @@ from lograft.raft.transport.envelope_codec import SnapshotChunk
 
 
 class SnapshotRefused(Exception):
-    """Chunks that do not make a snapshot, or not one we take. The sender may begin anew."""
+    """The chunks do not make a snapshot, or not an acceptable one. The sender may start over."""
 
 
 def cut(sender: Member, order: SnapshotToSend, snapshot: Snapshot, chunk_bytes: int) -> Iterator[SnapshotChunk]:
-    """The chunks of `snapshot`, in order; at least one, whatever its size."""
+    """Yield the chunks of `snapshot`, in order; at least one, whatever its size."""
     data = snapshot.data
     crc32c = google_crc32c.value(data)
     for offset in range(0, max(len(data), 1), chunk_bytes):
@@ -28,7 +28,7 @@ def cut(sender: Member, order: SnapshotToSend, snapshot: Snapshot, chunk_bytes: 
 
 
 class SnapshotAssembly:
-    """Takes the chunks of one snapshot, from `sender` for `recipient`, in their order."""
+    """Assembles one snapshot from `sender` for `recipient`, chunk by chunk in order."""
 
     def __init__(self, sender: Member, recipient: Member, max_bytes: int) -> None:
         self._sender = sender
@@ -40,7 +40,7 @@ class SnapshotAssembly:
         self._crc32c = 0
 
     def add(self, chunk: SnapshotChunk) -> InstallSnapshot | None:
-        """The whole, once `chunk` is the last; `SnapshotRefused` if it does not fit to those before."""
+        """Add a chunk; return the snapshot after the last one. Raise SnapshotRefused if the chunk does not fit."""
         self._check(chunk)
         self._pieces.append(chunk.data)
         self._size_bytes += len(chunk.data)
@@ -69,5 +69,5 @@ class SnapshotAssembly:
 
 
 def _snapshot_of(chunk: SnapshotChunk) -> tuple[object, ...]:
-    """What all chunks of a snapshot have in common."""
+    """Return the fields that all chunks of a snapshot share."""
     return (chunk.term, chunk.metadata, chunk.total_bytes, chunk.crc32c)

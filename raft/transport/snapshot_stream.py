@@ -1,4 +1,4 @@
-"""A snapshot on its way to another node: a stream of its own, so that messages do not wait behind it."""
+"""Sending a snapshot over a stream of its own, so that messages do not wait behind it."""
 
 from lograft.proto.wire_format import CodecError
 from lograft.raft.bootstrap.start_register import StartRegister
@@ -23,7 +23,7 @@ async def send_snapshot(
     snapshot: Snapshot,
     chunk_bytes: int,
 ) -> None:
-    """Return when the recipient has all of it; `StreamError` says why it has not."""
+    """Send a snapshot and wait until the recipient has all of it. Raise StreamError if it did not arrive."""
     stream = connection.open(SNAPSHOT_METHOD)
     try:
         member = await introduce(stream, identity, order.recipient.node_id, register)
@@ -39,7 +39,7 @@ async def send_snapshot(
 
 
 async def receive_snapshot(stream: Stream, sender: Member, recipient: Member, max_bytes: int) -> InstallSnapshot:
-    """All chunks, put together; `StreamError` if they do not come, or make no snapshot."""
+    """Receive all chunks and return the snapshot. Raise StreamError if they stop or do not make a snapshot."""
     assembly = SnapshotAssembly(sender, recipient, max_bytes)
     while (data := await stream.receive()) is not None:
         try:
@@ -52,5 +52,5 @@ async def receive_snapshot(stream: Stream, sender: Member, recipient: Member, ma
 
 
 async def confirm(stream: Stream) -> None:
-    """Tell the sender that all has arrived."""
+    """Confirm to the sender that the whole snapshot has arrived."""
     await stream.send(_RECEIVED)

@@ -277,7 +277,7 @@ class DiskWriter:
     # -- files
 
     def create(self, path: str, observer: AppendObserver) -> AppendFile:
-        """A new, empty file. Its name is durable before anything in it is reported written."""
+        """Return a new, empty file. Its name is durable before anything in it is reported written."""
         self._check()
         file = AppendFile(path, 0, observer, opened=None)
         self._open[file] = None
@@ -285,7 +285,7 @@ class DiskWriter:
         return file
 
     def adopt(self, handle: File, size: int, observer: AppendObserver) -> AppendFile:
-        """An existing file of `size` durable bytes, to be appended to from now on."""
+        """Return an existing file of `size` durable bytes, to be appended to from now on."""
         self._check()
         file = AppendFile(handle.path, size, observer, opened=handle)
         self._open[file] = None
@@ -353,7 +353,8 @@ class DiskWriter:
         self._worker.submit(_Call(action, None))
 
     async def fail(self, path: str, error: OSError) -> NoReturn:
-        """A file of this directory failed outside the queue: writing ends here too. Raises the `DiskFailed`."""
+        """Report that a file of this directory failed outside the queue: writing ends here too. Raises the
+        `DiskFailed`."""
 
         self._check()
         done = self._future()
@@ -389,7 +390,7 @@ class DiskWriter:
     # -- the two sides
 
     def _perform(self, operations: list[Any]) -> _Outcome:
-        """One round, beside the loop."""
+        """Carry out one round, beside the loop."""
         self._gives_up |= any(isinstance(one, _StopWaiting) for one in operations)
         operations = [*self._backlog, *(one for one in operations if not isinstance(one, _Retry | _StopWaiting))]
         self._backlog = []

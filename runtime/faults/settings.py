@@ -69,7 +69,7 @@ class FaultSwitch:
         return self._settings
 
     def _version_now(self) -> tuple[int, int]:
-        """Each time that they are written, it is another file."""
+        """Each write of the settings makes another file."""
         try:
             status = os.stat(f"{self.directory}/{SETTINGS_FILE}")
         except FileNotFoundError:

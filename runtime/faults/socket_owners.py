@@ -19,8 +19,8 @@ _LOOPBACK = socket.inet_aton("127.0.0.1") + bytes(12)
 
 
 def owner_of(port: int, process_ids: Iterable[int], peer_port: int | None = None) -> int | None:
-    """Which of these processes has the connection whose own port that is; `peer_port`: to which one, on loopback, which
-    makes it quick. None: none of them, as far as can be seen."""
+    """Return which of these processes has the connection whose own port that is; `peer_port`: to which one, on
+    loopback, which makes it quick. None: none of them, as far as can be seen."""
     inode = None if peer_port is None else _inode_between(port, peer_port)
     if inode is None:
         inode = _inode_of(port)

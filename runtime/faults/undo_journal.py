@@ -118,7 +118,7 @@ _KINDS: dict[str, type[Any]] = {
 
 
 def encode(event: Event) -> bytes:
-    """A line."""
+    """Return a line."""
     fields = asdict(event)
     if "old" in fields:
         fields["old"] = base64.b64encode(fields["old"]).decode()
@@ -249,7 +249,7 @@ class UndoJournal:
         return f"{self.directory}/{GRAVEYARD}/{inode}"
 
     def staged(self) -> str:
-        """A place for what is made, until it gets its name."""
+        """Return a place for what is made, until it gets its name."""
         return f"{self.directory}/{STAGING}/{self.next_number()}"
 
     def _let_go(self) -> None:

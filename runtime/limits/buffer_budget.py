@@ -43,7 +43,7 @@ _FIRST_BYTES = 256 * 1024
 
 
 def default_budget_bytes(memory_bytes: int) -> int:
-    """An eighth of the memory: what is held takes up to four times as much for a moment, while it is copied."""
+    """Return an eighth of the memory: what is held takes up to four times as much for a moment, while it is copied."""
     return max(64 * _MEBIBYTE, min(memory_bytes // 8, 1024 * _MEBIBYTE))
 
 
@@ -208,7 +208,7 @@ class StreamBudget:
             asyncio.get_running_loop().call_later(_EXPECTED_FOR_MS / 1000, self.release, claim)
 
     def _at_least(self, size_bytes: int) -> int:
-        """How much must be free for so much: what is larger than a part of all is not to wait for ever."""
+        """Return how much must be free for so much: what is larger than a part of all is not to wait for ever."""
         return min(size_bytes, self._budget.bytes.limit_bytes // _LARGEST_PART)
 
     async def take_for(self, message: bytes) -> Claim:

@@ -72,7 +72,7 @@ class ByteBudget:
     # -- accounts
 
     def open(self, name: str) -> Account:
-        """The account of that name, for one more user; `close` it."""
+        """Return the account of that name, for one more user; `close` it."""
         account = self.accounts.setdefault(name, Account(name))
         account.users += 1
         return account
@@ -140,7 +140,7 @@ class ByteBudget:
         return self.limit_bytes // SPARE_PART
 
     def room(self, account: Account) -> int:
-        """How much the account could have now."""
+        """Return how much the account could have now."""
         free = self.limit_bytes - self._spare_bytes - self.held_bytes
         shared = max(0, (free - account.held_bytes) // 2)
         if account.held_bytes:

@@ -63,8 +63,8 @@ class ConnectionCensus:
         self._next_number = 0
 
     def update(self, found: Iterable[tuple[int, tuple[str, int]]]) -> list[int]:
-        """All that are open now, by descriptor and peer; which of them are to be ended: the latest of each address that
-        has too many."""
+        """Return all that are open now, by descriptor and peer; which of them are to be ended: the latest of each
+        address that has too many."""
         before, self.open = self.open, {}
         for descriptor, peer in found:
             seen = before.get(descriptor)

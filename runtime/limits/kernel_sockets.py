@@ -36,7 +36,8 @@ class SocketBytes:
 
 
 def connections_of(port: int, highest: int) -> tuple[list[tuple[int, Peer]], int]:
-    """The open connections of `port`: their descriptors and other ends; and the highest descriptor that is open.
+    """Return the open connections of `port`: their descriptors and other ends; and the highest descriptor that is
+    open.
 
     `highest`: as returned before, or by `highest_descriptor`; 0 at first. The kernel gives the lowest number that is
     free, so what was opened since is mostly below that, or not far above the last that is open. Not always: who opens
@@ -54,8 +55,8 @@ def connections_of(port: int, highest: int) -> tuple[list[tuple[int, Peer]], int
 
 
 def highest_descriptor() -> int:
-    """The highest descriptor that is open, however large the gaps below it are; 0 if the kernel does not say. A single
-    call, of about a millisecond, without the interpreter's lock."""
+    """Return the highest descriptor that is open, however large the gaps below it are; 0 if the kernel does not say. A
+    single call, of about a millisecond, without the interpreter's lock."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(limit, _MOST_DESCRIPTORS) if limit != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
     asked = array("i", bytes(8 * count))  # each a descriptor, then what is wanted and what is told

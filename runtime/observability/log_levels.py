@@ -85,6 +85,6 @@ def levels_text(levels: dict[str, str]) -> str:
 
 
 def normal_levels(text: str) -> str | None:
-    """The one way to write it; None if it is not like that."""
+    """Return the one way to write it; None if it is not like that."""
     levels = parse_levels(text)
     return levels_text(levels) if levels is not None else None

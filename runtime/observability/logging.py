@@ -56,11 +56,11 @@ class Logger:
         self._fields = fields
 
     def bind(self, **fields: Any) -> "Logger":
-        """A logger whose events carry `fields`, too."""
+        """Return a logger whose events carry `fields`, too."""
         return Logger(self._logger, {**self._fields, **fields})
 
     def is_enabled_for(self, level: str) -> bool:
-        """Whether an event of `level` would go anywhere; for fields that are dear to compute."""
+        """Return whether an event of `level` would go anywhere; for fields that are dear to compute."""
         return self._logger.isEnabledFor(_level_number(level))
 
     def debug(self, event: str, /, **fields: Any) -> None:
@@ -91,7 +91,7 @@ class Logger:
 
 
 def get_logger(name: str, **fields: Any) -> Logger:
-    """The logger of a module; give it `__name__`."""
+    """Return the logger of a module; give it `__name__`."""
     return Logger(logging.getLogger(name), fields)
 
 

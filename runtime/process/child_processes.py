@@ -108,7 +108,8 @@ def reap_children() -> None:
 
 
 def _stat(process_id: int) -> tuple[str, int] | None:
-    """A process's state, as the kernel's letter for it, and when it was started; None if there is no such process."""
+    """Return a process's state, as the kernel's letter for it, and when it was started; None if there is no such
+    process."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         with open(f"/proc/{process_id}/stat", encoding="utf-8", errors="replace") as file:
             # The name, in parentheses, may have anything in it.

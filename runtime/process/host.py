@@ -24,7 +24,7 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 
 def memory_bytes() -> int:
-    """How much this process may take: what the machine has, or less, if its container or `ulimit -v` says so."""
+    """Return how much this process may take: what the machine has, or less, if its container or `ulimit -v` says so."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     limits += [limit for path in _CGROUP_LIMITS if (limit := _number_in(path)) is not None]
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -43,7 +43,7 @@ def _number_in(path: str) -> int | None:
 
 
 def is_port_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Return whether a server could listen there now."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         # As servers do: connections of an earlier one that are still being forgotten are no hindrance.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

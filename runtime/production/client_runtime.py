@@ -43,7 +43,8 @@ def check_not_forked() -> None:
 
 
 def client_runtime() -> Runtime:
-    """A client's runtime on this machine. Call on the client's loop. No setting of the process is changed by it."""
+    """Return a client's runtime on this machine. Call on the client's loop. No setting of the process is changed by
+    it."""
     global _has_made_one
     from lograft.runtime.production.grpc_network import GrpcNetwork, start_poller
 

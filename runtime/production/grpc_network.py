@@ -276,7 +276,7 @@ async def _until_ready(address: str, channel: aio.Channel) -> None:
 
 
 async def _failure_reason(channel: aio.Channel) -> str:
-    """Why the channel failed: only a call can tell, and it fails at once in this state."""
+    """Return why the channel failed: only a call can tell, and it fails at once in this state."""
     try:
         await channel.stream_stream("/")().read()
     except aio.AioRpcError as error:

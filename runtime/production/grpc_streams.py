@@ -167,7 +167,7 @@ class CallStream:
 
 
 def address_of(peer: str) -> tuple[str, int] | None:
-    """The host and port of what gRPC calls `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`."""
+    """Return the host and port of what gRPC calls `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`."""
     kind, _, address = unquote(peer).partition(":")
     host, _, port = address.rpartition(":")
     if kind not in ("ipv4", "ipv6") or not port.isdecimal():

@@ -39,7 +39,8 @@ FAULTS_VARIABLE = "LOGRAFT_FAULTS"
 
 
 def production_runtime(on_panic: PanicHandler) -> Runtime:
-    """A node's runtime on this machine. Call on the node's loop; `on_panic` is told there of broken invariants."""
+    """Return a node's runtime on this machine. Call on the node's loop; `on_panic` is told there of broken
+    invariants."""
     wait_without_pool()
     # Only a node needs gRPC at once; what merely reads files should not wait for its import.
     from lograft.runtime.production.grpc_network import GrpcNetwork
@@ -69,7 +70,7 @@ def _clock_and_files(faults: str | None) -> tuple[Clock, Files]:
 
 
 def node_boot_id() -> str:
-    """The machine's, unless a test has it lose its memory."""
+    """Return the machine's, unless a test has it lose its memory."""
     faults = os.environ.get(FAULTS_VARIABLE)
     if not faults:
         return boot_id()

@@ -60,7 +60,7 @@ class NodeIdentity:
 
 
 def read_secrets(text: str) -> tuple[bytes, ...]:
-    """The secrets in a file: one a line; empty lines, and those that begin with `#`, do not count."""
+    """Return the secrets in a file: one a line; empty lines, and those that begin with `#`, do not count."""
     lines = [line.strip() for line in text.splitlines()]
     secrets = [line for line in lines if line and not line.startswith("#")]
     if not 0 < len(secrets) <= MAX_SECRETS:
@@ -108,7 +108,7 @@ class Session:
 
 
 def read_ticket(data: bytes | None) -> NodeTicket:
-    """The first message of a stream between nodes."""
+    """Return the first message of a stream between nodes."""
     try:
         ticket = NodeTicket.FromString(data or b"")
     except DecodeError:
@@ -206,7 +206,7 @@ class _Exchanged:
 
 
 def _mac(key: bytes, *fields: bytes) -> bytes:
-    """Each field with its length before it: no two lists of fields are the same bytes."""
+    """Return each field with its length before it: no two lists of fields are the same bytes."""
     content = b"".join(len(one).to_bytes(4, "big") + one for one in fields)
     return hmac.digest(key, content, hashlib.sha256)
 

@@ -221,7 +221,7 @@ class _Guard:
         self._refusals = refusals
 
     def believed(self) -> list[str]:
-        """The peers whose connections are proven now. Other threads may ask."""
+        """Return the peers whose connections are proven now. Other threads may ask."""
         return [peer for _, peer in list(self._sessions.values())]
 
     async def serve_proof(self, stream: Stream) -> None:
@@ -280,7 +280,7 @@ class _Guard:
             self._unproven.pop(timeout, None)
 
     def _surplus(self) -> asyncio.Timeout:
-        """The earliest of the connection with the most, at the address with the most: a node has one."""
+        """Return the earliest of the connection with the most, at the address with the most: a node has one."""
         by_peer = Counter(self._unproven.values())
         by_host = Counter(peer.rpartition(":")[0] for peer in self._unproven.values())
 

@@ -218,7 +218,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def shared_loop() -> LoopThread:
-    """The one that all clients of this process share; made when first asked for, ended with the process."""
+    """Return the one that all clients of this process share; made when first asked for, ended with the process."""
     global _shared
     with _making:
         if _shared is None or not _shared.is_alive:

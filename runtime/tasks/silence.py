@@ -26,7 +26,7 @@ class PatientTimer:
         return now_ms >= self.wake_ms(deadline_ms)
 
     def wake_ms(self, deadline_ms: int) -> int:
-        """When to ask again at the latest."""
+        """Return when to ask again at the latest."""
         return self._settled_ms if self._late_deadline_ms == deadline_ms else deadline_ms
 
 

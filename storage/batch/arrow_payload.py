@@ -54,12 +54,12 @@ _INT64 = np.dtype("<i8")
 
 
 def binary_array(items: Any) -> Any:
-    """One array of plain `binary` from an array or chunked array of anything that casts to it."""
+    """Return one array of plain `binary` from an array or chunked array of anything that casts to it."""
     return _one_chunk(items).cast(pa.binary())
 
 
 def headers_array(items: Any) -> Any:
-    """One array of header lists from lists of (key, value) structs; a null list has no headers."""
+    """Return one array of header lists from lists of (key, value) structs; a null list has no headers."""
     array = _one_chunk(items)
     keys_and_values = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     array = array.cast(pa.list_(keys_and_values))
@@ -107,7 +107,7 @@ def header_pairs(headers: Any) -> list[list[tuple[str, bytes | None]]]:
 def encode_arrays(
     values: Any, keys: Any, headers: Any, timestamp_deltas: NDArray[np.int64] | None, offset_deltas: Any
 ) -> list[Any]:
-    """The parts of the payload from arrays prepared by the functions above; deltas of None are left out."""
+    """Return the parts of the payload from arrays prepared by the functions above; deltas of None are left out."""
     if len(values) == 0:
         return lay_out(())
     sections: list[tuple[Section, Bytes]] = []
@@ -135,7 +135,7 @@ def _raw(array: NDArray[Any], dtype: str) -> Bytes:
 
 
 def _encode_binary(column: BinaryColumn, array: Any) -> list[tuple[Section, Bytes]]:
-    """The sections of a binary array, which may be a slice of a larger one."""
+    """Return the sections of a binary array, which may be a slice of a larger one."""
     count = len(array)
     validity, offsets_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, count + 1, 4 * array.offset)
@@ -170,8 +170,8 @@ def _encode_headers(headers: Any) -> list[tuple[Section, Bytes]]:
 
 
 def decode_arrays(header: BatchHeader, payload: BytesLike, schema: Any = SCHEMA) -> Any:
-    """A RecordBatch over the payload's own memory, which it keeps alive; only misaligned parts are copied. `schema`:
-    SCHEMA, or fewer of its fields: the others are not looked at."""
+    """Return a RecordBatch over the payload's own memory, which it keeps alive; only misaligned parts are copied.
+    `schema`: SCHEMA, or fewer of its fields: the others are not looked at."""
     spans = parse_sections(payload, header.record_count)
     count = header.record_count
     if count == 0:
@@ -192,7 +192,7 @@ _DECODERS: dict[str, Callable[[BatchHeader, memoryview, Spans], Any]] = {
 
 
 def from_columns(columns: Columns) -> Any:
-    """A RecordBatch of SCHEMA from decoded lists: the way for rows."""
+    """Return a RecordBatch of SCHEMA from decoded lists: the way for rows."""
     headers = [[{"key": key, "value": value} for key, value in pairs] for pairs in columns.headers]
     arrays = [
         pa.array(columns.keys, pa.binary()),
@@ -205,7 +205,7 @@ def from_columns(columns: Columns) -> Any:
 
 
 def _numbers(view: memoryview, span: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A section as native, aligned integers: in place where memory permits."""
+    """Return a section as native, aligned integers: in place where memory permits."""
     start, length = span
     little = np.frombuffer(view, dtype, length // dtype.itemsize, start)
     if little.flags.aligned and dtype.isnative:
@@ -214,7 +214,7 @@ def _numbers(view: memoryview, span: tuple[int, int], dtype: np.dtype[Any]) -> N
 
 
 def _fixed_array(of_type: Any, numbers: NDArray[Any]) -> Any:
-    """An array over the memory of `numbers`, none of them null: what `pa.array` does, at a third of the cost."""
+    """Return an array over the memory of `numbers`, none of them null: what `pa.array` does, at a third of the cost."""
     return pa.Array.from_buffers(of_type, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 

@@ -181,7 +181,7 @@ def rewrite_batch(
     append_time: int | None = None,
     limit_bytes: int = MAX_PAYLOAD_BYTES,
 ) -> bytes:
-    """The batch with another compression, or with this append time (milliseconds) for every record, or both.
+    """Return the batch with another compression, or with this append time (milliseconds) for every record, or both.
 
     Records are not opened and all else is kept; the CRC is computed anew.
     """
@@ -205,7 +205,7 @@ def _check_lengths(count: int, *columns: Any) -> None:
 
 
 def _sparse_deltas(offset_deltas: Sequence[int] | None, count: int) -> list[int] | None:
-    """The deltas, or None when they are dense and need not be stored."""
+    """Return the deltas, or None when they are dense and need not be stored."""
     if offset_deltas is None or list(offset_deltas) == list(range(count)):
         return None
     deltas = list(map(int, offset_deltas))
@@ -252,7 +252,7 @@ def _seal(
     append_time: bool = False,
     delete_horizon: int | None = None,
 ) -> bytes:
-    """The finished batch around a payload that is not compressed yet."""
+    """Return the finished batch around a payload that is not compressed yet."""
     if last_offset_delta is None:
         last_offset_delta = last_record_delta
     if min(base_timestamp, max_timestamp) < MIN_TIMESTAMP or max(base_timestamp, max_timestamp) > MAX_TIMESTAMP:
@@ -294,7 +294,7 @@ def _compressed(compression: Compression, payload: list[Any]) -> bytes:
 
 
 def _assemble(header: BatchHeader, payload: list[Any]) -> bytes:
-    """The batch with this header, whose length and CRC are computed, and this payload as it is to be stored."""
+    """Return the batch with this header, whose length and CRC are computed, and this payload as it is to be stored."""
     size = sum(map(len, payload))
     if size > MAX_BATCH_LENGTH - _COLUMNS_START:
         raise BatchTooLarge(f"a payload of {size} bytes does not fit a batch")
@@ -312,12 +312,12 @@ def _assemble(header: BatchHeader, payload: list[Any]) -> bytes:
 def decode_records(
     batch: BytesLike, *, topic: str = "", partition: int = 0, limit_bytes: int = MAX_PAYLOAD_BYTES
 ) -> list[Record]:
-    """Every record of one batch, in order."""
+    """Return every record of one batch, in order."""
     return list(records_of(topic, partition, *decode_columns(batch, limit_bytes=limit_bytes)))
 
 
 def decode_columns(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Columns:
-    """The records of one batch, a list a column."""
+    """Return the records of one batch, a list a column."""
     header = parse_header(batch)
     payload = _open_payload(batch, header, limit_bytes)
     if header.magic == MAGIC_ROWS:
@@ -326,8 +326,8 @@ def decode_columns(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) ->
 
 
 def decode_arrow(batch: BytesLike, *, schema: Any = None, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Any:
-    """One batch as a pyarrow.RecordBatch: key, value (binary), offset (int64), timestamp (milliseconds, UTC), headers;
-    or those of them that `schema` has.
+    """Return one batch as a pyarrow.RecordBatch: key, value (binary), offset (int64), timestamp (milliseconds, UTC),
+    headers; or those of them that `schema` has.
 
     Columns that are not compressed stay in the memory of `batch`, which the result keeps alive and which must not
     change; rows are decoded one by one.
@@ -356,7 +356,8 @@ def _open_payload(batch: BytesLike, header: BatchHeader, limit_bytes: int) -> By
 
 
 def _stored_payload(batch: BytesLike, header: BatchHeader) -> memoryview:
-    """The payload of a buffer that holds exactly one batch, without what frames it and perhaps still compressed."""
+    """Return the payload of a buffer that holds exactly one batch, without what frames it and perhaps still
+    compressed."""
     if len(batch) < header.total_bytes:
         raise TruncatedBatch(f"a batch of {header.total_bytes} bytes in a buffer of {len(batch)}")
     if len(batch) > header.total_bytes:
@@ -435,7 +436,8 @@ def validate_deep(batch: BytesLike, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> 
 
 
 def iterate_batches(buffer: BytesLike, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """The position and header of each batch in buffer[start:end]; raises at the first that is malformed or cut short.
+    """Yield the position and header of each batch in buffer[start:end]; raises at the first that is malformed or cut
+    short.
 
     CRCs and payloads are not looked at.
     """

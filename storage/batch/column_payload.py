@@ -39,7 +39,7 @@ def encode_columns(
     timestamp_deltas: Sequence[int] | None,
     offset_deltas: Sequence[int] | None,
 ) -> list[Any]:
-    """The parts of the payload; deltas of None are left out: all zero, and dense."""
+    """Return the parts of the payload; deltas of None are left out: all zero, and dense."""
     if not values:
         return lay_out(())
     sections: list[tuple[Section, bytes]] = []
@@ -56,7 +56,8 @@ def encode_columns(
 
 
 def decode_columns(header: BatchHeader, payload: BytesLike) -> Columns:
-    """The records of an uncompressed columns payload; raises a subclass of InvalidBatch if any part is malformed."""
+    """Return the records of an uncompressed columns payload; raises a subclass of InvalidBatch if any part is
+    malformed."""
     spans = parse_sections(payload, header.record_count)
     count = header.record_count
     if count == 0:
@@ -91,7 +92,7 @@ def check_columns(header: BatchHeader, payload: BytesLike) -> None:
 
 
 def has_null_key(header: BatchHeader, payload: BytesLike) -> bool:
-    """Whether any record has no key, of a payload that `check_columns` has let through."""
+    """Return whether any record has no key, of a payload that `check_columns` has let through."""
     spans = parse_sections(payload, header.record_count)
     if KEY_COLUMN.offsets not in spans:
         return header.record_count > 0
@@ -133,7 +134,7 @@ def check_timestamp_range(base: int, smallest_delta: int, largest_delta: int) ->
 
 
 def _encode_nullable(column: BinaryColumn, items: Sequence[bytes | None]) -> list[tuple[Section, bytes]]:
-    """The sections of one column; none at all when every item is null."""
+    """Return the sections of one column; none at all when every item is null."""
     try:
         # Fails at the first null, which is the cheapest way to learn that there is one.
         data = b"".join(items)  # type: ignore[arg-type]
@@ -221,7 +222,7 @@ def _decode_headers(view: memoryview, spans: Spans, count: int) -> list[Headers]
 
 
 def _slices(view: memoryview, spans: Spans, offsets_section: Section, data_section: Section) -> list[bytes]:
-    """The byte strings of one column. One copy of the whole section makes each slice a plain `bytes`."""
+    """Return the byte strings of one column. One copy of the whole section makes each slice a plain `bytes`."""
     start, length = spans[data_section]
     data = bytes(view[start : start + length])
     offsets = _checked_offsets(view, spans[offsets_section], length, offsets_section)

@@ -33,7 +33,7 @@ class Compression(IntEnum):
 
     @classmethod
     def from_name(cls, name: str) -> "Compression":
-        """The codec that configuration calls `name`, in lower case."""
+        """Return the codec that configuration calls `name`, in lower case."""
         for codec in cls:
             if codec.name.lower() == name:
                 return codec

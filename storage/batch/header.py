@@ -116,7 +116,8 @@ class BatchHeader(NamedTuple):
 
 
 def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
-    """The header at `position`. Only its 61 bytes need be there, and only what they alone can tell is checked."""
+    """Return the header at `position`. Only its 61 bytes need be there, and only what they alone can tell is
+    checked."""
     assert position >= 0
     if len(buffer) - position < HEADER_BYTES:
         raise TruncatedBatch(f"{len(buffer) - position} bytes at {position} are too few for a batch header")
@@ -158,7 +159,7 @@ def check_crc(buffer: BytesLike, position: int, header: BatchHeader) -> None:
 
 
 def stamp(batch: BytesLike, base_offset: int, leader_epoch: int) -> bytes:
-    """A copy of `batch` with the two fields a leader assigns; the CRC covers neither and stays right."""
+    """Return a copy of `batch` with the two fields a leader assigns; the CRC covers neither and stays right."""
     view = memoryview(batch)
     return b"".join(
         (
@@ -171,7 +172,7 @@ def stamp(batch: BytesLike, base_offset: int, leader_epoch: int) -> bytes:
 
 
 def renumber(batch: BytesLike, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """A copy of `batch` that another producer sends; its CRC is computed anew."""
+    """Return a copy of `batch` that another producer sends; its CRC is computed anew."""
     copy = bytearray(batch)
     _PRODUCER.pack_into(copy, _PRODUCER_START, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(copy, _CRC_START - _CRC.size, checksum(copy, _CRC_START, len(copy)))
@@ -193,7 +194,8 @@ def pack_header(
     record_count: int,
     body: Iterable[Any],
 ) -> bytes:
-    """The header for a batch whose bytes from 61 on are `body`: parts of bytes, or of contiguous uint8 arrays."""
+    """Return the header for a batch whose bytes from 61 on are `body`: parts of bytes, or of contiguous uint8
+    arrays."""
     after_crc = _AFTER_CRC.pack(
         attributes,
         last_offset_delta,

@@ -49,7 +49,7 @@ def encode_rows(
     timestamp_deltas: Sequence[int] | None,
     offset_deltas: Sequence[int] | None,
 ) -> bytes:
-    """The payload; deltas of None are all zero, and dense."""
+    """Return the payload; deltas of None are all zero, and dense."""
     count = len(values)
     varint = _varints.__getitem__
     # A record is joined from its pieces by C code, a column of pieces at a time.
@@ -71,7 +71,8 @@ def encode_rows(
 
 
 def decode_rows(header: BatchHeader, payload: BytesLike) -> Columns:
-    """The records of an uncompressed rows payload; raises a subclass of InvalidBatch if any part is malformed."""
+    """Return the records of an uncompressed rows payload; raises a subclass of InvalidBatch if any part is
+    malformed."""
     count = header.record_count
     _check_count(count, payload)
     data = bytes(payload)

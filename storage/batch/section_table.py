@@ -78,7 +78,8 @@ _PADDING = tuple(bytes(size) for size in range(ALIGNMENT))
 
 
 def lay_out(sections: Iterable[tuple[Section, Any]]) -> list[Any]:
-    """The parts of a payload with these sections, each bytes or a uint8 array, given in the order of their ids."""
+    """Return the parts of a payload with these sections, each bytes or a uint8 array, given in the order of their
+    ids."""
     sections = list(sections)
     table_bytes = TABLE_HEADER.size + TABLE_ENTRY.size * len(sections)
     table = [TABLE_HEADER.pack(len(sections), 0)]
@@ -94,7 +95,8 @@ def lay_out(sections: Iterable[tuple[Section, Any]]) -> list[Any]:
 
 
 def parse_sections(payload: BytesLike, record_count: int) -> Spans:
-    """Where each section of an uncompressed payload lies; raises BadSection or BadRecordCount if that cannot be."""
+    """Return where each section of an uncompressed payload lies; raises BadSection or BadRecordCount if that cannot
+    be."""
     spans = _parse_table(payload)
     if record_count == 0:
         if spans:
@@ -106,7 +108,7 @@ def parse_sections(payload: BytesLike, record_count: int) -> Spans:
 
 
 def header_count(spans: Spans) -> int:
-    """The number of record headers in the batch."""
+    """Return the number of record headers in the batch."""
     return spans[_HEADER_KEY_OFFSETS][1] // 4 - 1 if _HEADER_KEY_OFFSETS in spans else 0
 
 

@@ -66,7 +66,7 @@ class BatchCleaner:
         return self._keys.last_offsets.get(header.producer_id, header.last_offset) == header.last_offset
 
     def _kept(self, header: BatchHeader, columns: Columns) -> list[int]:
-        """The places, in the batch, of the records that stay."""
+        """Return the places, in the batch, of the records that stay."""
         latest_offsets = self._keys.latest_of(columns.keys)
         kept = [
             place
@@ -84,7 +84,7 @@ class BatchCleaner:
 
 
 def _rewritten(header: BatchHeader, columns: Columns, kept: Sequence[int], delete_horizon: int | None) -> bytes:
-    """The batch with the records at `kept` only; all else as it was, as far as what is left allows."""
+    """Return the batch with the records at `kept` only; all else as it was, as far as what is left allows."""
 
     def encode(compression: Compression) -> bytes:
         return encode_batch(

@@ -51,7 +51,7 @@ class CleanedFile:
         return self._file is not None
 
     def hand_over(self) -> File:
-        """The file is someone else's from now on."""
+        """Hand the file over: its new owner closes it."""
         file, self._file = self.file, None
         return file
 

@@ -56,7 +56,7 @@ class CompactionResult:
 
 
 async def at_once(_: int) -> bool:
-    """A pace: as fast as the disk goes."""
+    """Return at once: the default pace is as fast as the disk."""
     return True
 
 
@@ -90,7 +90,7 @@ async def compact(
 
 
 async def _plan(log: PartitionLog, bound: int, now_ms: int) -> list[Segment]:
-    """The segments to clean, all with their indexes; none if it does not pay."""
+    """Return the segments to clean, all with their indexes; none if it does not pay."""
     if log.segments.active.base_offset <= log.checkpointed.first_dirty:
         return []
     segments, indexes = list(log.segments)[:-1], []

@@ -8,7 +8,7 @@ MAX_GROUP_SEGMENTS = 64  # all of a group are open at once
 
 
 def count_cleanable(summaries: Sequence[SegmentSummary], bound: int, now_ms: int, min_lag_ms: int) -> int:
-    """How many of these, the oldest, may be cleaned: all below `bound`, and none younger than the lag."""
+    """Return how many of these, the oldest, may be cleaned: all below `bound`, and none younger than the lag."""
     for count, summary in enumerate(summaries):
         is_young = min_lag_ms > 0 and now_ms - summary.max_timestamp < min_lag_ms
         if summary.next_offset > bound or is_young:
@@ -24,7 +24,7 @@ def is_worthwhile(indexes: Sequence[SegmentIndex], first_dirty: int, min_dirty_r
 
 
 def clean_bytes(index: SegmentIndex, first_dirty: int) -> int:
-    """How much of a segment, to the precision of its index, lies below `first_dirty`."""
+    """Return how much of a segment, to the precision of its index, lies below `first_dirty`."""
     if index.summary.next_offset <= first_dirty:
         return index.summary.size_bytes
     return index.position_at_or_before(first_dirty)

@@ -43,7 +43,7 @@ class KeyMap:
         self.end = end
 
     def latest_of(self, keys: Sequence[bytes | None]) -> list[int | None]:
-        """The latest offset of each of `keys`; None for one that is not known."""
+        """Return the latest offset of each of `keys`; None for one that is not known."""
         return list(map(self._latest.get, _identities(keys)))
 
 

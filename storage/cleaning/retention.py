@@ -22,7 +22,8 @@ class RetainedSegment:
 
 
 def latest_ms(summary: SegmentSummary) -> int:
-    """How old a segment is: its newest record's time, or, when it has no records left, the time it was begun."""
+    """Return how old a segment is: its newest record's time, or, when it has no records left, the time it was
+    begun."""
     return summary.first_append_ms if summary.max_timestamp == NO_TIMESTAMP else summary.max_timestamp
 
 
@@ -36,7 +37,7 @@ def is_expired(latest_ms: int | None, config: LogConfig, now_ms: int) -> bool:
 def retention_start(
     segments: Sequence[RetainedSegment], config: LogConfig, now_ms: int, bound: int, start_offset: int
 ) -> int:
-    """Where the log may start from now on: at `start_offset`, as before, or where a later segment begins.
+    """Return where the log may start from now on: at `start_offset`, as before, or where a later segment begins.
 
     Only leading segments go, and only whole ones that end at or below `bound`. By size they go while what is left
     still has `retention.bytes`: a log keeps that much, and up to a segment more.

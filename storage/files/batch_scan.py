@@ -28,7 +28,7 @@ class ScannedBatch(NamedTuple):
 def scan_batches(
     file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES, verify: bool = True
 ) -> Iterator[ScannedBatch]:
-    """The batches in [position, end) of `file`, which must both be batch boundaries unless the file is damaged.
+    """Yield the batches in [position, end) of `file`, which must both be batch boundaries unless the file is damaged.
 
     Raises `InvalidBatch` at the first batch whose header, length or (with `verify`) CRC is wrong: what was yielded
     before it is sound, and the damage begins where the last yielded batch ended.
@@ -65,7 +65,7 @@ class BatchBounds(NamedTuple):
 
 
 def batch_bounds(buffer: Buffer, at: int) -> BatchBounds:
-    """The bounds of the batch at `at`; `InvalidBatch` if they cannot be a batch's."""
+    """Return the bounds of the batch at `at`; `InvalidBatch` if they cannot be a batch's."""
     try:
         base_offset, length, last_delta = _BOUNDS.unpack_from(buffer, at)
     except struct.error:

@@ -23,13 +23,13 @@ def numbered(offset: int, suffix: str) -> str:
 
 
 def parse_numbered(name: str) -> tuple[int, str] | None:
-    """The offset and suffix of a numbered name, or None if it is of another kind."""
+    """Return the offset and suffix of a numbered name, or None if it is of another kind."""
     match = _NUMBERED.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
 
 
 def swap_name(base_offset: int, limit: int) -> str:
-    """A compacted segment that replaces all segments whose base is in [base_offset, limit)."""
+    """Return a compacted segment that replaces all segments whose base is in [base_offset, limit)."""
     return f"{base_offset:020d}-{limit:020d}{SWAP_SUFFIX}"
 
 
@@ -51,6 +51,6 @@ class PartitionName:
 
     @classmethod
     def parse(cls, name: str) -> "PartitionName | None":
-        """The inverse of `str`, or None for a directory of another kind."""
+        """Return the inverse of `str`, or None for a directory of another kind."""
         match = _PARTITION.fullmatch(name)
         return cls(match[1], int(match[2]), UUID(match[3])) if match else None

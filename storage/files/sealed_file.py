@@ -18,7 +18,7 @@ def seal(kind: str, content: bytes) -> bytes:
 
 
 def unseal(kind: str, sealed: bytes) -> bytes:
-    """The content, checked; `BrokenSeal` names what is wrong."""
+    """Return the content, checked; `BrokenSeal` names what is wrong."""
     trailer_bytes = len(seal(kind, b""))
     content = sealed[:-trailer_bytes] if len(sealed) >= trailer_bytes else b""
     if seal(kind, content) != sealed:

@@ -90,7 +90,7 @@ class SegmentFiles:
         self._idle: OrderedDict[Segment, None] = OrderedDict()  # open, sealed and without a lease; oldest first
 
     async def lease(self, segment: Segment) -> File:
-        """The segment's file, open until `release`. `SegmentRetired` if it left the log before."""
+        """Return the segment's file, open until `release`. `SegmentRetired` if it left the log before."""
         # Counted before the file is open: should the segment be replaced meanwhile, who has it open now keeps it open,
         # and no one takes the file that then has its name for this one.
         segment.leases += 1
@@ -142,7 +142,7 @@ class SegmentFiles:
     async def index_of(
         self, segment: Segment, interval_bytes: int, on_rebuilt: Callable[[Segment, tuple[bytes, bytes]], None]
     ) -> SegmentIndex:
-        """The segment's index, loaded, or rebuilt from its batches if its files are missing or wrong.
+        """Return the segment's index, loaded, or rebuilt from its batches if its files are missing or wrong.
 
         `SegmentRetired` as for `lease`, `CorruptLog` if the batches are damaged.
         """
@@ -168,7 +168,7 @@ class SegmentFiles:
 
 
 def load_index(files: Files, segment: Segment, file: File, interval_bytes: int) -> tuple[SegmentIndex, bool]:
-    """The index of a sealed segment from its files, or rebuilt from its batches (then also True). Blocking."""
+    """Return the index of a sealed segment from its files, or rebuilt from its batches (then also True). Blocking."""
     index = read_index(files, segment)
     if index is not None and index.summary.size_bytes == segment.size_bytes:
         return index, False

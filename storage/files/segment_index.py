@@ -85,23 +85,25 @@ class SegmentIndex:
             summary.max_timestamp = header.max_timestamp
 
     def position_at_or_before(self, offset: int) -> int:
-        """The position of an indexed batch whose base is at most `offset`; the start if there is none."""
+        """Return the position of an indexed batch whose base is at most `offset`; the start if there is none."""
         return self.batch_at_or_before(offset)[1]
 
     def batch_at_or_before(self, offset: int) -> tuple[int, int]:
-        """The base and position of an indexed batch whose base is at most `offset`; the start if there is none."""
+        """Return the base and position of an indexed batch whose base is at most `offset`; the start if there is
+        none."""
         at = bisect_right(self._offsets, offset - self.summary.base_offset) - 1
         if at < 0:
             return self.summary.base_offset, 0
         return self.summary.base_offset + self._offsets[at], self._positions[at]
 
     def position_at_or_after(self, offset: int) -> int:
-        """The position of the first indexed batch whose base is at least `offset`; the end if there is none."""
+        """Return the position of the first indexed batch whose base is at least `offset`; the end if there is none."""
         at = bisect_left(self._offsets, offset - self.summary.base_offset)
         return self._positions[at] if at < len(self._positions) else self.summary.size_bytes
 
     def boundary_after(self, position: int, limit: int) -> int:
-        """The last known batch boundary in (position, limit], or the first one after `limit` if there is none."""
+        """Return the last known batch boundary in (position, limit], or the first one after `limit` if there is
+        none."""
         if self.summary.size_bytes <= limit:
             return self.summary.size_bytes
         at = bisect_right(self._positions, limit) - 1
@@ -111,7 +113,8 @@ class SegmentIndex:
         return self._positions[at] if at < len(self._positions) else self.summary.size_bytes
 
     def last_position_within(self, position: int, limit: int) -> int:
-        """The last indexed batch start in [position, limit], or `position` itself, which must be a batch's start."""
+        """Return the last indexed batch start in [position, limit], or `position` itself, which must be a batch's
+        start."""
         at = bisect_right(self._positions, limit) - 1
         return max(position, self._positions[at]) if at >= 0 else position
 
@@ -121,7 +124,8 @@ class SegmentIndex:
         return self.summary.base_offset + (self._time_offsets[at] if at >= 0 else 0)
 
     def rewound_before(self, offset: int) -> "SegmentIndex":
-        """A copy as it was before the last indexed batch whose base is below `offset` was added (or the first one)."""
+        """Return a copy as it was before the last indexed batch whose base is below `offset` was added (or the first
+        one)."""
         kept = max(bisect_left(self._offsets, offset - self.summary.base_offset) - 1, 0)
         index = SegmentIndex(self.summary.base_offset)
         if kept == 0:
@@ -141,7 +145,7 @@ class SegmentIndex:
         return index
 
     def encode(self) -> tuple[bytes, bytes]:
-        """The contents of the `.index` and the `.timeindex` file."""
+        """Return the contents of the `.index` and the `.timeindex` file."""
         summary = self.summary.encode()
         offsets = _interleave(self._offsets, self._positions)
         times = b"".join(map(_TIME_ENTRY.pack, self._timestamps, self._time_offsets))
@@ -149,7 +153,7 @@ class SegmentIndex:
 
     @classmethod
     def decode(cls, offset_file: bytes, time_file: bytes) -> "SegmentIndex":
-        """The inverse of `encode`; `BrokenSeal` if either file is not sound or they are not of one segment."""
+        """Return the inverse of `encode`; `BrokenSeal` if either file is not sound or they are not of one segment."""
         body = unseal(OFFSET_INDEX_KIND, offset_file)
         summary = SegmentSummary.decode(body)
         other, times = decode_time_index(time_file)
@@ -165,7 +169,7 @@ class SegmentIndex:
 
 
 def _interleave(offsets: "array[int]", positions: "array[int]") -> bytes:
-    """The entries of an offset index as bytes: `_OFFSET_ENTRY` for each pair, without a step per entry."""
+    """Return the entries of an offset index as bytes: `_OFFSET_ENTRY` for each pair, without a step per entry."""
     entries = array("I", bytes(len(offsets) * _OFFSET_ENTRY.size))
     entries[0::2], entries[1::2] = offsets, positions
     if sys.byteorder == "little":
@@ -182,12 +186,12 @@ def _deinterleave(content: bytes) -> tuple["array[int]", "array[int]"]:
 
 
 def decode_offset_index(content: bytes) -> tuple[SegmentSummary, list[tuple[int, int]]]:
-    """The summary and the (relative offset, position) entries of an `.index` file."""
+    """Return the summary and the (relative offset, position) entries of an `.index` file."""
     body = unseal(OFFSET_INDEX_KIND, content)
     return SegmentSummary.decode(body), list(_OFFSET_ENTRY.iter_unpack(body[_SUMMARY.size :]))
 
 
 def decode_time_index(content: bytes) -> tuple[SegmentSummary, list[tuple[int, int]]]:
-    """The summary and the (timestamp, relative offset) entries of a `.timeindex` file."""
+    """Return the summary and the (timestamp, relative offset) entries of a `.timeindex` file."""
     body = unseal(TIME_INDEX_KIND, content)
     return SegmentSummary.decode(body), list(_TIME_ENTRY.iter_unpack(body[_SUMMARY.size :]))

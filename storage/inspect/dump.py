@@ -79,7 +79,7 @@ def dump_file(file: Readable, name: str, *, deep: bool = False) -> DumpedSegment
 
 
 def _seems_a_segment(file: Readable, name: str) -> bool:
-    """Whether a file without one sound batch is a segment all the same."""
+    """Return whether a file without one sound batch is a segment all the same."""
     if name.endswith(LOG_SUFFIX):
         return True
     try:

@@ -20,12 +20,12 @@ WRONG_SUMMARY = "WrongSummary"
 
 
 def is_index(document: SealedDocument) -> bool:
-    """Whether there are entries to hold against a segment."""
+    """Return whether there are entries to hold against a segment."""
     return document.columns in (OFFSET_INDEX_COLUMNS, TIME_INDEX_COLUMNS)
 
 
 def check_against_segment(document: SealedDocument, log: Readable, log_name: str) -> SealedDocument:
-    """The index `document` with the problems that the segment `log` shows; a longer segment is no problem."""
+    """Return the index `document` with the problems that the segment `log` shows; a longer segment is no problem."""
     problems = tuple(_Check(document, log, log_name).problems())
     return replace(
         document,

@@ -68,7 +68,7 @@ _LEAST = {"cleanedInEpoch": -1}  # below that, numbers of a checkpoint make no s
 
 
 def read_sealed(file: Readable) -> SealedDocument | None:
-    """The sealed file, if its seal is whole and right; None if it is another kind of file, or damaged."""
+    """Return the sealed file, if its seal is whole and right; None if it is another kind of file, or damaged."""
     parts = _split(file)
     if parts is None:
         return None
@@ -102,7 +102,7 @@ def read_damaged_sealed(file: Readable, name: str) -> SealedDocument | None:
 
 
 def kind_by_name(name: str) -> str | None:
-    """The kind of sealed file that bears such a name."""
+    """Return the kind of sealed file that bears such a name."""
     return next((kind for suffix, kind in _KIND_BY_SUFFIX.items() if name.endswith(suffix)), None)
 
 
@@ -113,7 +113,7 @@ def short_kind(kind: str) -> str:
 
 
 def _split(file: Readable) -> tuple[bytes, int, re.Match[bytes]] | None:
-    """The file, where its seal begins, and the seal; None if it does not end with one."""
+    """Return the file, where its seal begins, and the seal; None if it does not end with one."""
     size = file.size()
     tail = file.read(max(0, size - _LONGEST_SEAL_BYTES), _LONGEST_SEAL_BYTES)
     if size > LARGEST_SEALED_BYTES or (match := _SEAL.search(tail)) is None:
@@ -132,7 +132,7 @@ def _kind_of_remains(remains: bytes, named: str | None) -> str | None:
 
 
 def _decode(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
-    """The document in `body`, which has lost its seal; what cannot be decoded is shown as lines of text."""
+    """Return the document in `body`, which has lost its seal; what cannot be decoded is shown as lines of text."""
     decode = _DECODERS.get(kind, _decode_text)
     try:
         return decode(kind, body, problems)
@@ -193,7 +193,7 @@ def _offset_entry_problems(summary: SegmentSummary, entries: Sequence[tuple[int,
 def _order_problems(
     entries: Iterable[tuple[int, int]], position_of: Callable[[int], int], first: str, second: str
 ) -> Iterator[Problem]:
-    """Both halves of the entries rise strictly."""
+    """Yield a problem for each entry that does not rise in both halves."""
     previous: tuple[int, int] | None = None
     for i, entry in enumerate(entries):
         if previous is not None and not (previous[0] < entry[0] and previous[1] < entry[1]):

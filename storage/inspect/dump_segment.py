@@ -103,7 +103,7 @@ def layout_name(header: BatchHeader) -> str:
 
 
 def codec_name(header: BatchHeader) -> str:
-    """The compression's name, or its number where no codec has it."""
+    """Return the compression's name, or its number where no codec has it."""
     try:
         return header.compression.name.lower()
     except UnknownCompression:
@@ -111,7 +111,8 @@ def codec_name(header: BatchHeader) -> str:
 
 
 def walk_segment(file: Readable, *, deep: bool = False) -> Iterator[DumpedBatch | Problem]:
-    """Every batch of `file` in order, each with its problems; a lone `Problem` stands for bytes that are no batch.
+    """Yield every batch of `file` in order, each with its problems; a lone `Problem` stands for bytes that are no
+    batch.
 
     With `deep` every record is decoded. Nothing is raised for damage, whatever it is.
     """
@@ -128,7 +129,7 @@ class Window:
         self._start = 0
 
     def view(self, position: int, size: int) -> memoryview:
-        """The bytes [position, position + size), fewer where the file ends."""
+        """Return the bytes [position, position + size), fewer where the file ends."""
         at = position - self._start
         if at < 0 or at + size > len(self._chunk):
             self._chunk = memoryview(self._file.read(position, max(size, self._chunk_bytes)))
@@ -158,7 +159,7 @@ class _Walk:
             yield batch
 
     def _examine(self, position: int, header: BatchHeader) -> tuple[DumpedBatch, int]:
-        """The batch at `position`, and where to go on."""
+        """Return the batch at `position`, and where to go on."""
         if header.total_bytes > self._end - position:
             return self._examine_overlong(position, header)
         content = self._window.view(position, header.total_bytes)
@@ -199,7 +200,8 @@ class _Walk:
     # -- damage
 
     def _examine_damaged(self, position: int, header: BatchHeader, error: InvalidBatch) -> tuple[DumpedBatch, int]:
-        """A batch with a wrong CRC. Its length is not to be trusted, unless it leads to where a batch could start."""
+        """Return a batch with a wrong CRC. Its length is not to be trusted, unless it leads to where a batch could
+        start."""
         following = position + header.total_bytes
         message, skipped = _reason(error), 0
         if following < self._end and not self._could_start_at(following):
@@ -211,7 +213,7 @@ class _Walk:
         return DumpedBatch(position, header, Crc.BAD, None, (problem,)), following
 
     def _examine_overlong(self, position: int, header: BatchHeader) -> tuple[DumpedBatch, int]:
-        """A batch that would reach past the end: the last one, cut, or one whose length is wrong."""
+        """Return a batch that would reach past the end: the last one, cut, or one whose length is wrong."""
         left = self._end - position
         message = f"the batch needs {header.total_bytes} bytes, and {left} are left"
         found = find_sound_batch(self._file, position + 1, self._end, self._end)
@@ -247,7 +249,7 @@ class _Walk:
 
 
 def find_sound_batch(file: Readable, start: int, limit: int, end: int) -> int | None:
-    """The first position in [start, limit) where a batch with a right CRC lies that ends by `end`."""
+    """Return the first position in [start, limit) where a batch with a right CRC lies that ends by `end`."""
     for chunk_start in range(start, limit, CHUNK_BYTES):
         # As much more as a header takes, so that one that begins in this chunk is whole.
         chunk = memoryview(file.read(chunk_start, min(CHUNK_BYTES + HEADER_BYTES, end - chunk_start)))

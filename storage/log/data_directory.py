@@ -81,11 +81,11 @@ class DataDirectory:
     # -- what is here
 
     async def entries(self) -> list[str]:
-        """The names of all that is here."""
+        """Return the names of all that is here."""
         return await self._runtime.blocking.run_blocking(self._runtime.files.list_directory, self.path)
 
     async def partitions(self) -> list[PartitionName]:
-        """The partitions that are here, open or not."""
+        """Return the partitions that are here, open or not."""
         return [partition for partition in map(PartitionName.parse, await self.entries()) if partition is not None]
 
     async def open_partition(
@@ -305,7 +305,7 @@ def _identity(files: Files, path: str, fresh: UUID | None) -> UUID:
 
 
 def _clean_epoch(files: Files, path: str) -> int | None:
-    """A damaged marker is no marker."""
+    """Read the marker; a damaged one counts as none."""
     try:
         content = unseal(MARKER_KIND, read_whole(files, f"{path}/{MARKER_FILE}"))
         return int(content.split()[1])

@@ -148,7 +148,8 @@ class _Part:
 def _cut(
     data: memoryview, start: int, max_bytes: int, bound: int, end_offset: int, *, at_least_one: bool
 ) -> tuple[memoryview, int]:
-    """The batches of `data` that end after `start` and at or before `bound`, within `max_bytes`; and where they end.
+    """Return the batches of `data` that end after `start` and at or before `bound`, within `max_bytes`; and where they
+    end.
 
     `InvalidBatch` for one that does not follow the one before it, or ends beyond `end_offset`, where all of them do.
     """

@@ -42,14 +42,14 @@ class MemoryTail:
             self._head = 0
 
     def find(self, offset: int) -> int | None:
-        """A cursor for `at`: the chunk that holds `offset`, or None if memory does not reach back to it."""
+        """Return a cursor for `at`: the chunk that holds `offset`, or None if memory does not reach back to it."""
         index = bisect_right(self._starts, offset, lo=self._head) - 1
         if index < self._head or offset >= self._chunks[index].end:
             return None
         return index
 
     def at(self, cursor: int) -> Chunk | None:
-        """The chunk at a cursor; the next one is at cursor + 1. Cursors are good until the next await."""
+        """Return the chunk at a cursor; the next one is at cursor + 1. Cursors are good until the next await."""
         return self._chunks[cursor] if cursor < len(self._chunks) else None
 
     def truncate(self, end: int) -> None:

@@ -148,7 +148,7 @@ class PartitionLog:
         return self.start_offset if self.start_offset > self.checkpointed.lost_below else 0
 
     async def first_base(self) -> int:
-        """The base of the batch that holds the log start; the log start itself if no batch does.
+        """Return the base of the batch that holds the log start; the log start itself if no batch does.
 
         A log start may lie inside a batch. Batches are kept whole, so a copy of this log begins at that base.
         """
@@ -309,15 +309,15 @@ class PartitionLog:
             return found
 
     async def offset_for_time(self, timestamp: int, bound: int | None = None) -> time_search.FoundTime | None:
-        """The first record below `bound` whose timestamp is at least `timestamp`, if there is one."""
+        """Return the first record below `bound` whose timestamp is at least `timestamp`, if there is one."""
         return await time_search.first_at_or_after(self, timestamp, self.end_offset if bound is None else bound)
 
     async def greatest_timestamp(self, bound: int | None = None) -> time_search.FoundTime | None:
-        """The first record below `bound` that has the greatest timestamp, if there are any."""
+        """Return the first record below `bound` that has the greatest timestamp, if there are any."""
         return await time_search.with_greatest_time(self, self.end_offset if bound is None else bound)
 
     async def index_of(self, segment: Segment) -> SegmentIndex:
-        """A segment's index, loaded or rebuilt when it is first needed."""
+        """Return a segment's index, loaded or rebuilt when it is first needed."""
         interval_bytes = self.config.index_interval_bytes
         return await self.disk.segment_files.index_of(segment, interval_bytes, self._operations.write_index)
 

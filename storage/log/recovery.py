@@ -74,7 +74,7 @@ def write_producers(files: Files, directory: str, offset: int, content: bytes) -
 
 
 def read_producers(files: Files, directory: str, offset: int, now_ms: int) -> ProducerState | None:
-    """The producer state as of `offset`, if its snapshot is there and sound."""
+    """Return the producer state as of `offset`, if its snapshot is there and sound."""
     try:
         content = unseal(PRODUCERS_KIND, read_whole(files, f"{directory}/{numbered(offset, PRODUCERS_SUFFIX)}"))
         return ProducerState.decode(content, now_ms)
@@ -279,7 +279,8 @@ class _Recovery:
     # -- the scan
 
     def _resume_point(self) -> _Resume:
-        """The latest place at or below the recovery point for which both index and producer state are on disk."""
+        """Return the latest place at or below the recovery point for which both index and producer state are on
+        disk."""
         last = len(self.segments) - 1
         recovery_point = self.checkpoint.recovery_point
         index = read_index(self.files, self.segments[last])

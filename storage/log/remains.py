@@ -159,7 +159,7 @@ def _extend(run: _Run, file: File, position: int, size_bytes: int) -> int:
 
 
 def _after(file: File, position: int, size_bytes: int) -> int | None:
-    """Where the batch at `position` ends, which is not sound itself; None if that cannot be told."""
+    """Return where the batch at `position` ends, which is not sound itself; None if that cannot be told."""
     try:
         header = parse_header(file.read(position, min(HEADER_BYTES, size_bytes - position)))
     except InvalidBatch:

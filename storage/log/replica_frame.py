@@ -21,7 +21,7 @@ class ReplicaFrame:
 
 
 def check_frame(frame: ReplicaFrame, end_offset: int, latest: EpochEntry | None) -> list[BatchHeader]:
-    """The headers of a frame for a log that ends at `end_offset` in the epoch `latest`.
+    """Return the headers of a frame for a log that ends at `end_offset` in the epoch `latest`.
 
     `FrameMismatch` or `InvalidBatch` if it does not follow. What no CRC covers is checked too: that offsets rise, and
     that each batch is of the epoch its offset belongs to.

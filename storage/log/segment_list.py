@@ -38,14 +38,14 @@ class SegmentList:
         return sum(segment.size_bytes for segment in self._segments)
 
     def place_of(self, offset: int) -> int:
-        """Where the segment is that holds `offset`, or would."""
+        """Return where the segment is that holds `offset`, or would."""
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def up_to(self, place: int) -> list[Segment]:
         return self._segments[: place + 1]
 
     def start_after(self, offset: int) -> int | None:
-        """The base of the first segment that starts after `offset`."""
+        """Return the base of the first segment that starts after `offset`."""
         place = bisect_right(self._segments, offset, key=_base_offset)
         return self._segments[place].base_offset if place < len(self._segments) else None
 

@@ -44,7 +44,7 @@ class SearchableLog(Protocol):
 
 
 async def first_at_or_after(log: SearchableLog, timestamp: int, bound: int) -> FoundTime | None:
-    """The first record below `bound` whose timestamp is at least `timestamp`."""
+    """Return the first record below `bound` whose timestamp is at least `timestamp`."""
     async with aclosing(_indexes(log)) as indexes:
         async for index in indexes:
             if index.summary.max_timestamp >= timestamp:
@@ -63,7 +63,7 @@ async def _first_from(log: SearchableLog, start: int, timestamp: int, bound: int
 
 
 async def with_greatest_time(log: SearchableLog, bound: int) -> FoundTime | None:
-    """The first record, of those below `bound`, that has the greatest timestamp."""
+    """Return the first record, of those below `bound`, that has the greatest timestamp."""
     best: FoundTime | None = None
     async with aclosing(_indexes(log)) as indexes:
         async for index in indexes:
@@ -88,7 +88,8 @@ async def _greatest_from(log: SearchableLog, start: int, bound: int, best: Found
 
 
 async def _indexes(log: SearchableLog) -> AsyncGenerator[SegmentIndex, None]:
-    """The indexes of the log's segments, oldest first. Others may take their place meanwhile: no offset is left out."""
+    """Return the indexes of the log's segments, oldest first. Others may take their place meanwhile: no offset is left
+    out."""
     offset, previous = log.start_offset, None
     while True:
         log.check_open()
@@ -108,7 +109,7 @@ async def _indexes(log: SearchableLog) -> AsyncGenerator[SegmentIndex, None]:
 
 
 async def _batches(log: SearchableLog, start: int, bound: int) -> AsyncGenerator[tuple[BatchHeader, Buffer], None]:
-    """The batches with records in [start, bound), of those the log still has when their turn comes."""
+    """Return the batches with records in [start, bound), of those the log still has when their turn comes."""
     while (start := max(start, log.start_offset)) < bound:
         try:
             found = await log.read(start, READ_BYTES, bound)
@@ -141,7 +142,8 @@ def _greatest_in(batch: Buffer, start: int, bound: int, best: FoundTime | None) 
 
 
 def _times(batch: Buffer) -> list[tuple[int, int]]:
-    """The offset and timestamp of each record; none of a batch that was stored as sent, and that no one can open."""
+    """Return the offset and timestamp of each record; none of a batch that was stored as sent, and that no one can
+    open."""
     try:
         columns = decode_columns(batch)
     except InvalidBatch:

@@ -43,7 +43,7 @@ def find_cut(
 
 
 def _index_before(segment: Segment, file: File, index: SegmentIndex, offset: int, interval_bytes: int) -> SegmentIndex:
-    """The index of the batches that end at or before `offset`."""
+    """Return the index of the batches that end at or before `offset`."""
     search = offset
     while True:
         remaining = index.rewound_before(search)
@@ -70,7 +70,7 @@ def _producers_at(
     snapshots: Sequence[int],
     now_ms: int,
 ) -> ProducerState:
-    """The producer state as of `end_offset`: the newest sound snapshot before it, and the batches since."""
+    """Return the producer state as of `end_offset`: the newest sound snapshot before it, and the batches since."""
     directory = segments[0].directory
     state, since = ProducerState(), segments[0].base_offset
     for offset in sorted((offset for offset in snapshots if offset <= end_offset), reverse=True):

@@ -36,7 +36,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, content: bytes) -> "Checkpoint":
-        """The inverse of `encode`; `ValueError` if it is not sound."""
+        """Return the inverse of `encode`; `ValueError` if it is not sound."""
         lines = unseal(CHECKPOINT_KIND, content).decode().splitlines()
         return cls(**{name: int(value) for name, value in (line.split(" ") for line in lines)})
 
@@ -47,6 +47,6 @@ def encode_epochs(epochs: EpochCache) -> bytes:
 
 
 def decode_epochs(content: bytes) -> list[EpochEntry]:
-    """The inverse of `encode_epochs`; `ValueError` if it is not sound."""
+    """Return the inverse of `encode_epochs`; `ValueError` if it is not sound."""
     lines = unseal(EPOCHS_KIND, content).decode().splitlines()
     return [EpochEntry(*map(int, line.split(" "))) for line in lines]

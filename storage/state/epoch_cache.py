@@ -58,7 +58,7 @@ class EpochCache:
         return None
 
     def epoch_at(self, offset: int) -> int | None:
-        """The epoch that `offset` was written under."""
+        """Return the epoch that `offset` was written under."""
         for entry in reversed(self._entries):
             if entry.start_offset <= offset:
                 return entry.epoch
@@ -72,15 +72,16 @@ class EpochCache:
         return epoch == known
 
     def between(self, start: int, end: int) -> list[EpochEntry]:
-        """The entries whose start lies in [start, end)."""
+        """Return the entries whose start lies in [start, end)."""
         return [entry for entry in self._entries if start <= entry.start_offset < end]
 
     def truncate_from(self, offset: int) -> bool:
-        """The log is cut at `offset`: forget epochs that start there or later. True if anything changed."""
+        """Follow a cut of the log at `offset`: forget epochs that start there or later. True if anything changed."""
         return self._keep(lambda entry: entry.start_offset < offset)
 
     def clip_to(self, log_end: int) -> bool:
-        """The log was found to end at `log_end`: forget epochs that would start later. True if anything changed.
+        """Follow a log that was found to end at `log_end`: forget epochs that would start later. True if anything
+        changed.
 
         One that starts exactly there stays: it was assigned, durably, before any of its batches.
         """
@@ -93,7 +94,8 @@ class EpochCache:
         return changed
 
     def forget_before(self, offset: int) -> bool:
-        """The log now starts at `offset`: the epoch that was current there starts there. True if anything changed."""
+        """Follow a new log start at `offset`: the epoch that was current there starts there. True if anything
+        changed."""
         older = [entry for entry in self._entries if entry.start_offset <= offset]
         if not older or (len(older) == 1 and older[0].start_offset == offset):
             return False

@@ -104,11 +104,11 @@ class ProducerState:
             del self._producers[producer_id]
 
     def last_offsets(self) -> dict[int, int]:
-        """Each live producer's last stored offset: compaction keeps the batches that end there."""
+        """Return each live producer's last stored offset: compaction keeps the batches that end there."""
         return {producer_id: entry.last_offset for producer_id, entry in self._producers.items()}
 
     def encode(self) -> bytes:
-        """The state as bytes; `seen_ms` is left out, as it means nothing to another process."""
+        """Return the state as bytes; `seen_ms` is left out, as it means nothing to another process."""
         parts = []
         for producer_id, entry in self._producers.items():
             parts.append(_PRODUCER.pack(producer_id, entry.epoch, len(entry.batches)))
@@ -117,7 +117,7 @@ class ProducerState:
 
     @classmethod
     def decode(cls, content: bytes, now_ms: int) -> "ProducerState":
-        """The inverse of `encode`; every producer counts as seen now. `ValueError` if malformed."""
+        """Return the inverse of `encode`; every producer counts as seen now. `ValueError` if malformed."""
         state = cls()
         position = 0
         try:
