@@ -1,15 +1,15 @@
-"""What can be wrong with a log, each cause a class of its own. Pure."""
+"""Errors of a log, one class per cause. Pure."""
 
 
 class StorageError(Exception):
-    """Anything the log refuses or reports."""
+    """Base class: an error that the log raises."""
 
 
 # -- record batches
 
 
 class InvalidBatch(StorageError):
-    """A batch that must not be stored or decoded; the subclass names what is wrong with it."""
+    """A batch that must not be stored or decoded; the subclass names the defect."""
 
 
 class TruncatedBatch(InvalidBatch):
@@ -17,15 +17,15 @@ class TruncatedBatch(InvalidBatch):
 
 
 class BadBatchLength(InvalidBatch):
-    """The length field cannot be right: too small for a header, too large, or not what the content needs."""
+    """The length field is wrong: too small for a header, too large, or not matching the content."""
 
 
 class UnknownMagic(InvalidBatch):
-    """A payload layout this version does not know."""
+    """A payload layout unknown to this version."""
 
 
 class BadCrc(InvalidBatch):
-    """The content is not what its CRC-32C was computed over."""
+    """The content does not match its CRC-32C."""
 
 
 class BadRecordCount(InvalidBatch):
@@ -41,11 +41,11 @@ class BadRecord(InvalidBatch):
 
 
 class UnknownCompression(InvalidBatch):
-    """A compression codec this version does not know."""
+    """A compression codec unknown to this version."""
 
 
 class BadCompressedData(InvalidBatch):
-    """The payload does not decompress, or decompresses to more than is allowed."""
+    """The payload does not decompress, or exceeds the limit when decompressed."""
 
 
 class BatchTooLarge(InvalidBatch):
@@ -53,7 +53,8 @@ class BatchTooLarge(InvalidBatch):
 
 
 class BadAttributes(InvalidBatch):
-    """Header fields that a client may not set so: the transactional and control bits, timestamps, sequence numbers."""
+    """Header fields with values that clients may not set: transactional and control bits, timestamps, sequence
+    numbers."""
 
 
 class InvalidTimestamp(InvalidBatch):
@@ -61,18 +62,18 @@ class InvalidTimestamp(InvalidBatch):
 
 
 class InvalidRecord(InvalidBatch):
-    """A record that this topic does not take: one without a key where it is compacted."""
+    """A record that the topic does not accept: one without a key in a compacted topic."""
 
 
 # -- producers
 
 
 class ProducerError(StorageError):
-    """A batch that does not follow on from what its producer wrote before."""
+    """A batch that does not continue its producer's previous batches."""
 
 
 class OutOfOrderSequence(ProducerError):
-    """A batch of this producer is missing before this one; it must be sent first."""
+    """An earlier batch of this producer is missing; the producer must send it first."""
 
 
 class InvalidProducerEpoch(ProducerError):
@@ -80,7 +81,7 @@ class InvalidProducerEpoch(ProducerError):
 
 
 class UnknownProducer(ProducerError):
-    """Nothing is known of this producer, and its batch is not its first."""
+    """The log does not know this producer, and the batch is not its first."""
 
 
 # -- the log
@@ -97,7 +98,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class LogTruncated(StorageError):
-    """What was waited for was cut off: the log ended at `end_offset` then."""
+    """The awaited offset was truncated: the log now ends at `end_offset`."""
 
     def __init__(self, end_offset: int) -> None:
         super().__init__(f"the log was cut at offset {end_offset}")
@@ -105,27 +106,27 @@ class LogTruncated(StorageError):
 
 
 class FrameMismatch(StorageError):
-    """A replicated frame that does not continue this log: wrong start, offsets or epochs that fall."""
+    """A replicated frame that does not continue this log: wrong start, or falling offsets or epochs."""
 
 
 class SegmentRetired(StorageError):
-    """A segment that left its log before it could be opened: look again at what the log has now."""
+    """The segment left its log before it could be opened: look up the log's present segments again."""
 
 
 class LogClosed(StorageError):
-    """The log was closed before the answer was found."""
+    """The log was closed during the call."""
 
 
 class DiskFull(StorageError):
-    """What is left on the disk is less than its reserve: nothing was stored, and more can be once there is room."""
+    """The disk has less free space than its reserve: nothing was stored; retry once there is space."""
 
 
 class ResourceShortage(StorageError):
-    """There is no descriptor or memory to spare: nothing is wrong with the log or its disk, and it may pass."""
+    """The process is short of descriptors or memory: the log and its disk are sound, so a retry may succeed."""
 
 
 class CorruptLog(StorageError):
-    """Data that was once durable is no longer what it was. The replica must be rebuilt, not cut."""
+    """Durable data has changed or is missing. The replica must be rebuilt, not truncated."""
 
     def __init__(self, path: str, position: int | None, reason: str) -> None:
         where = path if position is None else f"{path} at byte {position}"
@@ -136,8 +137,8 @@ class CorruptLog(StorageError):
 
 
 class DirectoryRefused(StorageError):
-    """A data directory that must not be used as it is; the message says why and what to do."""
+    """The data directory must not be used as it is; the message says why, and what to do."""
 
 
 class DirectoryFailed(DirectoryRefused):
-    """A sync failed there: what can be read of it may not be on the disk."""
+    """A sync failed in this directory: data read from it may not be on the disk."""

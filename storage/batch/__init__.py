@@ -1,1 +1,2 @@
-"""The record batch codec: rows, columns, compression, Arrow."""
+"""The record batch codec: rows, columns, compression, Arrow. Start at `codec.py`; `docs/format.md` specifies the
+bytes."""

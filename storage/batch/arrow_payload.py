@@ -1,6 +1,6 @@
 """The columns payload from and to Arrow arrays, with no work per record.
 
-Arrow reads wherever offsets point, so they are checked, a whole column at a time, before any memory is handed over.
+Arrow reads wherever offsets point, so decoding checks them, a whole column at a time, before it hands memory over.
 """
 
 from collections.abc import Callable
@@ -43,8 +43,8 @@ SCHEMA = pa.schema(
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
-# Not `pa.array([], ...)`: that, like `pa.scalar` and `to_numpy`, has Arrow look for pandas, whose import takes longer
-# than all of ours. It matters to Spark, which starts a process for each little thing.
+# Not `pa.array([], ...)`: that, like `pa.scalar` and `to_numpy`, makes Arrow import pandas, which takes longer than all
+# our imports. That matters to Spark, which starts many short processes.
 _NO_HEADERS = pa.nulls(0, HEADER_TYPE)
 _INT32 = np.dtype("<i4")
 _INT64 = np.dtype("<i8")
@@ -170,8 +170,8 @@ def _encode_headers(headers: Any) -> list[tuple[Section, Bytes]]:
 
 
 def decode_arrays(header: BatchHeader, payload: BytesLike, schema: Any = SCHEMA) -> Any:
-    """Return a RecordBatch over the payload's own memory, which it keeps alive; only misaligned parts are copied.
-    `schema`: SCHEMA, or fewer of its fields: the others are not looked at."""
+    """Return a RecordBatch over the payload's own memory, which it keeps alive; copy only misaligned parts. `schema`:
+    SCHEMA or a subset of its fields; other columns are not decoded."""
     spans = parse_sections(payload, header.record_count)
     count = header.record_count
     if count == 0:
@@ -181,7 +181,7 @@ def decode_arrays(header: BatchHeader, payload: BytesLike, schema: Any = SCHEMA)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-# What makes each column of a batch that is not empty.
+# The decoder of each column of a batch that is not empty.
 _DECODERS: dict[str, Callable[[BatchHeader, memoryview, Spans], Any]] = {
     "key": lambda header, view, spans: _decode_binary(KEY_COLUMN, view, spans, header.record_count),
     "value": lambda header, view, spans: _decode_binary(VALUE_COLUMN, view, spans, header.record_count),
@@ -192,7 +192,7 @@ _DECODERS: dict[str, Callable[[BatchHeader, memoryview, Spans], Any]] = {
 
 
 def from_columns(columns: Columns) -> Any:
-    """Return a RecordBatch of SCHEMA from decoded lists: the way for rows."""
+    """Return a RecordBatch of SCHEMA from decoded lists, for the rows layout."""
     headers = [[{"key": key, "value": value} for key, value in pairs] for pairs in columns.headers]
     arrays = [
         pa.array(columns.keys, pa.binary()),

@@ -1,8 +1,8 @@
-"""Record batches: the unit that is produced, stored, replicated and fetched. This is the face of the codec.
+"""Record batches: the unit of producing, storing, replicating and fetching. This is the entry point of the codec.
 
 `docs/format.md` specifies the bytes. Every function that reads a batch raises a subclass of InvalidBatch when it is
-malformed, and nothing else. Decoding does not check the CRC: that is for `validate_batch`, at the places where
-bytes arrive. NumPy and Arrow are imported by the functions that need them only, because they take long to import.
+malformed, and nothing else. Decoding does not check the CRC: `validate_batch` does, where bytes arrive. Functions that
+need NumPy or Arrow import them on use, because the imports are slow.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -85,7 +85,7 @@ _COLUMNS_START = HEADER_BYTES + COLUMNS_PREFIX_BYTES
 
 
 class HeaderFields(TypedDict, total=False):
-    """What an encoder puts into the header as it is told; the defaults are those of Kafka's producers."""
+    """Header fields an encoder takes over unchanged; the defaults are those of Kafka's producers."""
 
     base_offset: int  # 0
     leader_epoch: int  # -1: not assigned yet
@@ -183,7 +183,7 @@ def rewrite_batch(
 ) -> bytes:
     """Return the batch with another compression, or with this append time (milliseconds) for every record, or both.
 
-    Records are not opened and all else is kept; the CRC is computed anew.
+    Records are not decoded and everything else is kept; the CRC is recomputed.
     """
     header = parse_header(batch)
     payload: BytesLike = _stored_payload(batch, header)
@@ -343,7 +343,7 @@ def decode_arrow(batch: BytesLike, *, schema: Any = None, limit_bytes: int = MAX
 
 
 def arrow_of(columns: Columns) -> Any:
-    """What is decoded already, as `decode_arrow` would have given it."""
+    """Return decoded records in the form that `decode_arrow` returns."""
     from lograft.storage.batch import arrow_payload as arrow_layout
 
     return arrow_layout.from_columns(columns)
@@ -382,7 +382,8 @@ def _payload_at(buffer: BytesLike, position: int, header: BatchHeader) -> memory
 
 
 def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | None = None) -> BatchHeader:
-    """Check all that can be checked without opening records, and return the header; more may follow in the buffer."""
+    """Check everything that does not need decoding records, and return the header. More bytes may follow in the
+    buffer."""
     header = parse_header(buffer, position)
     if max_bytes is not None and header.total_bytes > max_bytes:
         raise BatchTooLarge(
@@ -395,7 +396,7 @@ def validate_batch(buffer: BytesLike, position: int = 0, *, max_bytes: int | Non
 
 
 def validate_payload(buffer: BytesLike, position: int, header: BatchHeader) -> None:
-    """Check, without opening records, what a right CRC does not vouch for: it covers whatever was sent."""
+    """Check, without decoding records, what a correct CRC does not guarantee: the CRC covers whatever was sent."""
     if header.attributes & ~_KNOWN_ATTRIBUTES:
         raise BadAttributes(f"attributes {header.attributes:#06x} have unknown bits")
     payload = _payload_at(buffer, position, header)
@@ -415,7 +416,7 @@ def check_records(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = M
 
 
 def check_keys(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> None:
-    """As `check_records`; `InvalidRecord` if a record has no key, too."""
+    """Like `check_records`, but also raise InvalidRecord if a record has no key."""
     payload = _open_payload(batch, header, limit_bytes)
     if header.magic == MAGIC_ROWS:
         has_null_key = None in rows_layout.decode_rows(header, payload).keys
@@ -439,7 +440,7 @@ def iterate_batches(buffer: BytesLike, start: int = 0, end: int | None = None) -
     """Yield the position and header of each batch in buffer[start:end]; raises at the first that is malformed or cut
     short.
 
-    CRCs and payloads are not looked at.
+    Ignores CRCs and payloads.
     """
     end = len(buffer) if end is None else end
     position = start

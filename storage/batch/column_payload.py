@@ -1,6 +1,6 @@
 """The columns payload (magic 3) from and to Python lists; `arrow` does the same for Arrow arrays.
 
-Decoding trusts nothing: every offset is checked before it is used, since a batch may come from anyone. Pure.
+Decoding checks every offset before using it: a batch may come from an untrusted client. Pure.
 """
 
 import struct
@@ -92,7 +92,7 @@ def check_columns(header: BatchHeader, payload: BytesLike) -> None:
 
 
 def has_null_key(header: BatchHeader, payload: BytesLike) -> bool:
-    """Return whether any record has no key, of a payload that `check_columns` has let through."""
+    """Return True if a record has no key, in a payload that passed `check_columns`."""
     spans = parse_sections(payload, header.record_count)
     if KEY_COLUMN.offsets not in spans:
         return header.record_count > 0
@@ -115,7 +115,7 @@ def check_offset_deltas(header: BatchHeader, deltas: Sequence[int]) -> None:
 
 
 def absolute_timestamps(header: BatchHeader, deltas: Sequence[int] | None) -> list[int]:
-    """What readers see: append time is one for all; otherwise each delta counts from the base timestamp."""
+    """Return the timestamps readers see: the append time for all records, else base timestamp plus delta."""
     if header.is_append_time:
         return [header.max_timestamp] * header.record_count
     base = header.base_timestamp
@@ -136,7 +136,7 @@ def check_timestamp_range(base: int, smallest_delta: int, largest_delta: int) ->
 def _encode_nullable(column: BinaryColumn, items: Sequence[bytes | None]) -> list[tuple[Section, bytes]]:
     """Return the sections of one column; none at all when every item is null."""
     try:
-        # Fails at the first null, which is the cheapest way to learn that there is one.
+        # Raises at the first null: the cheapest way to find one.
         data = b"".join(items)  # type: ignore[arg-type]
     except TypeError:
         if None not in items:
@@ -161,7 +161,8 @@ def _encode_with_nulls(column: BinaryColumn, items: Sequence[bytes | None]) -> l
 
 
 def _encode_all_null(column: BinaryColumn, count: int) -> list[tuple[Section, bytes]]:
-    """Values are always there, because their offsets are what bounds the record count by the payload's size."""
+    """Encode a column of nulls. Values are always present, because their offsets bound the record count by the
+    payload's size."""
     return [(column.offsets, bytes(4 * (count + 1))), (column.validity, bytes((count + 7) // 8)), (column.data, b"")]
 
 
@@ -230,9 +231,9 @@ def _slices(view: memoryview, spans: Spans, offsets_section: Section, data_secti
 
 
 def _checked_offsets(view: memoryview, span: tuple[int, int], end: int, section: Section) -> tuple[int, ...]:
-    """Offsets begin at 0, never fall, and end where what they point into ends."""
+    """Return the offsets, checked: they begin at 0, never fall, and end at the end of their data."""
     offsets = _integers("i", view, span)
-    # Sorting what is sorted already takes one pass in C; comparing pairs in Python would take five times as long.
+    # Sorting a sorted list takes one pass in C; comparing pairs in Python would take five times as long.
     if offsets[0] != 0 or offsets[-1] != end or sorted(offsets) != list(offsets):
         raise _bad_offsets(section, end)
     return offsets
@@ -274,7 +275,7 @@ def _check_headers(header: BatchHeader, view: memoryview, spans: Spans) -> None:
 
 
 def _check_offsets(view: memoryview, span: tuple[int, int], end: int, section: Section) -> None:
-    """As `_checked_offsets`, without the offsets."""
+    """Check offsets as `_checked_offsets` does, without returning them."""
     lanes = span[1] // _OFFSET_BYTES
     offsets, signs = _number(view, span), int.from_bytes(_OFFSET_SIGN * lanes, "little")
     lane_bits = 8 * _OFFSET_BYTES

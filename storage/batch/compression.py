@@ -1,4 +1,4 @@
-"""The five compressions of a batch payload, and a decompressor that a bomb cannot make spend more than its limit."""
+"""The compression codecs of a batch payload, and a decompressor with a hard limit against decompression bombs."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from lograft.storage.errors import BadCompressedData, UnknownCompression
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 
-# What a payload may decompress to, unless the caller says otherwise.
+# The default limit of a decompressed payload.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -67,9 +67,9 @@ def compress(codec: Compression, data: BytesLike) -> bytes:
 
 
 def decompress(codec: Compression, data: BytesLike, limit_bytes: int = MAX_PAYLOAD_BYTES) -> bytes:
-    """What `data` was compressed from; raises BadCompressedData if it is damaged or would exceed `limit_bytes`.
+    """Decompress `data`. Raise BadCompressedData if it is damaged or would exceed `limit_bytes`.
 
-    No more than `limit_bytes`, and no more than the codec could make of `data`, is ever reserved.
+    Never allocates more than `limit_bytes`, nor more than the codec could produce from `data`.
     """
     import cramjam
 
@@ -91,7 +91,7 @@ def decompress(codec: Compression, data: BytesLike, limit_bytes: int = MAX_PAYLO
 
 
 def check_beginning(codec: Compression, data: BytesLike) -> None:
-    """Raise BadCompressedData if `data` does not even begin as the codec's streams do: nothing is decompressed."""
+    """Raise BadCompressedData if `data` does not begin like a stream of the codec. Decompresses nothing."""
     if codec is Compression.SNAPPY:
         is_possible = len(data) > 0  # a raw block has no mark of its own
     else:
@@ -113,7 +113,7 @@ def _decompress_growing(
         try:
             written = decompress_into(view, output)
         except cramjam.DecompressionError as error:
-            # Damage and a full buffer are told apart by words only, so both are retried: the limit ends it.
+            # Only the error text distinguishes damage from a full buffer, so both are retried up to the limit.
             if size >= limit_bytes:
                 raise BadCompressedData(f"does not decompress within {limit_bytes} bytes: {error}") from error
             size = min(limit_bytes, size * _GROWTH)
@@ -121,7 +121,7 @@ def _decompress_growing(
         return bytes(memoryview(output)[:written])
 
 
-# The sizes that streams declare are first guesses only: they are neither trusted nor required.
+# The sizes that streams declare are only first guesses: neither trusted nor required.
 
 
 def _gzip_size(view: memoryview) -> int:

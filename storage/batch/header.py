@@ -1,7 +1,7 @@
 """The 61 bytes every batch begins with, byte for byte Kafka's v2 batch header, and the CRC-32C over what follows.
 
-Offsets and the leader epoch lie before the CRC and outside it, so that a leader can stamp a batch without reading it.
-Pure.
+Offsets and the leader epoch precede the CRC and are not covered by it, so a leader can stamp a batch without reading
+it. Pure.
 """
 
 import struct
@@ -74,7 +74,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """The size of the whole batch: the next one starts so many bytes further."""
+        """The size of the whole batch, and so the distance to the next one."""
         return LENGTH_PREFIX_BYTES + self.batch_length
 
     @property
@@ -116,8 +116,7 @@ class BatchHeader(NamedTuple):
 
 
 def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
-    """Return the header at `position`. Only its 61 bytes need be there, and only what they alone can tell is
-    checked."""
+    """Return the header at `position`. Needs only the 61 bytes, and checks only what they show."""
     assert position >= 0
     if len(buffer) - position < HEADER_BYTES:
         raise TruncatedBatch(f"{len(buffer) - position} bytes at {position} are too few for a batch header")
@@ -143,13 +142,13 @@ def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
 
 def checksum(buffer: BytesLike, start: int, end: int) -> int:
     """CRC-32C of buffer[start:end]."""
-    # The extension reads no memoryview. A copy costs a seventh of the checksum: numpy, which could do without, is not
-    # worth having in a broker, nor the tenth of a second for which its import would stop the loop at the first batch.
+    # The extension does not accept a memoryview. The copy costs a seventh of the checksum. NumPy would avoid it, but is
+    # not worth having in a broker: its import would block the loop for a tenth of a second at the first batch.
     return int(google_crc32c.value(bytes(memoryview(buffer)[start:end])))
 
 
 def check_crc(buffer: BytesLike, position: int, header: BatchHeader) -> None:
-    """Raise unless the whole batch at `position` is there (TruncatedBatch) and intact (BadCrc)."""
+    """Raise TruncatedBatch if the batch at `position` is incomplete, BadCrc if it is damaged."""
     end = position + header.total_bytes
     if end > len(buffer):
         raise TruncatedBatch(f"the batch at {position} needs {header.total_bytes} bytes, {len(buffer) - position} are")

@@ -1,4 +1,4 @@
-"""What a batch decodes to: one named tuple a record, or one list a column."""
+"""Decoded batches: one named tuple per record, or one list per column."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
@@ -43,7 +43,7 @@ class Columns(NamedTuple):
     headers: Sequence[Headers]
 
     def part(self, start: int, end: int | None = None) -> "Columns":
-        """Of the records from `start` to `end`, counted from 0."""
+        """Return the columns of records `start` to `end`, counted from 0."""
         return Columns(
             self.offsets[start:end],
             self.timestamps[start:end],
@@ -54,9 +54,9 @@ class Columns(NamedTuple):
 
 
 def records_of(topic: str, partition: int, *columns: Iterable[object]) -> Iterator[Record]:
-    """Records from the columns that `Columns` has, made as they are asked for.
+    """Yield records from the columns of `Columns`, lazily.
 
-    Built by C code: the class's own constructor would take as long as all the rest of decoding.
+    Built by C code: the class's constructor would take as long as the rest of decoding.
     """
     rows = zip(repeat(topic), repeat(partition), *columns, strict=False)
     return map(tuple.__new__, repeat(Record), rows)

@@ -19,7 +19,7 @@ _CACHED_BELOW = 1 << 16
 
 
 class _Varints(dict[int, bytes]):
-    """Zigzag varints by the number they stand for; small ones, which are nearly all, are computed once."""
+    """Zigzag varints by number; small numbers, which are nearly all, are computed once."""
 
     def __missing__(self, number: int) -> bytes:
         encoded = _encode_varint(number)
@@ -52,7 +52,7 @@ def encode_rows(
     """Return the payload; deltas of None are all zero, and dense."""
     count = len(values)
     varint = _varints.__getitem__
-    # A record is joined from its pieces by C code, a column of pieces at a time.
+    # C code joins records from their pieces, one column of pieces at a time.
     bodies = list(
         map(
             b"".join,
@@ -201,7 +201,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     number = byte & 0x7F
     shift = 7
     byte = data[position]
-    if byte < 0x80:  # two bytes hold most lengths and offset deltas: worth a way of their own
+    if byte < 0x80:  # two bytes hold most lengths and offset deltas, so they have a fast path
         number |= byte << 7
         return number >> 1 ^ -(number & 1), position + 1
     while shift < _VARINT_BITS:

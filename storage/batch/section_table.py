@@ -1,7 +1,6 @@
-"""The section table of a columns payload: which columns are there, where each lies, and whether that can be right.
+"""The section table of a columns payload: the columns present, their positions, and the checks of both.
 
-Everything here is decided from the table and the record count alone; what the sections hold is checked on decoding.
-Pure.
+This module uses only the table and the record count; decoding checks the content of the sections. Pure.
 """
 
 import struct
@@ -54,7 +53,7 @@ HEADER_VALUE_COLUMN = BinaryColumn(
 Span: TypeAlias = tuple[int, int]  # first byte and length, relative to the payload
 Spans: TypeAlias = Mapping[int, Span]
 
-# Plain integers: looking a member up in an enum class costs more than all else that validation does with it.
+# Plain integers: looking a member up in an enum class costs more than the rest of its validation.
 _LAST_SECTION = int(max(Section))
 _VALUE_OFFSETS = int(Section.VALUE_OFFSETS)
 _HEADER_KEY_OFFSETS = int(Section.HEADER_KEY_OFFSETS)
@@ -95,8 +94,8 @@ def lay_out(sections: Iterable[tuple[Section, Any]]) -> list[Any]:
 
 
 def parse_sections(payload: BytesLike, record_count: int) -> Spans:
-    """Return where each section of an uncompressed payload lies; raises BadSection or BadRecordCount if that cannot
-    be."""
+    """Return where each section of an uncompressed payload lies; raise BadSection or BadRecordCount if the table is
+    wrong."""
     spans = _parse_table(payload)
     if record_count == 0:
         if spans:
@@ -138,7 +137,7 @@ def _parse_table(payload: BytesLike) -> dict[int, Span]:
 
 @lru_cache(maxsize=256)
 def _check_presence(spans: frozenset[int]) -> None:
-    """Refuse sections that only make sense together when they are not. Few combinations occur: good ones are kept."""
+    """Refuse incomplete groups of sections. Few combinations occur, so accepted ones are cached."""
     if Section.VALUE_OFFSETS not in spans:
         raise BadSection("the value offsets are missing")
     for column in (KEY_COLUMN, VALUE_COLUMN, HEADER_VALUE_COLUMN):
@@ -153,7 +152,7 @@ def _check_presence(spans: frozenset[int]) -> None:
 
 
 def _check_sizes(spans: Spans, record_count: int) -> None:
-    """Refuse sections of fixed-size elements that do not hold as many as they must."""
+    """Refuse sections of fixed-size elements with the wrong number of elements."""
     value_offsets_bytes = spans[_VALUE_OFFSETS][1]
     if value_offsets_bytes != 4 * (record_count + 1):
         raise BadRecordCount(

@@ -1,1 +1,1 @@
-"""Retention and compaction: what is removed from a log, and when."""
+"""Retention and compaction, which remove records from a log."""

@@ -1,9 +1,9 @@
-"""What compaction leaves of one batch. Pure.
+"""Compaction of one batch. Pure.
 
-Records go when a later one has their key, and, as in Kafka, when they have no key at all (a topic that was not always
-compacted may hold some). A tombstone, which is a record without a value, stays until its batch's delete horizon: that
-is set when a compaction first meets it, so that whoever reads the log from its start within `delete.retention.ms` of
-having seen the older value also learns that it is gone.
+Compaction removes a record if a later one has its key, and, as in Kafka, if it has no key at all (a topic that was not
+always compacted may hold some). A tombstone, a record without a value, stays until its batch's delete horizon. The
+first compaction that meets it sets the horizon, so that a consumer that reads the log from its start within
+`delete.retention.ms` of having seen the older value also sees the deletion.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from lograft.storage.errors import BatchTooLarge, InvalidBatch
 
 
 class BatchCleaner:
-    """Cleans batches, in any order, and counts what it takes out of them."""
+    """Cleans batches, in any order, and counts what it removes."""
 
     def __init__(self, keys: KeyMap, live_producers: Iterable[int], now_ms: int, delete_retention_ms: int) -> None:
         self._keys = keys
@@ -30,14 +30,14 @@ class BatchCleaner:
 
     @property
     def cleaned_below(self) -> int:
-        """Whatever supersedes a record that it takes out is below this."""
+        """Every record that supersedes a removed one is below this offset."""
         return self._keys.end
 
     def clean(self, header: BatchHeader, batch: Buffer, *, is_last: bool) -> Buffer | None:
-        """What stands in the place of `batch`: itself, a smaller one with the same bounds, or nothing.
+        """Return what replaces `batch`: itself, a smaller one with the same bounds, or nothing.
 
-        The last batch of a segment, and the last of each live producer, stay even if nothing is left in them: they say
-        where the log ends, and which sequence numbers were used.
+        Keep the last batch of a segment and the last of each live producer even if they become empty: they record the
+        log's end, and the sequence numbers used.
         """
         if header.base_offset >= self._keys.end or header.is_control:
             return batch
@@ -45,7 +45,7 @@ class BatchCleaner:
         try:
             columns = decode_columns(batch)
         except InvalidBatch:
-            # Its checksum is right, so this is what its producer sent: no one can read it, and it harms no one.
+            # Its checksum is right, so its producer sent it like this: unreadable, but harmless.
             return batch
         kept = self._kept(header, columns)
         self.records_removed += header.record_count - len(kept)
@@ -60,13 +60,14 @@ class BatchCleaner:
         return _rewritten(header, columns, kept, horizon if has_tombstones else None)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Is it, of all that is cleaned, its producer's last? A later one, not cleaned yet, may still be cut off."""
+        """Return True if it is its producer's last batch in the cleaned range. A later one, not cleaned yet, may still
+        be truncated."""
         if header.producer_id not in self._live_producers:
             return False
         return self._keys.last_offsets.get(header.producer_id, header.last_offset) == header.last_offset
 
     def _kept(self, header: BatchHeader, columns: Columns) -> list[int]:
-        """Return the places, in the batch, of the records that stay."""
+        """Return the positions of the records that stay."""
         latest_offsets = self._keys.latest_of(columns.keys)
         kept = [
             place
@@ -84,7 +85,7 @@ class BatchCleaner:
 
 
 def _rewritten(header: BatchHeader, columns: Columns, kept: Sequence[int], delete_horizon: int | None) -> bytes:
-    """Return the batch with the records at `kept` only; all else as it was, as far as what is left allows."""
+    """Return the batch with the records at `kept` only; keep everything else as far as the remaining records allow."""
 
     def encode(compression: Compression) -> bytes:
         return encode_batch(
@@ -109,5 +110,5 @@ def _rewritten(header: BatchHeader, columns: Columns, kept: Sequence[int], delet
     try:
         return encode(header.compression)
     except BatchTooLarge:
-        # What was sparse is now said for each record, and the payload passed the limit for compressed ones.
+        # Sparse deltas are now stored for each record, which made the payload exceed the limit of compressed ones.
         return encode(Compression.NONE)

@@ -1,4 +1,4 @@
-"""The file that compaction writes: a segment in the making, with its index. Blocking; one thread at a time."""
+"""The file that compaction writes: a new segment with its index. Blocking; one thread at a time."""
 
 import contextlib
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ WRITE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """A segment to read from, as it was when it was opened; once, from one end to the other."""
+    """A segment to read once from start to end, as it was when opened."""
 
     file: File
     path: str
@@ -27,12 +27,12 @@ class SegmentSource:
 
 
 class CleanedFile:
-    """Stands for the segments that are copied into it once it has taken their place; until then it can be discarded."""
+    """The compacted copy of some segments. It can be discarded until it replaces them."""
 
     def __init__(self, files: Files, first: Segment, first_append_ms: int, interval_bytes: int) -> None:
         self.path = first.path_of(CLEANED_SUFFIX)
         self.index = SegmentIndex(first.base_offset)
-        self.is_changed = False  # is anything not as it was in the segments copied so far?
+        self.is_changed = False  # True if the copy differs from the segments copied so far
         self._files = files
         self._first_append_ms = first_append_ms
         self._interval_bytes = interval_bytes
@@ -59,9 +59,9 @@ class CleanedFile:
         self._file = self._files.create(self.path)
 
     def copy(self, source: SegmentSource, is_last: bool, start: int, limit_bytes: int, cleaner: BatchCleaner) -> int:
-        """Clean batches of `source` from `start` on, until about `limit_bytes` are read; where the next one starts.
+        """Clean batches of `source` from `start` on, about `limit_bytes` of them. Return the start of the next one.
 
-        If it is the last to be copied, its last batch stays in some form. `CorruptLog` if one is damaged.
+        Keep the last batch of the last source in some form. Raise CorruptLog if a batch is damaged.
         """
         position, size = start, source.size_bytes
         try:
@@ -86,14 +86,14 @@ class CleanedFile:
             self.write()
 
     def write(self) -> None:
-        """Write what is held back."""
+        """Write buffered batches."""
         if self._unwritten:
             self.file.write(self._written_bytes, self._unwritten)
             self._written_bytes += self._unwritten_bytes
             self._unwritten, self._unwritten_bytes = [], 0
 
     def discard(self) -> None:
-        """It is not wanted after all. Recovery removes what this cannot."""
+        """Remove the file. Recovery removes it if this fails."""
         with contextlib.suppress(OSError):
             self.hand_over().close()
             self._files.remove(self.path)

@@ -1,12 +1,12 @@
-"""Compaction: of each key in a log, only the latest record stays, at its offset.
+"""Compaction: keep only the latest record of each key, at its offset.
 
-First the keys of the dirty section are mapped to their latest offsets, as many as fit in memory. Then all segments up
-to where the map reaches are rewritten without what the map supersedes, oldest first, in groups that become one
-segment each. The order matters: a tombstone may go only when the values it deleted are gone.
+It first maps the keys of the dirty section to their latest offsets, as many as fit in memory. It then rewrites all
+segments up to the end of the map without superseded records, oldest first, in groups that become one segment each. The
+order matters: a tombstone may be removed only after the values it deleted.
 
-A group is rewritten beside the log, from segments that no one changes. It takes their place at one moment of the loop,
-if the log still has them: the list of segments changes, and the change on disk is queued, ahead of whatever the log
-does next. Readers that hold the old segments keep them open.
+It rewrites a group into a new file, from immutable segments. The new segment replaces them atomically on the loop, if
+the log still has them: the list of segments changes, and the change on disk is queued before any later operation of the
+log. Readers that lease the old segments keep them open.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ from lograft.storage.log.partition_log import MAX_RELATIVE_OFFSET, PartitionLog
 from lograft.storage.state.epoch_cache import EpochCache
 from lograft.storage.state.producer_state import NO_PRODUCER
 
-SLICE_BYTES = 16 * 1024 * 1024  # read, beside the loop, in one go
+SLICE_BYTES = 16 * 1024 * 1024  # read off the loop in one go
 
 T = TypeVar("T")
 
 Pace: TypeAlias = Callable[[int], Awaitable[bool]]
-"""Told how many bytes were read, after each slice; returns when the next may be, or False if none is wanted."""
+"""Called after each slice with the bytes read. Returns when the next slice may start, or False to stop."""
 
 
 class CompactionFailed(StorageError):
-    """The disk did not read, or take, what a compaction asked of it. The log is as it was."""
+    """A read or write of a compaction failed. The log is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What a compaction did. Interrupted: the log was changed under it, so it stopped; the next one begins anew."""
+    """The result of a compaction. Interrupted: the log changed meanwhile, so it stopped; the next one starts over."""
 
     first_dirty: int
-    bytes_before: int  # of the segments that were looked through
+    bytes_before: int  # of the segments examined
     bytes_after: int
     records_removed: int
     is_interrupted: bool
@@ -68,11 +68,11 @@ async def compact(
     slice_bytes: int = SLICE_BYTES,
     pace: Pace = at_once,
 ) -> CompactionResult | None:
-    """Compact what is below `bound`, the high watermark, and in sealed segments; None if there is too little to do.
+    """Compact sealed segments below `bound`, the high watermark. Return None if there is too little to do.
 
-    One at a time for each log, and the log's directory is not opened anew before it has returned. Appends, reads and
-    everything else may go on meanwhile. At most `max_keys` distinct keys, and a batch more, are held in memory: with
-    more of them, only a part of the dirty section is cleaned, and `first_dirty` says how far.
+    Run one at a time per log, and do not reopen the log's directory before it returns. Appends, reads and everything
+    else may continue meanwhile. Hold at most `max_keys` distinct keys, and one batch more, in memory: with more keys,
+    clean only a part of the dirty section, up to `first_dirty`.
     """
     if not log.config.cleanup_compact or log.is_exclusive:
         return None
@@ -82,7 +82,7 @@ async def compact(
         return None
     end = _index(segments[-1]).summary.next_offset
     if log.synced_end < end and not log.is_exclusive:
-        # What supersedes a record must be as durable as the record's removal will be.
+        # A superseding record must be as durable as the removal of the superseded one.
         await log.flush()
     if log.synced_end < end or log.generation != generation:
         return None
@@ -90,7 +90,7 @@ async def compact(
 
 
 async def _plan(log: PartitionLog, bound: int, now_ms: int) -> list[Segment]:
-    """Return the segments to clean, all with their indexes; none if it does not pay."""
+    """Return the segments to clean, all with their indexes; none if it is not worthwhile."""
     if log.segments.active.base_offset <= log.checkpointed.first_dirty:
         return []
     segments, indexes = list(log.segments)[:-1], []
@@ -128,7 +128,7 @@ class _Compaction:
         except CorruptLog:
             if not self._is_changed(()):
                 raise
-            is_done = False  # a segment that was cut short while it was read
+            is_done = False  # a segment that was truncated while it was read
         except OSError as error:
             raise CompactionFailed(f"compacting {self._log.directory} failed: {error}") from error
         return CompactionResult(
@@ -140,11 +140,11 @@ class _Compaction:
         )
 
     async def _run(self, max_keys: int) -> bool:
-        """Do all of it; False if the log was changed meanwhile. What was done until then is done."""
+        """Run all steps. Return False if the log changed meanwhile; finished groups stay compacted."""
         keys = await self._map_keys(KeyMap(self._log.checkpointed.first_dirty, max_keys))
         if keys is None:
             return False
-        # Retention may have taken the first ones by now; what is left is still the oldest of the log.
+        # Retention may have removed the first ones; the others are still the oldest of the log.
         mapped = [segment for segment in self._segments if segment.base_offset < keys.end and not segment.retired]
         summaries = [_index(segment).summary for segment in mapped]
         producers = [producer_id for producer_id, _ in self._log.producers.entries()]
@@ -158,7 +158,7 @@ class _Compaction:
         return True
 
     def _is_changed(self, segments: Sequence[Segment]) -> bool:
-        """Was the log cut or reset since the start, or is it about to be; or has any of `segments` left it?"""
+        """Return True if the log was or is being truncated or reset since the start, or one of `segments` left it."""
         log = self._log
         return log.generation != self._generation or log.is_exclusive or any(segment.retired for segment in segments)
 
@@ -188,7 +188,7 @@ class _Compaction:
     # -- a group of segments
 
     async def _clean_group(self, group: list[Segment], cleaner: BatchCleaner) -> bool:
-        """Put one cleaned segment in the place of `group`; False if the log was changed meanwhile."""
+        """Replace `group` by one cleaned segment. Return False if the log changed meanwhile."""
         log = self._log
         first_append_ms = _index(group[0]).summary.first_append_ms
         cleaned = CleanedFile(log.disk.files, group[0], first_append_ms, log.config.index_interval_bytes)
@@ -210,7 +210,7 @@ class _Compaction:
     async def _copy(
         self, group: list[Segment], sources: list[SegmentSource], cleaned: CleanedFile, cleaner: BatchCleaner
     ) -> bool:
-        """Write what is left of `group` to `cleaned`, durably."""
+        """Write the remaining records of `group` to `cleaned`, durably."""
         await self._beside_loop(cleaned.create)
         for source in sources:
             position, is_last = 0, source is sources[-1]
@@ -232,7 +232,7 @@ class _Compaction:
         log = self._log
         segment_files = log.disk.segment_files
         new = Segment(log.directory, group[0].base_offset, cleaned.index.summary.size_bytes, cleaned.index)
-        # Until the swap is queued there is no await that waits: what is checked still holds when it is relied on.
+        # No await that suspends until the swap is queued: the checks still hold.
         if self._is_changed(group):
             return False
         if log.failure is not None:
@@ -244,7 +244,7 @@ class _Compaction:
         )
 
         def release(answer: "asyncio.Future[None]") -> None:
-            # If it failed, the name may be another file's: the right one stays open, for reading, for good.
+            # If the swap failed, another file may have the name: keep the right one open for readers, permanently.
             if not answer.cancelled() and answer.exception() is None:
                 segment_files.release(new)
 
@@ -252,11 +252,11 @@ class _Compaction:
         await asyncio.shield(swapped)
         return True
 
-    # -- the outside
+    # -- files and threads
 
     @asynccontextmanager
     async def _leased(self, segments: Sequence[Segment]) -> AsyncIterator[list[SegmentSource] | None]:
-        """The files of `segments`, open; None if one is gone already."""
+        """Lease the files of `segments`; None if one was removed."""
         segment_files = self._log.disk.segment_files
         sources: list[SegmentSource] = []
         try:
@@ -273,16 +273,17 @@ class _Compaction:
                 segment_files.release(segment)
 
     def _places(self, segment: Segment) -> PlaceCheck:
-        """With epochs of its own: it is used beside the loop."""
+        """Return a check of batch positions with its own copy of the epochs, for use off the loop."""
         return PlaceCheck(segment.base_offset, _index(segment).summary.next_offset, EpochCache(list(self._log.epochs)))
 
     async def _beside_loop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """To its end, as it uses files that are closed next."""
+        """Run off the loop, to the end even if cancelled, because the caller closes the files next."""
         return await run_to_end(self._log.disk.blocking, function, *arguments)
 
 
 def _map_slice(keys: KeyMap, source: SegmentSource, start: int, limit_bytes: int) -> tuple[int, bool]:
-    """Feed `keys` with batches from `start` on, until about `limit_bytes` are read; where to go on, and is it full?"""
+    """Feed `keys` with about `limit_bytes` of batches from `start` on. Return where to continue, and whether the map is
+    full."""
     position = start
     try:
         for found in scan_batches(source.file, start, source.size_bytes):
@@ -302,7 +303,7 @@ def _map_slice(keys: KeyMap, source: SegmentSource, start: int, limit_bytes: int
 
 
 def _add_batch(keys: KeyMap, header: BatchHeader, batch: Buffer) -> bool:
-    """Feed `keys` with one batch; False if it does not fit. What the cleaner will not look into has no keys."""
+    """Feed `keys` with one batch. Return False if it does not fit. Batches the cleaner does not decode have no keys."""
     if header.is_control:
         keys.skip(header.next_offset)
         return True

@@ -1,10 +1,10 @@
-"""What a compaction works on: which segments may be cleaned, whether that pays, which become one. Pure."""
+"""The plan of a compaction: the cleanable segments, whether cleaning is worthwhile, and their groups. Pure."""
 
 from collections.abc import Sequence
 
 from lograft.storage.files.segment_index import SegmentIndex, SegmentSummary
 
-MAX_GROUP_SEGMENTS = 64  # all of a group are open at once
+MAX_GROUP_SEGMENTS = 64  # all segments of a group are open at once
 
 
 def count_cleanable(summaries: Sequence[SegmentSummary], bound: int, now_ms: int, min_lag_ms: int) -> int:
@@ -17,7 +17,7 @@ def count_cleanable(summaries: Sequence[SegmentSummary], bound: int, now_ms: int
 
 
 def is_worthwhile(indexes: Sequence[SegmentIndex], first_dirty: int, min_dirty_ratio: float) -> bool:
-    """Is enough of these segments dirty, which is at or above `first_dirty`?"""
+    """Return True if enough of these segments is dirty, that is, at or above `first_dirty`."""
     total_bytes = sum(index.summary.size_bytes for index in indexes)
     dirty_bytes = sum(index.summary.size_bytes - clean_bytes(index, first_dirty) for index in indexes)
     return dirty_bytes > 0 and dirty_bytes >= min_dirty_ratio * total_bytes
@@ -31,7 +31,7 @@ def clean_bytes(index: SegmentIndex, first_dirty: int) -> int:
 
 
 def group_segments(summaries: Sequence[SegmentSummary], max_bytes: int, max_offsets: int) -> list[slice]:
-    """Runs of adjacent segments, each of which becomes one: together no larger than a segment may be."""
+    """Return runs of adjacent segments, each of which fits into one segment."""
     groups: list[slice] = []
     start, size_bytes = 0, 0
     for place, summary in enumerate(summaries):

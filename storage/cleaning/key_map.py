@@ -9,9 +9,9 @@ DEFAULT_MAX_KEYS = 1_000_000
 
 
 class KeyMap:
-    """Fed batch by batch, in the order of the log. Invariant: knows every key of [first_dirty, end).
+    """Latest offsets, fed batch by batch in log order. Invariant: knows every key of [first_dirty, end).
 
-    Long keys are held as digests. Those are integers, so that no one can make a plain key that equals one.
+    Long keys are held as digests: integers, so that no plain key can equal one.
     """
 
     def __init__(self, first_dirty: int, max_keys: int = DEFAULT_MAX_KEYS) -> None:
@@ -24,9 +24,9 @@ class KeyMap:
         return len(self._latest)
 
     def add(self, keys: Sequence[bytes | None], offsets: Sequence[int], end: int) -> bool:
-        """Take in a whole batch that ends at `end`; False, and nothing changes, if it has too many new keys.
+        """Add a whole batch that ends at `end`. Return False, changing nothing, if it has too many new keys.
 
-        The first batch with keys is always taken, so that every compaction gets somewhere.
+        Always accept the first batch with keys, so that every compaction makes progress.
         """
         latest = dict(zip(_identities(keys), offsets, strict=True))
         latest.pop(None, None)
@@ -39,17 +39,17 @@ class KeyMap:
         return True
 
     def skip(self, end: int) -> None:
-        """A batch that has no keys ends at `end`."""
+        """Skip a batch without keys that ends at `end`."""
         self.end = end
 
     def latest_of(self, keys: Sequence[bytes | None]) -> list[int | None]:
-        """Return the latest offset of each of `keys`; None for one that is not known."""
+        """Return the latest offset of each of `keys`; None for an unknown key."""
         return list(map(self._latest.get, _identities(keys)))
 
 
 def _identities(keys: Sequence[bytes | None]) -> Sequence[bytes | int | None]:
     try:
-        # Fails at the first null. Nearly always all keys are short, and then there is nothing to do for each.
+        # Raises at the first null. Nearly always all keys are short, and then no key needs work of its own.
         if max(map(len, keys), default=0) <= LONGEST_PLAIN_KEY_BYTES:  # type: ignore[arg-type]
             return keys
     except TypeError:

@@ -14,21 +14,20 @@ KEEP_FOR_EVER = -1
 
 @dataclass(frozen=True, slots=True)
 class RetainedSegment:
-    """What retention asks about a segment. Invariant: the next one starts at `end_offset`."""
+    """The facts retention needs about a segment. Invariant: the next one starts at `end_offset`."""
 
     end_offset: int
     size_bytes: int
-    latest_ms: int | None  # None while it is not known, which counts as young
+    latest_ms: int | None  # None while unknown, which counts as young
 
 
 def latest_ms(summary: SegmentSummary) -> int:
-    """Return how old a segment is: its newest record's time, or, when it has no records left, the time it was
-    begun."""
+    """Return the time that decides a segment's age: its newest record's, or its first append if no record is left."""
     return summary.first_append_ms if summary.max_timestamp == NO_TIMESTAMP else summary.max_timestamp
 
 
 def is_expired(latest_ms: int | None, config: LogConfig, now_ms: int) -> bool:
-    """Is a segment past `retention.ms`?"""
+    """Return True if a segment is past `retention.ms`."""
     if config.retention_ms == KEEP_FOR_EVER or latest_ms is None:
         return False
     return now_ms - latest_ms > config.retention_ms
@@ -37,10 +36,10 @@ def is_expired(latest_ms: int | None, config: LogConfig, now_ms: int) -> bool:
 def retention_start(
     segments: Sequence[RetainedSegment], config: LogConfig, now_ms: int, bound: int, start_offset: int
 ) -> int:
-    """Return where the log may start from now on: at `start_offset`, as before, or where a later segment begins.
+    """Return the new log start: `start_offset`, as before, or the start of a later segment.
 
-    Only leading segments go, and only whole ones that end at or below `bound`. By size they go while what is left
-    still has `retention.bytes`: a log keeps that much, and up to a segment more.
+    Delete only whole leading segments that end at or below `bound`. By size, delete while the rest still has
+    `retention.bytes`: a log keeps that much, and up to a segment more.
     """
     if not config.cleanup_delete:
         return start_offset
@@ -57,17 +56,17 @@ def retention_start(
 
 
 async def apply_retention(log: PartitionLog, now_ms: int, bound: int) -> int:
-    """Delete the oldest segments as `retention.ms` and `retention.bytes` say; how many bytes went.
+    """Delete the oldest segments as `retention.ms` and `retention.bytes` require. Return the number of bytes deleted.
 
-    Nothing at or above `bound`, the high watermark, is touched. An active segment that is to go is rolled first, so
-    that the log goes on. Nothing is done while the log is being cut, reset or closed.
+    Never touch anything at or above `bound`, the high watermark. Roll an active segment before deleting it, so that the
+    log continues. Do nothing while the log is being truncated, reset or closed.
     """
     if not log.config.cleanup_delete:
         return 0
     await _learn_ages(log, now_ms)
     if log.is_exclusive:
         return 0
-    # From here on there is no await: the decision is about the log as it is when it is carried out.
+    # No await from here on: the decision must match the log it is carried out on.
     start_offset = retention_start(_segments(log), log.config, now_ms, bound, log.start_offset)
     if start_offset == log.start_offset:
         return 0
@@ -84,7 +83,7 @@ async def _learn_ages(log: PartitionLog, now_ms: int) -> None:
         try:
             index = await log.index_of(segment)
         except SegmentRetired:
-            continue  # it went by other means
+            continue  # it was removed by another operation
         if not is_expired(latest_ms(index.summary), log.config, now_ms):
             return
 

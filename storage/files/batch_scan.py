@@ -1,4 +1,4 @@
-"""Walking the batches of a segment file, one after the other, with every check that needs no neighbour."""
+"""A scan over the batches of a segment file, with every check that needs no neighbouring batch."""
 
 import struct
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _BOUNDS = struct.Struct(">qi11xi")  # baseOffset, batchLength, and at 23 lastOff
 
 
 class ScannedBatch(NamedTuple):
-    """A batch and where it was found."""
+    """A batch and its position."""
 
     position: int
     header: BatchHeader
@@ -30,8 +30,8 @@ def scan_batches(
 ) -> Iterator[ScannedBatch]:
     """Yield the batches in [position, end) of `file`, which must both be batch boundaries unless the file is damaged.
 
-    Raises `InvalidBatch` at the first batch whose header, length or (with `verify`) CRC is wrong: what was yielded
-    before it is sound, and the damage begins where the last yielded batch ended.
+    Raises `InvalidBatch` at the first batch whose header, length or (with `verify`) CRC is wrong: batches yielded
+    before it are sound, and the damage begins at the end of the last one.
     """
     chunk = memoryview(b"")
     chunk_start = position
@@ -57,7 +57,7 @@ def _read(file: File, position: int, size: int, end: int) -> memoryview:
 
 
 class BatchBounds(NamedTuple):
-    """As much of a header as finding one's way needs."""
+    """The part of a header that a walk over batches needs."""
 
     base_offset: int
     next_offset: int
@@ -65,7 +65,7 @@ class BatchBounds(NamedTuple):
 
 
 def batch_bounds(buffer: Buffer, at: int) -> BatchBounds:
-    """Return the bounds of the batch at `at`; `InvalidBatch` if they cannot be a batch's."""
+    """Return the bounds of the batch at `at`; Raise InvalidBatch if they are impossible."""
     try:
         base_offset, length, last_delta = _BOUNDS.unpack_from(buffer, at)
     except struct.error:

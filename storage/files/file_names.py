@@ -1,4 +1,4 @@
-"""What the files of a partition are called. Pure."""
+"""The names of a partition's files. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 PRODUCERS_SUFFIX = ".producers"
 CLEANED_SUFFIX = ".cleaned"  # compaction's output while it is written
-SWAP_SUFFIX = ".swap"  # compaction's output, complete, about to replace what it was made from
+SWAP_SUFFIX = ".swap"  # compaction's complete output, about to replace its source segments
 TEMPORARY_SUFFIX = ".tmp"
 
 _NUMBERED = re.compile(r"([0-9]{20})(\.[a-z]+)")
@@ -40,7 +40,7 @@ def parse_swap(name: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionName:
-    """Which replica a directory holds. A topic that is deleted and made anew has another id, so another directory."""
+    """The replica a directory holds. A topic that is deleted and recreated has another id, hence another directory."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""Small files with a seal: a kind, a content and a CRC over both, so that a file that is wrong is known to be wrong.
+"""Small sealed files: a kind, a content and a CRC over both, so that damage is detected.
 
 Text kinds are readable as they are; the last line is the seal. Layout: `<content>crc32c <8 hex digits> <kind>\\n`.
 Pure.
@@ -8,7 +8,7 @@ import google_crc32c
 
 
 class BrokenSeal(ValueError):
-    """The content is not what was sealed, or it is a file of another kind."""
+    """The content does not match the seal, or the file is of another kind."""
 
 
 def seal(kind: str, content: bytes) -> bytes:

@@ -14,7 +14,8 @@ from lograft.storage.files.segment_index import MAX_OFFSET_SPAN, SUMMARY_BYTES, 
 
 
 class Segment:
-    """A run of batches in one file. The active one has an `append_file` and always an index; the others load theirs."""
+    """A run of batches in one file. The active segment has an `append_file` and always an index; the others load theirs
+    on demand."""
 
     __slots__ = (
         "_handle",
@@ -58,12 +59,12 @@ class Segment:
 
     @property
     def written_bytes(self) -> int:
-        """How much of it can be read from the file; the rest is on its way there."""
+        """The readable size of the file; the writer has not written the rest yet."""
         file = self.append_file or self._sealed_file
         return self.size_bytes if file is None else file.written
 
     def seal(self) -> None:
-        """Nothing more is appended, though the last of it may still be on its way to the file."""
+        """Stop appending. The writer may not have written the last batches yet."""
         self._sealed_file, self.append_file = self.append_file, None
 
     def attach(self, handle: File) -> None:
@@ -80,7 +81,7 @@ class Segment:
 class SegmentFiles:
     """Opens segments for reading and indexes for searching; keeps at most `max_open` sealed segments open.
 
-    A segment stays readable for who holds a lease on it, removed or replaced as it may be.
+    A segment stays readable under a lease, even if it is removed or replaced meanwhile.
     """
 
     def __init__(self, files: Files, blocking: Blocking, max_open: int = 1024) -> None:
@@ -91,8 +92,8 @@ class SegmentFiles:
 
     async def lease(self, segment: Segment) -> File:
         """Return the segment's file, open until `release`. `SegmentRetired` if it left the log before."""
-        # Counted before the file is open: should the segment be replaced meanwhile, who has it open now keeps it open,
-        # and no one takes the file that then has its name for this one.
+        # Count the lease before opening the file: if the segment is replaced meanwhile, existing leases keep it open,
+        # and nobody opens the replacement by its name instead.
         segment.leases += 1
         self._idle.pop(segment, None)
         try:
@@ -115,7 +116,7 @@ class SegmentFiles:
         if segment.handle is None:
             segment.attach(opened)
             return opened
-        opened.close()  # someone else was quicker
+        opened.close()  # another caller opened it meanwhile
         return segment.handle
 
     def release(self, segment: Segment) -> None:
@@ -124,7 +125,7 @@ class SegmentFiles:
         self.settle(segment)
 
     def settle(self, segment: Segment) -> None:
-        """Close what is not needed: called when a lease ends, or a segment is sealed or retired."""
+        """Close files that are not needed. Called when a lease ends, or a segment is sealed or retired."""
         if segment.leases > 0 or segment.handle is None:
             return
         if segment.append_file is not None or segment.written_bytes < segment.size_bytes:
@@ -152,7 +153,7 @@ class SegmentFiles:
                 load = partial(load_index, self._files, segment, file, interval_bytes)
                 index, is_rebuilt = await self._blocking.run_blocking(load)
             except CorruptLog:
-                # It says nothing of a segment that was cut, and so has an index again, or removed while it was read.
+                # Discard it if the segment was truncated (and so has an index again) or removed while it was read.
                 if segment.retired:
                     raise SegmentRetired(segment.path) from None
                 if not segment.has_index:
@@ -173,14 +174,14 @@ def load_index(files: Files, segment: Segment, file: File, interval_bytes: int) 
     if index is not None and index.summary.size_bytes == segment.size_bytes:
         return index, False
     if index is not None and index.summary.size_bytes > segment.size_bytes:
-        # Whoever cuts a segment removes its index first.
+        # Truncation removes the index of a segment before it cuts the segment.
         reason = f"it has {segment.size_bytes} bytes, and had {index.summary.size_bytes}"
         raise CorruptLog(segment.path, segment.size_bytes, reason)
     return rebuild_index(file, segment, interval_bytes), True
 
 
 def read_index(files: Files, segment: Segment) -> SegmentIndex | None:
-    """What the index files say, if both are there, sound and of this segment. Blocking."""
+    """Return the index from its files if both are present, sound and of this segment. Blocking."""
     try:
         offset_file = read_whole(files, segment.path_of(INDEX_SUFFIX))
         time_file = read_whole(files, segment.path_of(TIME_INDEX_SUFFIX))
@@ -191,7 +192,7 @@ def read_index(files: Files, segment: Segment) -> SegmentIndex | None:
 
 
 def read_summary(files: Files, segment: Segment) -> SegmentSummary | None:
-    """What the beginning of its index says of a segment, unchecked; None if there is no such beginning. Blocking."""
+    """Return the summary at the beginning of the index file, unchecked; None if it is missing. Blocking."""
     try:
         file = files.open(segment.path_of(INDEX_SUFFIX))
     except FileNotFoundError:
@@ -205,7 +206,7 @@ def read_summary(files: Files, segment: Segment) -> SegmentSummary | None:
 
 
 def rebuild_index(file: File, segment: Segment, interval_bytes: int) -> SegmentIndex:
-    """Index a sealed segment from its batches; damage there is corruption. Blocking."""
+    """Rebuild the index of a sealed segment from its batches. Raise CorruptLog if one is damaged. Blocking."""
     index = SegmentIndex(segment.base_offset)
     try:
         for batch in scan_batches(file, 0, segment.size_bytes):
@@ -219,7 +220,7 @@ def rebuild_index(file: File, segment: Segment, interval_bytes: int) -> SegmentI
 
 
 def write_index(files: Files, segment: Segment, encoded: tuple[bytes, bytes]) -> None:
-    """Durably replace both index files with what `SegmentIndex.encode` gave. Blocking."""
+    """Durably replace both index files with the output of `SegmentIndex.encode`. Blocking."""
     offset_file, time_file = encoded
     replace_file(files, segment.path_of(INDEX_SUFFIX), offset_file)
     replace_file(files, segment.path_of(TIME_INDEX_SUFFIX), time_file)

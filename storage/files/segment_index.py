@@ -1,4 +1,4 @@
-"""Sparse indexes of a segment: offset to position, and time to offset. Only batches are truth; these are rebuilt.
+"""Sparse indexes of a segment: offset to position, and time to offset. Rebuilt from the batches if missing or wrong.
 Pure."""
 
 import struct
@@ -16,16 +16,17 @@ _TIME_ENTRY = struct.Struct(">qI")
 OFFSET_INDEX_KIND = "lograft-offset-index-1"
 TIME_INDEX_KIND = "lograft-time-index-1"
 NO_TIMESTAMP = -1
-SUMMARY_BYTES = _SUMMARY.size  # of an `.index` file, at its beginning
-MAX_OFFSET_SPAN = 2**32 - 1  # what an entry can say
+SUMMARY_BYTES = _SUMMARY.size  # at the beginning of an `.index` file
+MAX_OFFSET_SPAN = 2**32 - 1  # the range of an entry
 
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """What is known of a segment without reading it. Invariant: covers exactly the first `size_bytes` of the file."""
+    """Facts about a segment that need no reading of it. Invariant: covers exactly the first `size_bytes` of the
+    file."""
 
     base_offset: int
-    next_offset: int  # one past the last batch; the base while empty
+    next_offset: int  # one past the last batch; the base offset while empty
     size_bytes: int = 0
     first_append_ms: int = NO_TIMESTAMP  # wall clock; segments roll by their age
     max_timestamp: int = NO_TIMESTAMP
@@ -37,7 +38,7 @@ class SegmentSummary:
 
     @classmethod
     def decode(cls, content: bytes) -> "SegmentSummary":
-        """`ValueError` if it is cut short."""
+        """Raise ValueError if the data is too short."""
         if len(content) < _SUMMARY.size:
             raise ValueError(f"a summary has {_SUMMARY.size} bytes, not {len(content)}")
         return cls(*_SUMMARY.unpack_from(content))
@@ -47,7 +48,7 @@ class SegmentIndex:
     """Both indexes of one segment, and its summary; grows with each batch.
 
     Offset entries: a batch's base offset (relative to the segment's) and its position, one every `interval_bytes`.
-    Time entries: a running maximum of timestamps, and the offset from which on it may be passed.
+    Time entries: a running maximum of timestamps, and the first offset at which a later timestamp may occur.
     """
 
     def __init__(self, base_offset: int) -> None:
@@ -62,7 +63,7 @@ class SegmentIndex:
         return len(self._offsets)
 
     def add(self, header: BatchHeader, now_ms: int, interval_bytes: int) -> None:
-        """A batch was appended at the end."""
+        """Add a batch that was appended at the end."""
         base_offset = header.base_offset
         summary = self.summary
         assert base_offset >= summary.next_offset
@@ -73,7 +74,7 @@ class SegmentIndex:
             self._offsets.append(relative)
             self._positions.append(summary.size_bytes)
             if not self._timestamps or summary.max_timestamp > self._timestamps[-1]:
-                # All before this batch is at most the maximum so far: a search for later times may start here.
+                # No earlier record exceeds the maximum so far: a search for later times may start here.
                 self._timestamps.append(summary.max_timestamp)
                 self._time_offsets.append(relative)
             self._unindexed_bytes = 0
@@ -136,7 +137,7 @@ class SegmentIndex:
         index._timestamps, index._time_offsets = self._timestamps[:kept_times], self._time_offsets[:kept_times]
         index.summary = SegmentSummary(
             self.summary.base_offset,
-            self._offsets[kept - 1] + self.summary.base_offset + 1,  # at least; exact once a batch is added
+            self._offsets[kept - 1] + self.summary.base_offset + 1,  # a lower bound; exact once a batch is added
             self._positions[kept],
             self.summary.first_append_ms,
             self._timestamps[kept_times - 1],
@@ -153,7 +154,8 @@ class SegmentIndex:
 
     @classmethod
     def decode(cls, offset_file: bytes, time_file: bytes) -> "SegmentIndex":
-        """Return the inverse of `encode`; `BrokenSeal` if either file is not sound or they are not of one segment."""
+        """Return the inverse of `encode`; Raise BrokenSeal if a file is damaged or they belong to different
+        segments."""
         body = unseal(OFFSET_INDEX_KIND, offset_file)
         summary = SegmentSummary.decode(body)
         other, times = decode_time_index(time_file)

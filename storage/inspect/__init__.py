@@ -1,1 +1,1 @@
-"""Reading log files without a broker: `lograft dump-log` and digests."""
+"""Log files decoded without a broker, for `lograft dump-log` and digests."""

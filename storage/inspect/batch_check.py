@@ -1,4 +1,4 @@
-"""Is what was read of a log still what was written? Pure."""
+"""Checks that batches read from a log are intact and in place. Pure."""
 
 from collections.abc import Iterable
 
@@ -10,8 +10,8 @@ from lograft.storage.state.epoch_cache import EpochCache
 
 
 class PlaceCheck:
-    """Are batches, one after the other, where they belong: in [start, end), in order, in the epoch of their offset? No
-    CRC covers that."""
+    """Checks that consecutive batches are in place: in [start, end), in order, in the epoch of their offset. No CRC
+    covers that."""
 
     def __init__(self, start: int, end: int | None, epochs: EpochCache) -> None:
         self._next_offset = start
@@ -19,7 +19,7 @@ class PlaceCheck:
         self._epochs = epochs
 
     def check(self, header: BatchHeader) -> None:
-        """The next one; `InvalidBatch` if it is out of place."""
+        """Check the next batch. Raise InvalidBatch if it is out of place."""
         if header.base_offset < self._next_offset:
             raise InvalidBatch(f"offset {header.base_offset} where {self._next_offset} is next")
         if self._end is not None and header.next_offset > self._end:
@@ -30,9 +30,9 @@ class PlaceCheck:
 
 
 def check_batches(buffers: Iterable[Buffer], epochs: EpochCache) -> None:
-    """`InvalidBatch` unless every batch is intact, and in its place.
+    """Raise InvalidBatch unless every batch is intact and in place.
 
-    What is well here, a follower takes, and a reader can open.
+    A follower accepts batches that pass, and a reader can decode them.
     """
     places = PlaceCheck(0, None, epochs)
     for buffer in buffers:

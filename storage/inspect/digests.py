@@ -1,4 +1,4 @@
-"""What a log has, in short: so that copies of it can be compared without being sent anywhere. Pure."""
+"""Digests of a log's batches and records, to compare copies without sending them. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -10,14 +10,16 @@ from lograft.storage.batch.header import BatchHeader
 from lograft.storage.errors import InvalidBatch
 
 NOTHING = 0
-"""Instead of a digest: of a key, or a value, that is null."""
+"""The placeholder for the digest of a null key or value."""
 
 _BYTES = 8
 
 
 class RecordDigests(NamedTuple):
-    """A sequence a column. `contents`: of value, timestamp and headers. `undecodable`: batches without readable
-    records."""
+    """Digests of records, one sequence per column. `contents` covers value, timestamp and headers.
+
+    `undecodable` holds the batches without readable records.
+    """
 
     offsets: Sequence[int]
     keys: Sequence[int]
@@ -26,7 +28,7 @@ class RecordDigests(NamedTuple):
 
 
 def batches_within(buffers: Iterable[Buffer], start: int, end: int) -> list[BatchHeader]:
-    """Those that begin there: base offset, epoch, size and CRC say all of a batch that is intact."""
+    """Return the batches that begin in the range: base offset, epoch, size and CRC identify an intact batch."""
     return [header for _, _, header in _iterate(buffers) if start <= header.base_offset < end]
 
 

@@ -1,6 +1,6 @@
-"""Looking into any file that lograft writes, sound or not. This is the face of the dump: it decodes, and prints not.
+"""Decodes any file that lograft writes, sound or damaged. This is the entry point of the dump; it does not print.
 
-What a file is follows from its content, not from its name; the name is asked only where damage left nothing else.
+The content determines the kind of a file; its name decides only where damage left nothing else.
 """
 
 from collections.abc import Iterator
@@ -60,9 +60,9 @@ class DumpedSegment:
 
 
 def dump_file(file: Readable, name: str, *, deep: bool = False) -> DumpedSegment | SealedDocument:
-    """What `file` holds. `deep` decodes every record of a segment.
+    """Return the content of `file`. `deep` decodes every record of a segment.
 
-    Damage is never raised: it is in the problems of what is returned.
+    Damage never raises: the result lists it as problems.
     """
     size = file.size()
     if size == 0:
@@ -79,7 +79,7 @@ def dump_file(file: Readable, name: str, *, deep: bool = False) -> DumpedSegment
 
 
 def _seems_a_segment(file: Readable, name: str) -> bool:
-    """Return whether a file without one sound batch is a segment all the same."""
+    """Return True if a file without a sound batch looks like a segment all the same."""
     if name.endswith(LOG_SUFFIX):
         return True
     try:

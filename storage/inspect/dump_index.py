@@ -1,4 +1,4 @@
-"""Holding an index against the segment it is of: only batches are truth."""
+"""The check of an index against its segment."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ WRONG_SUMMARY = "WrongSummary"
 
 
 def is_index(document: SealedDocument) -> bool:
-    """Return whether there are entries to hold against a segment."""
+    """Return True if the document has entries that can be checked against a segment."""
     return document.columns in (OFFSET_INDEX_COLUMNS, TIME_INDEX_COLUMNS)
 
 
@@ -37,7 +37,7 @@ def check_against_segment(document: SealedDocument, log: Readable, log_name: str
 
 @dataclass(slots=True)
 class _Seen:
-    """What the batches before a position add up to."""
+    """Totals of the batches before a position."""
 
     position: int
     next_offset: int
@@ -56,7 +56,7 @@ class _Check:
         self._base_offset = _number(summary["baseOffset"])
         self._is_time_index = document.columns == TIME_INDEX_COLUMNS
         entry_bytes = INDEX_ENTRY_BYTES[TIME_INDEX_KIND if self._is_time_index else OFFSET_INDEX_KIND]
-        # By what finds the batch (its offset, or its position): where in the index the entry is, and what it says.
+        # By offset or position of the batch: the entry's place in the index, and its claim.
         self._entries = {
             _number(key): (SUMMARY_BYTES + entry_bytes * i, _number(claim))
             for i, (claim, key) in enumerate(document.rows)
@@ -99,7 +99,7 @@ class _Check:
             yield Problem(at, WRONG_ENTRY, message)
 
     def _check_unmet(self) -> Iterator[Problem]:
-        """Entries that no batch was found for."""
+        """Report entries without a matching batch."""
         for key, (at, claimed) in self._entries.items():
             if self._is_time_index:
                 message = f"no batch begins with offset {key}"

@@ -1,4 +1,4 @@
-"""The small files of a partition and of a data directory, read as far as they can be, whatever is broken."""
+"""The small files of a partition and of a data directory, decoded as far as damage allows."""
 
 import re
 import struct
@@ -46,7 +46,7 @@ _KIND_BY_SUFFIX = {
 
 
 class Timestamp(int):
-    """Milliseconds since 1970; negative where there is none."""
+    """Milliseconds since 1970; negative if absent."""
 
 
 Cell: TypeAlias = int | str | None
@@ -64,11 +64,11 @@ class SealedDocument:
     note: str = ""
 
 
-_LEAST = {"cleanedInEpoch": -1}  # below that, numbers of a checkpoint make no sense; 0 for the others
+_LEAST = {"cleanedInEpoch": -1}  # the smallest valid number of a checkpoint's field; 0 for the others
 
 
 def read_sealed(file: Readable) -> SealedDocument | None:
-    """Return the sealed file, if its seal is whole and right; None if it is another kind of file, or damaged."""
+    """Return the sealed file, if its seal is whole and right; None if the file is damaged or of another kind."""
     parts = _split(file)
     if parts is None:
         return None
@@ -78,9 +78,9 @@ def read_sealed(file: Readable) -> SealedDocument | None:
 
 
 def read_damaged_sealed(file: Readable, name: str) -> SealedDocument | None:
-    """What a file with a broken seal seems to be, as far as it can be read; None if nothing speaks for a sealed file.
+    """Return a file with a broken seal as far as it is readable; None if nothing suggests a sealed file.
 
-    The seal's own words decide; where they are gone, the file's name.
+    The seal's text decides its kind or, if that is gone, the file's name.
     """
     parts = _split(file)
     if parts is not None:
@@ -132,7 +132,7 @@ def _kind_of_remains(remains: bytes, named: str | None) -> str | None:
 
 
 def _decode(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
-    """Return the document in `body`, which has lost its seal; what cannot be decoded is shown as lines of text."""
+    """Return the document in `body`, without its seal; show what cannot be decoded as lines of text."""
     decode = _DECODERS.get(kind, _decode_text)
     try:
         return decode(kind, body, problems)
@@ -244,7 +244,7 @@ def _decode_producers(kind: str, body: bytes, problems: tuple[Problem, ...]) -> 
 
 
 def _decode_text(kind: str, body: bytes, problems: tuple[Problem, ...]) -> SealedDocument:
-    """Content of which no more is known than that it is text; what is not is shown by its size."""
+    """Return unknown content as lines of text, or only its size if it is binary."""
     try:
         lines = body.decode().splitlines()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""Walking a segment that may be damaged: every batch that can be told, what is wrong, what was skipped. Blocking.
+"""A walk over a segment that may be damaged: every recognizable batch, its problems, and skipped bytes. Blocking.
 
-Recovery stops at the first batch that is not sound; a person who looks at a damaged file wants to see the rest too.
+Recovery stops at the first unsound batch; an operator who inspects a damaged file wants to see the rest, too.
 """
 
 import re
@@ -26,16 +26,16 @@ TORN_TAIL = "TornTail"
 OFFSETS_FALL = "OffsetsFall"
 EPOCHS_FALL = "EpochsFall"
 
-# Damage is searched for batches up to this size: in random bytes, a larger one is nearly always a false scent.
+# The largest batch to search damage for: in random bytes, a larger one is nearly always a false positive.
 _LARGEST_SOUGHT_BYTES = 128 * 1024 * 1024
 
-# A header's magic, and after it what else leaves little choice: attributes below 0x80, a last offset delta not below 0.
+# A header's magic, followed by its other constrained bytes: attributes below 0x80, a last offset delta of at least 0.
 _MAGIC_AT = 16
 _LIKELY_MAGIC = re.compile(rb"[\x02\x03](?=.{4}\x00[\x00-\x7f]{2})", re.DOTALL)
 
 
 class Readable(Protocol):
-    """As much of a file as looking at it needs."""
+    """The part of a file that the walk needs."""
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes from `position` on; fewer only where the file ends."""
@@ -51,20 +51,20 @@ class Problem:
     position: int
     cause: str
     message: str
-    skipped_bytes: int = 0  # belong to no batch that could be told
+    skipped_bytes: int = 0  # bytes of no recognizable batch
 
 
 class Crc(Enum):
-    """What a batch's CRC-32C says of it."""
+    """The result of checking a batch's CRC-32C."""
 
     OK = "ok"
     BAD = "BAD"
-    CUT = "cut"  # the batch is not all there, so there is nothing to compute it over
+    CUT = "cut"  # the batch is incomplete, so its CRC cannot be computed
 
 
 @dataclass(frozen=True, slots=True)
 class DumpedBatch:
-    """A batch as found. `records` are there if they were asked for and could be decoded."""
+    """A batch as found. `records` is set if it was requested and could be decoded."""
 
     position: int
     header: BatchHeader
@@ -75,7 +75,7 @@ class DumpedBatch:
 
 @dataclass(slots=True)
 class SegmentTotals:
-    """What a segment's items add up to; records and offsets are those of batches whose CRC is right."""
+    """Totals of a segment's items; records and offsets count batches with a correct CRC only."""
 
     batches: int = 0
     invalid_batches: int = 0
@@ -114,7 +114,7 @@ def walk_segment(file: Readable, *, deep: bool = False) -> Iterator[DumpedBatch 
     """Yield every batch of `file` in order, each with its problems; a lone `Problem` stands for bytes that are no
     batch.
 
-    With `deep` every record is decoded. Nothing is raised for damage, whatever it is.
+    With `deep`, decode every record. Damage never raises.
     """
     return _Walk(file, deep).items()
 
@@ -159,7 +159,7 @@ class _Walk:
             yield batch
 
     def _examine(self, position: int, header: BatchHeader) -> tuple[DumpedBatch, int]:
-        """Return the batch at `position`, and where to go on."""
+        """Return the batch at `position`, and the position to continue at."""
         if header.total_bytes > self._end - position:
             return self._examine_overlong(position, header)
         content = self._window.view(position, header.total_bytes)
@@ -186,7 +186,7 @@ class _Walk:
         return records
 
     def _order_problems(self, position: int, header: BatchHeader) -> Iterator[Problem]:
-        """What the CRC does not cover: offsets rise, epochs never fall."""
+        """Check what the CRC does not cover: offsets rise, epochs never fall."""
         previous = self._previous
         if previous is None:
             return
@@ -200,8 +200,7 @@ class _Walk:
     # -- damage
 
     def _examine_damaged(self, position: int, header: BatchHeader, error: InvalidBatch) -> tuple[DumpedBatch, int]:
-        """Return a batch with a wrong CRC. Its length is not to be trusted, unless it leads to where a batch could
-        start."""
+        """Return a batch with a wrong CRC. Trust its length only if a batch could start after it."""
         following = position + header.total_bytes
         message, skipped = _reason(error), 0
         if following < self._end and not self._could_start_at(following):
@@ -233,7 +232,7 @@ class _Walk:
         return True
 
     def _lose(self, position: int, error: InvalidBatch) -> Problem:
-        """Bytes that are no batch's: up to the next sound batch, or to the end."""
+        """Skip bytes that belong to no batch, up to the next sound batch or the end."""
         left = self._end - position
         if left < HEADER_BYTES:
             return Problem(position, TORN_TAIL, f"{left} bytes are left, too few for a batch header", left)
@@ -251,7 +250,7 @@ class _Walk:
 def find_sound_batch(file: Readable, start: int, limit: int, end: int) -> int | None:
     """Return the first position in [start, limit) where a batch with a right CRC lies that ends by `end`."""
     for chunk_start in range(start, limit, CHUNK_BYTES):
-        # As much more as a header takes, so that one that begins in this chunk is whole.
+        # Read a header's size more, so that a header that begins in this chunk is complete.
         chunk = memoryview(file.read(chunk_start, min(CHUNK_BYTES + HEADER_BYTES, end - chunk_start)))
         for match in _LIKELY_MAGIC.finditer(chunk, _MAGIC_AT):
             at = match.start() - _MAGIC_AT
@@ -282,5 +281,5 @@ def _is_zero(file: Readable, start: int, end: int) -> bool:
 
 
 def _reason(error: InvalidBatch) -> str:
-    """What is wrong, without the position in a buffer, which would only mislead next to the one in the file."""
+    """Return the error's text without its buffer position, which would contradict the position in the file."""
     return str(error).replace(" at 0 ", " ")

@@ -1,1 +1,1 @@
-"""One partition log: append, read, truncate, recover."""
+"""One partition's log: append, read, truncate, recover. Start at `partition_log.py`."""

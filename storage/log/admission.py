@@ -1,4 +1,4 @@
-"""What a leader lets into a log: checks and rewrites before offsets are assigned. Pure, but heavy for big batches."""
+"""A leader's checks and rewrites of client batches before it assigns offsets. Pure, but slow for large batches."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ from lograft.storage.log.log_config import LogConfig
 from lograft.storage.state.producer_state import NO_PRODUCER
 
 MAX_FUTURE_MS = 3600 * 1000
-# Of a few bytes each: a small compressed batch can hold millions, and to look at a million takes a second.
+# A small compressed batch can hold millions of tiny rows, and checking a million takes a second.
 MAX_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A batch that may be appended as it is, but for its offset and epoch."""
+    """A batch ready to append, except for its offset and epoch."""
 
     header: BatchHeader
     batch: Buffer
 
 
 def admit(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Admitted:
-    """Check one batch from a client against the topic's rules, and rewrite it where they say so.
+    """Check one batch from a client against the topic's rules, and rewrite it where they require it.
 
-    `InvalidBatch` names what is wrong; nothing is changed then. `limit_bytes`: of what a payload decompresses to, more
-    is `BadCompressedData`; by default so much as readers take.
+    Raise an InvalidBatch that names the defect; nothing is changed then. `limit_bytes` bounds the decompressed payload
+    (BadCompressedData beyond it); the default is the limit of readers.
     """
     header = validate_batch(batch, max_bytes=config.max_message_bytes)
     if header.total_bytes != len(batch):
@@ -43,7 +43,7 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_
         _check_row_count(header)
         check_keys(batch, header, limit_bytes=limit_bytes)
     elif header.compression is Compression.NONE or config.validate_batches:
-        # Stored, a batch that no reader can decode would stop every one of them.
+        # A stored batch that no reader can decode would stop every reader.
         _check_row_count(header)
         check_records(batch, header, limit_bytes=limit_bytes)
     to_codec = config.compression if config.compression not in (None, header.compression) else None
@@ -57,9 +57,9 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_
 
 
 def _check_attributes(header: BatchHeader) -> None:
-    """Refuse every bit but the compression's."""
+    """Refuse all attribute bits except the compression's."""
     if header.is_transactional:
-        # Stored, it would hold back readers of committed records once there are transactions: nothing would end it.
+        # Stored, it would block read-committed consumers of a later version: nothing would ever end the transaction.
         raise BadAttributes("the batch says that it is part of a transaction, which this version does not have")
     if header.attributes & ~COMPRESSION_MASK:
         raise BadAttributes(f"attributes {header.attributes:#06x} are not for clients to set")

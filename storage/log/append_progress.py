@@ -1,4 +1,4 @@
-"""How far a log's appends have come: queued, written, synced. On the loop; no IO of its own."""
+"""The progress of a log's appends: queued, written, synced. On the loop; no IO of its own."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ class _Mark(NamedTuple):
 
 
 class AppendProgress:
-    """Turns positions in files into offsets of the log. Invariant: synced_end <= written_end <= the log's end."""
+    """Maps positions in files to offsets of the log. Invariant: synced_end <= written_end <= the log's end."""
 
     def __init__(self, end_offset: int) -> None:
         self.written_end = end_offset
@@ -27,14 +27,14 @@ class AppendProgress:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def appended(self, file: AppendFile, position: int, offset: int, *, sync: bool) -> None:
-        """The log's end is now `offset`, once `file` is written up to `position`."""
+        """Record an append: the log ends at `offset` once `file` is written up to `position`."""
         mark = _Mark(file, position, offset)
         self._unwritten.append(mark)
         if sync:
             self._unsynced.append(mark)
 
     def progress(self) -> None:
-        """Some file moved on: see how far the log has come."""
+        """Recompute both ends after a file made progress."""
         unwritten, unsynced = self._unwritten, self._unsynced
         while unwritten and unwritten[0].file.written >= unwritten[0].position:
             self.written_end = unwritten.popleft().offset
@@ -42,30 +42,30 @@ class AppendProgress:
             self.synced_end = unsynced.popleft().offset
 
     def flushed(self, offset: int) -> None:
-        """All below `offset` was synced by other means."""
+        """Record that everything below `offset` was synced outside the queue."""
         self.synced_end = max(self.synced_end, offset)
         while self._unsynced and self._unsynced[0].offset <= offset:
             self._unsynced.popleft()
 
     def truncated(self, end_offset: int) -> None:
-        """The log was cut at `end_offset`."""
+        """Follow a truncation of the log to `end_offset`."""
         for marks in (self._unwritten, self._unsynced):
             while marks and marks[-1].offset > end_offset:
                 marks.pop()
         self.written_end = min(self.written_end, end_offset)
         self.synced_end = min(self.synced_end, end_offset)
-        # What they wait for is gone; what will have its offset is something else.
+        # The offsets they wait for are gone; later batches at those offsets are different.
         self._fail([waiter for offset, waiter in self._waiters if offset > end_offset], LogTruncated(end_offset))
         self._waiters = [(offset, waiter) for offset, waiter in self._waiters if offset <= end_offset]
 
     def restarted(self, end_offset: int) -> None:
-        """The log was emptied and goes on at `end_offset`."""
+        """Follow a reset of the log to `end_offset`."""
         self._unwritten.clear()
         self._unsynced.clear()
         self.written_end = self.synced_end = end_offset
 
     async def wait(self, offset: int, stable_end: int) -> None:
-        """Return when `release` is called with at least `offset` (at once if `stable_end` is there already)."""
+        """Wait until `release` is called with at least `offset`. Return at once if `stable_end` has reached it."""
         if stable_end >= offset:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -73,7 +73,7 @@ class AppendProgress:
         await waiter
 
     def release(self, stable_end: int) -> None:
-        """Wake who waits for at most `stable_end`."""
+        """Wake callers that wait for at most `stable_end`."""
         if not self._waiters:
             return
         waiting, self._waiters = self._waiters, []
@@ -86,7 +86,7 @@ class AppendProgress:
                 self._waiters.append((offset, waiter))
 
     def failed(self, error: Exception) -> None:
-        """Nothing more will become durable: wake everyone with `error`."""
+        """Fail all waiting callers with `error`: nothing more will become durable."""
         waiting, self._waiters = self._waiters, []
         self._fail([waiter for _, waiter in waiting], error)
 

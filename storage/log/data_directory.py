@@ -1,4 +1,4 @@
-"""A data directory: the lock on it, its identity, whose it is, how it was last left, and the partitions in it."""
+"""A data directory: its lock, identity, owner, last shutdown, and partitions."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
@@ -33,20 +33,20 @@ MARKER_KIND = "lograft-clean-shutdown-1"
 
 @dataclass(frozen=True, slots=True)
 class DirectoryOwner:
-    """The node that a directory belongs to, once and for all."""
+    """The node that owns a directory. Never changes."""
 
     cluster_id: str
     node_id: int
 
 
 class DataDirectory:
-    """One disk's worth of partitions, held by one process. Made by `open_directory`, given back by `close`."""
+    """The partitions of one data directory, locked by one process from `open_directory` to `close`."""
 
     def __init__(self, runtime: Runtime, path: str, held: "_Held", max_segments: int) -> None:
         self.path = path
         self.identity = held.identity
-        self.clean_epoch = held.clean_epoch  # the broker epoch of the last owner, if it left in good order
-        self.use = held.use  # as the last owner left it
+        self.clean_epoch = held.clean_epoch  # the broker epoch of the last process, if it shut down cleanly
+        self.use = held.use  # as the last process left it
         self._runtime = runtime
         self._lock = held.lock
         self._is_marked = held.clean_epoch is not None
@@ -58,10 +58,10 @@ class DataDirectory:
         self.space.path = path
         self._writer.on_refused = self.space.ran_out
 
-    # -- its room
+    # -- space
 
     async def reserve(self, reserve_bytes: int | None) -> None:
-        """Take no more of users when only so much is left on the disk; None: a part of the disk."""
+        """Set the reserve below which user records are refused; None: a fixed part of the disk."""
         files = self._runtime.files
         disk_bytes = await self._runtime.blocking.run_blocking(files.disk_bytes, self.path)
         self.space.disk_bytes = disk_bytes
@@ -69,29 +69,29 @@ class DataDirectory:
         await self.look_at_space()
 
     async def look_at_space(self) -> None:
-        """See how much is left; what the disk has refused is tried again. To be called now and then."""
+        """Measure the free space, and retry refused writes. Call periodically."""
         free_bytes = await self._runtime.blocking.run_blocking(self._runtime.files.free_bytes, self.path)
         self.space.measured(free_bytes - self._writer.queued_bytes, is_stalled=self._writer.is_stalled)
         self._writer.retry()
 
     def stop_waiting(self) -> None:
-        """What waits for room is given up: it is time to close."""
+        """Give up writes that wait for space, before closing."""
         self._writer.stop_waiting()
 
-    # -- what is here
+    # -- content
 
     async def entries(self) -> list[str]:
-        """Return the names of all that is here."""
+        """Return the names of all entries of the directory."""
         return await self._runtime.blocking.run_blocking(self._runtime.files.list_directory, self.path)
 
     async def partitions(self) -> list[PartitionName]:
-        """Return the partitions that are here, open or not."""
+        """Return the directory's partitions, open or not."""
         return [partition for partition in map(PartitionName.parse, await self.entries()) if partition is not None]
 
     async def open_partition(
         self, name: PartitionName, config: LogConfig, noted_watermark: int | None = None
     ) -> PartitionLog:
-        """Open a partition's log, making it if it is not there; see `open_log`. Once, until it is closed."""
+        """Open a partition's log, or create it; see `open_log`. It must not be open already."""
         assert name not in self._open
         self._open[name] = None
         try:
@@ -103,7 +103,7 @@ class DataDirectory:
         return log
 
     async def close_partition(self, name: PartitionName) -> None:
-        """Close one partition's log; it may be opened again."""
+        """Close one partition's log. It can be opened again."""
         log = self._open[name]
         assert log is not None, "it is being opened"
         try:
@@ -112,26 +112,26 @@ class DataDirectory:
             del self._open[name]
 
     async def note_used(self, broker_epoch: int) -> None:
-        """Durably note the epoch that the directory is used in from now on, and that it has `high-watermarks`. Comes
-        before anything in it is loaded, changed or opened."""
+        """Durably note the broker epoch of this use, and that the directory has `high-watermarks`. Call before loading,
+        changing or opening anything in it."""
         assert not self._open, "used before it is noted"
         await self._writer.call(lambda: write_used_epoch(self._writer.files, self.path, broker_epoch))
 
     async def read_high_watermarks(self) -> dict[PartitionName, int]:
-        """As last written. None if the file is missing or damaged: `note_used` makes it, and `use` tells that it was
-        lost."""
+        """Return the watermarks as last written. None if the file is missing or damaged: `note_used` creates it, and
+        `use` records the loss."""
         return await self._runtime.blocking.run_blocking(_watermarks_if_sound, self._runtime.files, self.path)
 
     async def write_high_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
         await self._writer.call(lambda: write_watermarks(self._writer.files, self.path, watermarks))
 
     async def close(self, broker_epoch: int | None = None) -> None:
-        """Close every partition and give the directory back; with `broker_epoch`, note that all was in order."""
+        """Close every partition and release the directory. With `broker_epoch`, write the clean-shutdown marker."""
         self.stop_waiting()
         try:
             async with AsyncExitStack() as logs:
                 for name in self._open:
-                    logs.push_async_callback(self.close_partition, name)  # each of them, though one may fail
+                    logs.push_async_callback(self.close_partition, name)  # close each even if another fails
             if broker_epoch is not None and self._writer.failure is None:
                 await self._replace(MARKER_FILE, seal(MARKER_KIND, f"broker_epoch {broker_epoch}\n".encode()))
         finally:
@@ -139,21 +139,21 @@ class DataDirectory:
             self._lock.release()
 
     async def _unmark(self) -> None:
-        """Before anything is written here, the marker goes, durably."""
+        """Durably remove the marker before the first write."""
         if self._is_marked:
             await self._writer.call(self._remove_marker)
             self._is_marked = False
 
     def _remove_marker(self) -> None:
         marker = f"{self.path}/{MARKER_FILE}"
-        if self._writer.files.exists(marker):  # who opens another partition at the same time may have been first
+        if self._writer.files.exists(marker):  # a concurrent open of another partition may have been first
             self._writer.files.remove(marker)
         self._writer.files.sync_directory(self.path)
 
     def _note_failure(self, error: SyncFailed) -> None:
-        """So that no later process believes what it reads here. Not synced: the note is there for as long as the kernel
-        has what it pretends to be on the disk, and that is how long it is needed."""
-        with suppress(OSError):  # a disk that takes no file at all does not take a lock either
+        """Note a failed sync, so that no later process trusts this directory's data. The note is not synced: it lives
+        as long as the kernel's cache of the unsynced data, which is as long as it is needed."""
+        with suppress(OSError):  # a disk that accepts no file accepts no lock either
             file = self._runtime.files.create(f"{self.path}/{FAILED_FILE}")
             try:
                 file.write(0, [f"{error}\n".encode()])
@@ -167,10 +167,10 @@ class DataDirectory:
 async def open_directory(
     runtime: Runtime, path: str, owner: DirectoryOwner | None = None, max_segments: int | None = None
 ) -> DataDirectory:
-    """Take hold of the data directory at `path`, making it if it is not there; `DirectoryRefused` says why not.
+    """Open and lock the data directory at `path`, or create it. Raise DirectoryRefused if it cannot be used.
 
-    With `owner`, it must be theirs, and is from now on if it is new. `max_segments`: how many of its older segments
-    are kept open.
+    With `owner`, the directory must belong to that node; a new one does from now on. `max_segments` bounds its open
+    sealed segments.
     """
     held = await run_to_end(
         runtime.blocking, _take_hold, runtime.files, path, owner, runtime.rng.uuid(),
@@ -180,8 +180,8 @@ async def open_directory(
 
 
 def mark_restored(files: Files, path: str) -> UUID:
-    """Mark the directory at `path`, which no process uses, as put back from a copy, and return its identity. What it
-    has then counts for nothing until it has caught up. Raise `DirectoryRefused` if it cannot be marked."""
+    """Mark the unused directory at `path` as restored from a copy, and return its identity. Its replicas then count for
+    nothing until they have caught up. Raise `DirectoryRefused` if it cannot be marked."""
     if not files.exists(f"{path}/{IDENTITY_FILE}"):
         raise DirectoryRefused(
             f"{path} is not a data directory, for it has no {IDENTITY_FILE}: name one of the node's data_dirs"
@@ -204,7 +204,7 @@ def mark_restored(files: Files, path: str) -> UUID:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A directory that is ours, as its last owner left it."""
+    """A locked directory, as its last process left it."""
 
     lock: Lock
     identity: UUID
@@ -228,7 +228,7 @@ def _take_hold(files: Files, path: str, owner: DirectoryOwner | None, fresh_iden
             f"{path} cannot be used: {error.strerror}; check that it exists and is writable"
         ) from None
     try:
-        # A stranger's directory is left as it is, so that comes first.
+        # Check the owner first: another node's directory must stay as it is.
         is_owned = owner is not None and _belongs_to(files, path, owner)
         _refuse_failed(files, path)
         identity = _identity(files, path, fresh_identity)
@@ -254,7 +254,7 @@ def _refuse_failed(files: Files, path: str) -> None:
 
 
 def _belongs_to(files: Files, path: str, owner: DirectoryOwner) -> bool:
-    """False if it belongs to nobody yet; `DirectoryRefused` if to another."""
+    """Return False if the directory has no owner yet. Raise DirectoryRefused if another node owns it."""
     file = f"{path}/{OWNER_FILE}"
     if not files.exists(file):
         _refuse_partitions_without(files, path, OWNER_FILE)
@@ -283,13 +283,13 @@ def _sealed_owner(owner: DirectoryOwner) -> bytes:
 
 
 def _refuse_partitions_without(files: Files, path: str, name: str) -> None:
-    """What says whose data it is cannot be made up where there is data."""
+    """Refuse a directory that has partitions but lacks the file that identifies it."""
     if any(PartitionName.parse(entry) for entry in files.list_directory(path)):
         raise DirectoryRefused(f"{path} has partitions but no {name}: restore it, or start with an empty directory")
 
 
 def _identity(files: Files, path: str, fresh: UUID | None) -> UUID:
-    """`fresh`: of a directory that has none yet; None: it has one."""
+    """Return the directory's identity. `fresh` is the identity of a new directory; None if it must have one."""
     file = f"{path}/{IDENTITY_FILE}"
     if files.exists(file):
         try:

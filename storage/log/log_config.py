@@ -1,4 +1,4 @@
-"""How one partition's log behaves: the topic configuration that storage acts on, under Kafka's names. Pure."""
+"""The topic configuration that storage acts on, under Kafka's names. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +9,7 @@ MAX_SEGMENT_BYTES = 2**31 - 1  # positions in an index are 32 bits
 
 
 class FlushMode(Enum):
-    """What an acknowledgement waits for: the disk, or only the operating system."""
+    """The durability an acknowledgement waits for: the disk, or only the operating system."""
 
     FSYNC = "fsync"
     OS = "os"
@@ -17,25 +17,25 @@ class FlushMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Defaults are Kafka's, but for `flush_mode`, which is safe."""
+    """Configuration of one partition's log. Defaults are Kafka's, except the safe `flush_mode`."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1024 * 1024 + 12
-    retention_ms: int = 7 * 24 * 3600 * 1000  # -1 keeps for ever
-    retention_bytes: int = -1  # -1 keeps any amount
+    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: no limit
+    retention_bytes: int = -1  # -1: no limit
     cleanup_delete: bool = True
     cleanup_compact: bool = False
     min_compaction_lag_ms: int = 0
     delete_retention_ms: int = 24 * 3600 * 1000
     min_cleanable_dirty_ratio: float = 0.5
     append_time: bool = False  # message.timestamp.type=LogAppendTime
-    compression: Compression | None = None  # None is `producer`: stored as it arrived
-    validate_batches: bool = False  # compressed ones are opened, too, before they are stored
+    compression: Compression | None = None  # None is `producer`: store as received
+    validate_batches: bool = False  # also decode compressed batches before storing them
     flush_mode: FlushMode = FlushMode.FSYNC
-    flush_messages: int | None = None  # with flush.mode=os, fsync after so many records anyway
-    flush_ms: int | None = None  # and after so long
+    flush_messages: int | None = None  # with flush.mode=os, fsync after this many records
+    flush_ms: int | None = None  # and after this time
     tail_bytes: int = 4 * 1024 * 1024  # newest batches kept in memory
 
     def __post_init__(self) -> None:
@@ -45,5 +45,5 @@ class LogConfig:
 
     @property
     def asks_for_flushes(self) -> bool:
-        """Is something to be synced now and then, that is not synced anyway?"""
+        """True if appends need periodic flushes beyond what `flush_mode` syncs."""
         return self.flush_mode is FlushMode.OS and not (self.flush_messages is None and self.flush_ms is None)

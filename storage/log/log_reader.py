@@ -1,4 +1,4 @@
-"""Reading a log: whole batches, from memory where it reaches, else from the segment that holds them."""
+"""Reads of a log: whole batches, from memory if it has them, else from their segment."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from lograft.storage.log.segment_list import SegmentList
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Whole batches covering [start, next_offset), as asked for; the first may begin before `start`."""
+    """Whole batches covering [start, next_offset); the first may begin before `start`."""
 
     buffers: list[bytes | memoryview]
     next_offset: int
@@ -26,11 +26,11 @@ class Batches:
 
 
 class ReadableLog(Protocol):
-    """What the reader needs of a log."""
+    """The part of a log that the reader needs."""
 
     segments: SegmentList
     tail: MemoryTail
-    generation: int  # changes whenever what was read may no longer be there
+    generation: int  # changes whenever read data may have been removed
 
     async def index_of(self, segment: Segment) -> SegmentIndex: ...
 
@@ -44,7 +44,8 @@ class LogReader:
         self._blocking = blocking
 
     def read_tail(self, start: int, max_bytes: int, bound: int) -> Batches | None:
-        """Batches from memory, at least one if there is one below `bound`; None if memory does not reach to `start`."""
+        """Return batches from memory, at least one if there is one below `bound`; None if memory does not reach back to
+        `start`."""
         tail = self._log.tail
         cursor = tail.find(start)
         if cursor is None:
@@ -70,7 +71,7 @@ class LogReader:
         return Batches(buffers, next_offset)
 
     async def read_segments(self, start: int, max_bytes: int, bound: int) -> Batches | None:
-        """Batches from disk; None if the log changed meanwhile and the caller should look again."""
+        """Return batches from disk; None if the log changed meanwhile and the caller must retry."""
         generation = self._log.generation
         segment = self._log.segments[self._log.segments.place_of(start)]
         try:
@@ -98,7 +99,7 @@ class LogReader:
                 found = part.slice(memoryview(data), index.last_position_within(first, end - 1) - first)
                 if found is not None or end >= min(segment.written_bytes, limit):
                     return found or Batches([], start)
-                first = end  # all of it lies before `start`, which is in a hole
+                first = end  # all batches end before `start`, which is in a hole
         except InvalidBatch as error:
             raise CorruptLog(segment.path, first, str(error)) from error
         finally:
@@ -107,7 +108,7 @@ class LogReader:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is to be read of a segment whose batches lie in [known, end_offset), and what is read of it checked."""
+    """A read of a segment whose batches lie in [known, end_offset), which checks what it reads."""
 
     start: int
     bound: int
@@ -116,9 +117,9 @@ class _Part:
     end_offset: int
 
     def slice(self, data: memoryview, anchor: int) -> Batches | None:
-        """Cut what was read to whole batches in [start, bound); None if all of it lies before `start`.
+        """Trim the data to whole batches in [start, bound); return None if all of it lies before `start`.
 
-        `anchor` is where a batch near the end begins: those before it are walked only if they must be.
+        `anchor` is the start of a batch near the end; batches before it are walked only if necessary.
         """
         at, size, previous_end = 0, len(data), self.known
         while at < size:
@@ -133,7 +134,7 @@ class _Part:
         if at + bounds.total_bytes > size:
             raise InvalidBatch(f"a batch of {bounds.total_bytes} bytes where {size - at} are left")
         if at + bounds.total_bytes == size and bounds.next_offset <= self.bound:
-            return Batches([data[at:]], bounds.next_offset)  # one batch, as a read of big ones finds
+            return Batches([data[at:]], bounds.next_offset)  # a single batch, the common case for large ones
         if at < anchor and anchor - at <= self.max_bytes:
             part, reached = self._cut(data[anchor:], self.max_bytes - (anchor - at), at_least_one=False)
             if len(part):
@@ -151,7 +152,7 @@ def _cut(
     """Return the batches of `data` that end after `start` and at or before `bound`, within `max_bytes`; and where they
     end.
 
-    `InvalidBatch` for one that does not follow the one before it, or ends beyond `end_offset`, where all of them do.
+    Raise InvalidBatch for a batch that does not follow the previous one, or ends beyond `end_offset`.
     """
     at, size, reached, previous_end = 0, len(data), start, 0
     begin: int | None = None

@@ -1,11 +1,11 @@
-"""The newest end of a log, kept in memory: followers and tailing consumers are served from here. Pure."""
+"""The newest batches of a log in memory, for followers and tailing consumers. Pure."""
 
 from bisect import bisect_right
 from typing import NamedTuple
 
 
 class Chunk(NamedTuple):
-    """Whole batches that were appended together, covering [start, end)."""
+    """Whole batches appended together, covering [start, end)."""
 
     start: int
     end: int
@@ -13,7 +13,7 @@ class Chunk(NamedTuple):
 
 
 class MemoryTail:
-    """The last chunks of a log, without gaps, up to `limit_bytes`; more only while they are not yet written.
+    """The last chunks of a log, without gaps, up to `limit_bytes`, or more while they are not yet written.
 
     Invariant: chunks are in order, each starts where the one before ended, and the last ends at the log's end.
     """
@@ -22,7 +22,7 @@ class MemoryTail:
         self.limit_bytes = limit_bytes
         self._starts: list[int] = []
         self._chunks: list[Chunk] = []
-        self._head = 0  # chunks before it are gone; the lists are cut now and then
+        self._head = 0  # chunks before it are evicted; the lists are compacted occasionally
         self._bytes = 0
 
     def append(self, chunk: Chunk) -> None:
@@ -32,7 +32,7 @@ class MemoryTail:
         self._bytes += len(chunk.batches)
 
     def evict(self, written_end: int) -> None:
-        """Forget the oldest chunks beyond the limit, of those that can be read from disk (end <= `written_end`)."""
+        """Evict the oldest chunks beyond the limit that can be read from disk (end <= `written_end`)."""
         while self._bytes > self.limit_bytes and self._chunks[self._head].end <= written_end:
             self._bytes -= len(self._chunks[self._head].batches)
             self._chunks[self._head] = Chunk(0, 0, b"")
@@ -49,11 +49,12 @@ class MemoryTail:
         return index
 
     def at(self, cursor: int) -> Chunk | None:
-        """Return the chunk at a cursor; the next one is at cursor + 1. Cursors are good until the next await."""
+        """Return the chunk at a cursor; the next one is at cursor + 1. Cursors are valid until the next await."""
         return self._chunks[cursor] if cursor < len(self._chunks) else None
 
     def truncate(self, end: int) -> None:
-        """Forget all chunks that reach beyond `end`; one that spans it goes too, and with it the hold on the end."""
+        """Evict all chunks that reach beyond `end`, including one that spans it; the tail then no longer reaches the
+        log's end."""
         while len(self._chunks) > self._head and self._chunks[-1].end > end:
             self._bytes -= len(self._chunks[-1].batches)
             del self._chunks[-1], self._starts[-1]

@@ -1,4 +1,4 @@
-"""Syncing what the writer was not asked to sync: the flushes of `flush.mode=os`."""
+"""The flushes of `flush.mode=os`, which sync what the writer did not."""
 
 import asyncio
 from typing import Protocol
@@ -16,7 +16,7 @@ _SHORTAGE_PAUSE_MS = 100
 
 
 class FlushableLog(Protocol):
-    """What a flush needs to know of the log."""
+    """The part of a log that a flush needs."""
 
     config: LogConfig
     end_offset: int
@@ -25,10 +25,10 @@ class FlushableLog(Protocol):
 
 
 class OsFlush:
-    """Flushes of one log, one at a time: Linux tells a failed fsync to one caller only, and the others would believe
-    the next one.
+    """Flushes of one log, one at a time: Linux reports a failed fsync to one caller only, and concurrent callers would
+    trust the next one.
 
-    They run beside the writer, not in its queue: others need not wait for a file that was long left unsynced.
+    They run outside the writer's queue, so other logs need not wait for a file with much unsynced data.
     """
 
     def __init__(self, log: FlushableLog, disk: Disk, operations: PartitionDisk, durability: AppendProgress) -> None:
@@ -37,7 +37,7 @@ class OsFlush:
         self._operations = operations
         self._durability = durability
         self._one_at_a_time = asyncio.Lock()
-        self._sealed: list[Segment] = []  # and not synced yet
+        self._sealed: list[Segment] = []  # sealed and not synced yet
         self._records = 0  # appended since the last flush
         self._flushed_ms = disk.clock.monotonic_ms()
 
@@ -45,14 +45,14 @@ class OsFlush:
         self._records += records
 
     def sealed(self, segment: Segment) -> None:
-        """`segment` gets no more appends, and no one has synced it."""
+        """Add a sealed segment that is not synced."""
         self._sealed.append(segment)
 
     def truncated(self, end_offset: int) -> None:
         self._sealed = [segment for segment in self._sealed if segment.base_offset < end_offset]
 
     def is_due(self) -> bool:
-        """Do `flush.messages` or `flush.ms` ask for a flush?"""
+        """Return True if `flush.messages` or `flush.ms` requires a flush."""
         config = self._log.config
         if config.flush_mode is FlushMode.FSYNC or self._durability.synced_end == self._log.end_offset:
             return False
@@ -62,7 +62,7 @@ class OsFlush:
         )
 
     async def flush(self) -> None:
-        """Return when all that is in the log now would survive a power failure."""
+        """Wait until everything now in the log would survive a power failure."""
         async with self._one_at_a_time:
             target, generation = self._log.end_offset, self._log.generation
             sealed, active = list(self._sealed), self._log.segments.active
@@ -79,7 +79,7 @@ class OsFlush:
                 self._durability.flushed(target)
 
     async def flush_sealed(self) -> None:
-        """Flush until all that is sealed is synced: more may be sealed while that goes on."""
+        """Flush until all sealed segments are synced, including those sealed meanwhile."""
         await self.flush()
         while self._sealed:
             await self.flush()

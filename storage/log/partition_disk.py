@@ -1,4 +1,5 @@
-"""The file operations of one partition, put into its disk's order; recovery.py meets what a crash leaves of them."""
+"""The file operations of one partition, in the order of its disk's queue; `recovery.py` handles what a crash leaves of
+them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from lograft.storage.state.epoch_cache import EpochCache
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """What all partitions of one data directory share."""
+    """Resources that all partitions of one data directory share."""
 
     files: Files
     blocking: Blocking
@@ -37,9 +38,9 @@ class Disk:
 
 
 class PartitionDisk:
-    """Queues what a partition changes on disk; each call returns at once, and they happen in this order.
+    """Queues a partition's changes on disk. Calls return at once; the changes happen in the order of the calls.
 
-    Contents are fixed when the call is made: what the loop changes afterwards does not reach the disk by accident.
+    Contents are captured by the call, so later changes on the loop do not reach the disk by accident.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -57,7 +58,7 @@ class PartitionDisk:
         self._writer.enqueue(lambda: write_producers(self._files, self.directory, offset, content))
 
     def write_index(self, segment: Segment, encoded: tuple[bytes, bytes]) -> None:
-        """An index can be made again, so a disk that takes no more is no reason not to read."""
+        """Write an index. Ignore a full disk: an index can be rebuilt."""
         if self._writer.failure is None:
             self._writer.enqueue(lambda: write_index(self._files, segment, encoded))
 
@@ -71,13 +72,13 @@ class PartitionDisk:
         self._writer.enqueue(partial(self._remove_now, names))
 
     def swap_in(self, cleaned: str, base_offset: int, limit: int) -> "asyncio.Future[None]":
-        """Put the synced file `cleaned` in the place of all segments whose base is in [base_offset, limit)."""
+        """Replace all segments with a base in [base_offset, limit) by the synced file `cleaned`."""
         name = swap_name(base_offset, limit)
 
         def swap() -> None:
-            if self._files.exists(cleaned):  # else it was, and what came after is done again
+            if self._files.exists(cleaned):  # else the rename is done, and the later steps are repeated
                 self._files.rename(cleaned, f"{self.directory}/{name}")
-            self._files.sync_directory(self.directory)  # from here on recovery completes what a crash interrupts
+            self._files.sync_directory(self.directory)  # from here on recovery completes the swap after a crash
             names = self._files.list_directory(self.directory)
             complete_swap(self._files, self.directory, name, base_offset, limit, names)
 
@@ -93,7 +94,7 @@ class PartitionDisk:
             self._writer.enqueue(partial(self._remove_now, names))
 
     def afterwards(self, then: Callable[[], None]) -> None:
-        """Call `then`, on the loop, when all that was asked before is done or has failed."""
+        """Call `then` on the loop once all earlier operations are done or have failed."""
 
         def done(answer: asyncio.Future[None]) -> None:
             if not answer.cancelled():
@@ -103,7 +104,7 @@ class PartitionDisk:
         self._writer.call(lambda: None).add_done_callback(done)
 
     async def barrier(self) -> None:
-        """Return when all that was asked before is done."""
+        """Wait until all earlier operations are done."""
         await self._writer.call(lambda: None)
 
     def _replace(self, name: str, content: bytes) -> None:

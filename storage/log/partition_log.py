@@ -1,8 +1,7 @@
-"""A partition's log: batches in, batches out, and what is known of them. Belongs to one loop.
+"""A partition's log: appends, reads, truncation, and its offsets. Belongs to one loop.
 
-Appends are decided and numbered at once, without waiting; the disk follows in order
-(`lograft.runtime.disk.disk_writer`), and `stable_end` says how far an acknowledgement may go. The owner appends nothing
-while `truncate`, `reset` or `close` is under way.
+An append assigns offsets at once, without waiting; the disk follows in order (`lograft.runtime.disk.disk_writer`), and
+`stable_end` bounds acknowledgements. The owner must not append during `truncate`, `reset` or `close`.
 """
 
 import asyncio
@@ -41,8 +40,8 @@ _SHORTAGE_PAUSE_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class AppendedBatch:
-    """Where a batch is: [base_offset, next_offset). A duplicate was there before; `append_time` is of one that was not,
-    where the topic's times are those of appending."""
+    """The offsets of a batch: [base_offset, next_offset). `append_time` is set for a new batch (not a duplicate) of a
+    topic with append times."""
 
     base_offset: int
     next_offset: int
@@ -51,21 +50,21 @@ class AppendedBatch:
 
 
 async def open_log(disk: Disk, directory: str, config: LogConfig, noted_watermark: int | None = None) -> "PartitionLog":
-    """Open the partition in `directory`, making it if there is none, mending what a crash left.
+    """Open the partition in `directory`, or create it. Repair what a crash left.
 
-    `noted_watermark`: the high watermark noted for this log; None if the log was never noted, so it may be new.
-    `CorruptLog` if durable data is damaged or missing. `ResourceShortage`: try again.
+    `noted_watermark`: the high watermark noted for this log; None if the log was never noted, so it may be new. Raise
+    CorruptLog if durable data is damaged or missing, ResourceShortage if a retry may succeed.
     """
     now = (disk.clock.wall_ms(), disk.clock.monotonic_ms())
     known = LogFacts(noted_watermark, is_synced=config.flush_mode is FlushMode.FSYNC)
     open_it = partial(_open_or_create, disk.files, directory, config.index_interval_bytes, *now, known)
     try:
-        # Recovery writes: abandoned, it would go on to cut what the next one to open the log has appended.
+        # Do not abandon recovery: its writes would truncate what the next process to open the log appended.
         recovered = await run_to_end(disk.blocking, open_it, dispose=_dispose)
     except OSError as error:
         if is_shortage(error) or is_without_room(error):
             raise ResourceShortage(f"{directory} cannot be opened now: {error.strerror}") from error
-        await disk.writer.fail(directory, error)  # what it could not sync is not synced by trying again
+        await disk.writer.fail(directory, error)  # another sync does not repair the failed one
     try:
         log = PartitionLog(disk, directory, config, recovered)
         await _in_time_of_plenty(disk.clock, log.remember_append_time)
@@ -76,7 +75,7 @@ async def open_log(disk: Disk, directory: str, config: LogConfig, noted_watermar
 
 
 async def _in_time_of_plenty(clock: Clock, action: Callable[[], Awaitable[None]]) -> None:
-    """Do it, again and again while there is a shortage of descriptors."""
+    """Retry while the process is short of descriptors."""
     while True:
         try:
             return await action()
@@ -104,7 +103,7 @@ def _open_or_create(
 class PartitionLog:
     """One replica's copy of a partition. Invariant: start_offset <= end_offset, stable_end <= end_offset.
 
-    It does nothing by itself: what its owner sees to, and when, is in docs/storage.md.
+    It does nothing on its own; docs/storage.md lists what its owner must call, and when.
     """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, recovered: RecoveredLog) -> None:
@@ -112,13 +111,13 @@ class PartitionLog:
         self.directory = directory
         self.epochs = recovered.epochs
         self.producers = recovered.producers
-        self.checkpointed = recovered.checkpoint  # as on disk, or on its way there
+        self.checkpointed = recovered.checkpoint  # as on disk, or queued for it
         self.end_offset = recovered.end_offset
-        self.stable_end = recovered.end_offset  # an acknowledgement may name it: it survives what `flush.mode` promises
-        self.generation = 0  # one more whenever offsets are taken back
+        self.stable_end = recovered.end_offset  # acknowledgements may cover it: it survives what `flush.mode` promises
+        self.generation = 0  # incremented whenever offsets are taken back
         self.tail = MemoryTail(config.tail_bytes)
         self.failure: DiskFailed | None = None
-        self.on_stable: Callable[[], None] = lambda: None  # told when `stable_end` moved on
+        self.on_stable: Callable[[], None] = lambda: None  # called when `stable_end` advances
         self.on_failed: Callable[[DiskFailed], None] = lambda error: None
         self.disk = disk
         self._operations = PartitionDisk(disk, directory)
@@ -126,9 +125,9 @@ class PartitionLog:
         self._reader = LogReader(self, disk.segment_files, disk.blocking)
         self._durability = AppendProgress(recovered.end_offset)
         self._flushing = OsFlush(self, disk, self._operations, self._durability)
-        self._has_notes = recovered.has_notes  # nothing changed since the last checkpoint
+        self._has_notes = recovered.has_notes  # no change since the last checkpoint
         self._last_append_ms = 0
-        self.is_exclusive = False  # being cut, reset or closed: nothing else may change it
+        self.is_exclusive = False  # during truncate, reset or close: no other change is allowed
         self._is_closed = False
         if recovered.active is None:
             self.segments.start(self.end_offset, self)
@@ -136,7 +135,7 @@ class PartitionLog:
             active = self.segments.active
             active.append_file = disk.writer.adopt(recovered.active, active.size_bytes, self)
 
-    # -- what is known
+    # -- offsets
 
     @property
     def start_offset(self) -> int:
@@ -144,7 +143,7 @@ class PartitionLog:
 
     @property
     def deleted_below(self) -> int:
-        """The log start as a decision to delete, for other replicas to follow; 0 where it only follows from damage."""
+        """The log start that followers must delete up to; 0 if the start only results from damage."""
         return self.start_offset if self.start_offset > self.checkpointed.lost_below else 0
 
     async def first_base(self) -> int:
@@ -158,17 +157,17 @@ class PartitionLog:
                 return start
             found = await self.read(start, 1)
             if self.start_offset != start:
-                continue  # it moved meanwhile
+                continue  # the log start moved meanwhile
             return min(start, parse_header(found.buffers[0]).base_offset) if found.buffers else start
 
     @property
     def synced_end(self) -> int:
-        """All below it survives a power failure."""
+        """Everything below survives a power failure."""
         return self._durability.synced_end
 
     @property
     def recovery_point(self) -> int:
-        """All below it is known, after a crash, to have been synced."""
+        """Everything below is known after a crash to have been synced."""
         return self.checkpointed.recovery_point
 
     @property
@@ -178,13 +177,14 @@ class PartitionLog:
     # -- appending
 
     def assign_epoch(self, epoch: int) -> None:
-        """A new leader epoch starts at the end; durable before any batch of it."""
+        """Start a new leader epoch at the log's end. It is durable before any batch of that epoch."""
         self._check_writable()
         if self.epochs.assign(epoch, self.end_offset):
             self._operations.replace_epochs(self.epochs)
 
     def append_as_leader(self, admitted: Admitted, leader_epoch: int) -> AppendedBatch:
-        """Number a batch, stamp it and queue it. `ProducerError` if it is out of its producer's order."""
+        """Assign offsets to a batch, stamp it and queue it. Raise a ProducerError if it is out of its producer's
+        order."""
         self._check_writable()
         latest = self.epochs.latest
         assert latest is not None, "assign_epoch comes first"
@@ -201,7 +201,7 @@ class PartitionLog:
         return AppendedBatch(base_offset, header.next_offset, append_time=append_time)
 
     def append_as_follower(self, frame: ReplicaFrame) -> None:
-        """Take over what a leader stored. `FrameMismatch` or `InvalidBatch` if it does not follow: nothing changes."""
+        """Append a leader's batches. Raise FrameMismatch or InvalidBatch, changing nothing, if they do not follow."""
         self._check_writable()
         headers = check_frame(frame, self.end_offset, self.epochs.latest)
         changed = [entry for entry in frame.epochs if self.epochs.assign(*entry)]
@@ -212,14 +212,14 @@ class PartitionLog:
         self._append(frame.batches, headers, frame.end)
 
     async def remember_append_time(self) -> None:
-        """Append times go on from the latest there is; the active segment may be empty."""
+        """Continue append times from the latest one; the active segment may be empty."""
         if self.config.append_time:
             for segment in list(self.segments)[-2:]:
                 index = await self.index_of(segment)
                 self._last_append_ms = max(self._last_append_ms, index.summary.max_timestamp)
 
     def _with_rising_append_time(self, admitted: Admitted) -> Admitted:
-        """Append times never go back, whatever the wall clock does."""
+        """Return the batch with an append time that never falls, whatever the wall clock does."""
         if admitted.header.max_timestamp < self._last_append_ms:
             batch = rewrite_batch(admitted.batch, append_time=self._last_append_ms)
             admitted = Admitted(parse_header(batch), batch)
@@ -264,7 +264,7 @@ class PartitionLog:
         return now_ms - index.summary.first_append_ms >= self.config.segment_ms
 
     def roll_if_old(self) -> None:
-        """Seal the active segment once it is older than `segment.ms`, though nothing is appended."""
+        """Seal the active segment once it is older than `segment.ms`, even without appends."""
         is_due = self.segments.active.size_bytes > 0 and self._is_old(self.disk.clock.wall_ms())
         if is_due and not self.is_exclusive:
             self.roll()
@@ -283,11 +283,11 @@ class PartitionLog:
     # -- reading
 
     async def read(self, start: int, max_bytes: int, bound: int | None = None, *, from_disk: bool = False) -> Batches:
-        """Whole batches from the one that holds `start` on, below `bound` (by default the end). `from_disk`: though
-        they may be in memory, too; then only what is stable.
+        """Read whole batches from the one that holds `start`, below `bound` (default: the end). With `from_disk`,
+        bypass memory and read only stable batches.
 
-        At most `max_bytes`, but at least one batch whatever its size; none if there is none below `bound`.
-        `OffsetOutOfRange` names the valid range.
+        At most `max_bytes`, but at least one batch whatever its size; none if there is none below `bound`. Raise
+        OffsetOutOfRange with the valid range.
         """
         while True:
             self.check_open()
@@ -302,7 +302,7 @@ class PartitionLog:
                 found = await self._reader.read_segments(start, max_bytes, limit)
             if found is None:
                 continue  # the log changed meanwhile
-            # A segment ends where the next one starts: compaction keeps the last batch.
+            # A segment always ends at the start of the next one: compaction keeps the last batch.
             following = None if found.buffers else self.segments.start_after(start)
             if following is not None and following < limit:
                 raise CorruptLog(self.directory, None, f"there is nothing between the offsets {start} and {following}")
@@ -321,25 +321,27 @@ class PartitionLog:
         interval_bytes = self.config.index_interval_bytes
         return await self.disk.segment_files.index_of(segment, interval_bytes, self._operations.write_index)
 
-    # -- taking back
+    # -- truncating and deleting
 
     async def truncate(self, offset: int) -> int:
-        """Cut the log at `offset`, or at the start of the batch it lies within; returns the new end, durable.
+        """Cut the log at `offset`, or at the start of the batch it lies within. Return the new end, which is durable.
 
-        Only for offsets in the log: who must go below its start gives all of it up, with `reset`.
+        `offset` must be in the log: to go below its start, use `reset`.
         """
         assert self.start_offset <= offset
         with self._exclusively():
             if offset < self.end_offset:
                 await self._cut(offset)
-                offset = self.end_offset  # lower, if a batch or a hole spans it: an epoch begun in between goes too
+                offset = (
+                    self.end_offset
+                )  # lower if a batch or a hole spans it: an epoch that begins in between is removed too
             if self.epochs.truncate_from(offset):
                 self._operations.replace_epochs(self.epochs)
             await self._operations.barrier()
         return self.end_offset
 
     async def _cut(self, offset: int) -> None:
-        await self._operations.barrier()  # what is to be read now must be in the files
+        await self._operations.barrier()  # the reads below need the data in the files
         place = self.segments.place_of(offset)
         last = self.segments[place]
         index = await self.index_of(last)
@@ -356,9 +358,9 @@ class PartitionLog:
                 self.config.index_interval_bytes,
                 self.disk.clock.monotonic_ms(),
             )
-            # From here on there is no await: the log changes at one moment.
+            # No await from here on: the log changes atomically.
             self._end_at(cut.end_offset, cut.producers)
-            # The recovery point goes down before the data does: it must not vouch for what is written there next.
+            # Lower the recovery point before cutting: it must not vouch for what is written there next.
             self._move_checkpoint(
                 log_start=min(self.start_offset, self.end_offset),  # lower, if it lies within the first batch
                 recovery_point=min(self.recovery_point, self.end_offset),
@@ -366,7 +368,7 @@ class PartitionLog:
                 newest_segment=min(self.checkpointed.newest_segment, last.base_offset),
             )
             self.segments.retire_after(place)
-            # After the segments: one that a crash keeps must have the snapshot of its start.
+            # After the segments: a segment that survives a crash needs the producer snapshot of its start.
             self.segments.drop_snapshots(lambda snapshot: snapshot > self.end_offset)
             self.segments.shorten(last, cut.index, self)
         finally:
@@ -383,12 +385,12 @@ class PartitionLog:
         self.tail.truncate(end_offset)
 
     async def reset(self, start: int, epochs: Sequence[EpochEntry] = (), producers: bytes = b"") -> None:
-        """Give up everything and go on, empty, at `start`, with the leader's epochs and producers as of there."""
+        """Drop everything and continue, empty, at `start`, with the leader's epochs and producers as of that offset."""
         with self._exclusively():
             await self._operations.barrier()
             self._end_at(0, ProducerState.decode(producers, self.disk.clock.monotonic_ms()))
-            # Whatever a crash leaves of the old log from here on is given up when it is opened. What that log lacks
-            # (`cleaned_below`, tombstones) is true of it until its last segment is gone.
+            # If a crash interrupts the reset from here on, opening the log completes it. `cleaned_below` and the
+            # tombstone bound still hold for the old log until its last segment is gone.
             self._move_checkpoint(log_start=start, recovery_point=start, first_dirty=start, resetting=1)
             self.segments.retire_after(-1)
             self.segments.drop_snapshots(lambda snapshot: True)
@@ -409,7 +411,7 @@ class PartitionLog:
             await self._operations.barrier()
 
     def delete_prefix(self, offset: int) -> None:
-        """The log starts at `offset` from now on: segments wholly below it go. The owner keeps to its bound."""
+        """Move the log start to `offset` and delete segments wholly below it. The owner checks the bound."""
         self._check_writable()
         assert offset <= self.end_offset
         if offset <= self.start_offset:
@@ -422,22 +424,22 @@ class PartitionLog:
     def replace_segments(
         self, old: Sequence[Segment], new: Segment, cleaned: str, cleaned_below: int, tombstones_removed_below: int
     ) -> "asyncio.Future[None]":
-        """Compaction: `new`, in the file `cleaned`, stands for `old` at once, and on disk with the answer. What it has
-        not got was superseded by something below `cleaned_below`."""
+        """Replace `old` by compaction's `new`, in the file `cleaned`: at once in memory, on disk when the result
+        resolves. Records it lacks were superseded by records below `cleaned_below`."""
         latest = self.epochs.latest
         self.note_cleaned(cleaned_below, latest.epoch if latest is not None else -1)
         self.note_tombstones_removed(tombstones_removed_below)
         return self.segments.replace(old, new, cleaned)
 
     def note_tombstones_removed(self, below: int) -> None:
-        """What is appended from now on is of a log that has lost tombstones below `below`."""
+        """Note that appends from now on come from a log without the tombstones below `below`."""
         self._check_writable()
         if below > self.checkpointed.tombstones_removed_below:
             self._move_checkpoint(tombstones_removed_below=below)
 
     def note_cleaned(self, below: int, epoch: int) -> None:
-        """Records may be missing, from now on, because of later ones that are below `below` in the history of `epoch`:
-        who loses those, by an unclean election, has lost what they superseded too."""
+        """Note that records may be missing because of later ones below `below` in the history of `epoch`: a replica
+        that loses those in an unclean election has lost what they superseded, too."""
         self._check_writable()
         known = self.checkpointed
         if below > known.cleaned_below or (below == known.cleaned_below > 0 and epoch > known.cleaned_in_epoch):
@@ -445,30 +447,30 @@ class PartitionLog:
             self._move_checkpoint(cleaned_below=below, cleaned_in_epoch=epoch)
 
     def note_clean(self, end: int) -> None:
-        """Compaction has cleaned all below `end`."""
+        """Note that compaction has cleaned everything below `end`."""
         self._check_writable()
         self._move_checkpoint(first_dirty=max(self.checkpointed.first_dirty, end))
 
     # -- durability
 
     async def wait_stable(self, offset: int) -> None:
-        """Return when `stable_end` has reached `offset`; `DiskFailed` or `LogTruncated` if it never will."""
+        """Wait until `stable_end` reaches `offset`. Raise DiskFailed or LogTruncated if it never will."""
         if self.failure is not None:
             raise self.failure
         await self._durability.wait(offset, self.stable_end)
 
     def flush_is_due(self) -> bool:
-        """Under flush.mode=os: do `flush.messages` or `flush.ms` ask for an fsync?"""
+        """Return True if, under flush.mode=os, `flush.messages` or `flush.ms` requires an fsync."""
         return self._flushing.is_due()
 
     async def flush(self) -> None:
-        """Return when all that is in the log now would survive a power failure."""
+        """Wait until everything now in the log would survive a power failure."""
         await self._flushing.flush()
 
     async def checkpoint(self) -> None:
-        """Note durably how far the log is synced, so that recovery need not read what is below.
+        """Record durably how far the log is synced, so that recovery need not read below that.
 
-        Nothing is done while the log is being cut, reset or closed.
+        Does nothing during truncate, reset or close.
         """
         self.check_open()
         if not self.is_exclusive:
@@ -476,13 +478,13 @@ class PartitionLog:
 
     async def _checkpoint(self, *, is_closing: bool = False) -> None:
         if self._has_notes:
-            await self._operations.barrier()  # they may be on their way
+            await self._operations.barrier()  # they may still be queued
             return
         await self._flushing.flush_sealed()
-        # Meanwhile its directory may have failed, and the log been closed with it.
+        # The directory may have failed meanwhile, which closes the log.
         if self._is_closed or (self.is_exclusive and not is_closing):
             return
-        # From here on there is no await before the end: what is noted is the log as it is now.
+        # No await from here to the end: the checkpoint describes the log as it is now.
         active = self.segments.active
         assert active.index is not None
         assert active.append_file is not None
@@ -494,7 +496,8 @@ class PartitionLog:
         await self._operations.barrier()
 
     async def close(self) -> None:
-        """Make everything durable, leave notes for a quick start, and close the files. Nothing may follow."""
+        """Make everything durable, write the notes for a quick start, and close the files. The log must not be used
+        afterwards."""
         try:
             if self.failure is None:
                 self.is_exclusive = True
@@ -507,7 +510,7 @@ class PartitionLog:
             self.segments.close()
 
     async def reconfigure(self, config: LogConfig) -> None:
-        """Behave as `config` says from now on. Going back to fsync first syncs what was not."""
+        """Apply `config` from now on. Switching back to fsync first syncs what was not."""
         if config.flush_mode is FlushMode.FSYNC and self.config.flush_mode is FlushMode.OS:
             await self._flushing.flush_sealed()
             file = self.segments.active.append_file
@@ -518,12 +521,12 @@ class PartitionLog:
         self.tail.limit_bytes = config.tail_bytes
 
     def keep_in_memory(self, tail_bytes: int) -> None:
-        """So many of the newest batches from now on, whatever the configuration says."""
+        """Keep this many bytes of the newest batches in memory, whatever the configuration says."""
         if tail_bytes != self.tail.limit_bytes:
             self.tail.limit_bytes = tail_bytes
             self.tail.evict(self._durability.written_end)
 
-    # -- told by the writer
+    # -- callbacks of the writer
 
     def on_progress(self, file: AppendFile) -> None:
         self._durability.progress()
@@ -540,7 +543,7 @@ class PartitionLog:
         self._durability.failed(error)
         self.on_failed(error)
 
-    # -- the rest
+    # -- helpers
 
     def _move_checkpoint(self, **changes: int) -> None:
         self.checkpointed = replace(self.checkpointed, **changes)
@@ -548,7 +551,7 @@ class PartitionLog:
 
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
-        """Appending meanwhile is a bug of the owner."""
+        """Mark the log as exclusive; an append meanwhile is a bug of the owner."""
         self._check_writable()
         self.is_exclusive = True
         try:

@@ -1,11 +1,11 @@
 """Opening a partition's directory: trust what the checkpoint vouches for, scan the rest, cut a torn tail. Blocking.
 
-All below the recovery point was fsynced once, so damage there is corruption and is reported (`CorruptLog`), never
-cut. So is everything below the noted high watermark, where each append is synced. Above both, the first batch that is
-not sound is where a crash interrupted a write: the log ends there.
+Everything below the recovery point was fsynced, so damage there is corruption: recovery raises CorruptLog and never
+truncates it. The same holds below the noted high watermark if every append is synced. Above both, the first unsound
+batch is where a crash interrupted a write: the log ends there.
 
-No crash removes a file. A missing file is corruption, unless it holds only what the batches say too: an index or a
-producer snapshot is rebuilt. The log start is the checkpoint's: it never follows from the names of the files found.
+No crash removes a file, so a missing file is corruption, unless the batches can rebuild it (an index, a producer
+snapshot). The log start is the checkpoint's, never derived from the file names found.
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ PRODUCERS_KIND = "lograft-producers-1"
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """A partition as found on disk, sound and durable as far as it goes."""
+    """A partition as recovered from disk, sound and durable."""
 
     segments: list[Segment]
     end_offset: int
@@ -53,14 +53,14 @@ class RecoveredLog:
     epochs: EpochCache
     producers: ProducerState
     snapshots: list[int]
-    active: File | None  # the last segment's open file, where there is one
-    has_notes: bool = False  # index, snapshot and checkpoint say all there is: nothing had to be read
+    active: File | None  # the last segment's open file, if any
+    has_notes: bool = False  # index, snapshot and checkpoint were complete: no batch had to be read
     scanned_bytes: int = 0
     cut_bytes: int = 0
 
 
 def create_partition(files: Files, directory: str, log_start: int = 0) -> None:
-    """Make the directory of a new, empty partition, durably. Harmless if a crash interrupted it before."""
+    """Create the directory of a new, empty partition, durably. Safe to repeat after a crash."""
     files.make_directory(directory)
     replace_file(files, f"{directory}/{EPOCHS_FILE}", encode_epochs(EpochCache()))
     checkpoint = Checkpoint(log_start=log_start, recovery_point=log_start, first_dirty=log_start)
@@ -69,12 +69,12 @@ def create_partition(files: Files, directory: str, log_start: int = 0) -> None:
 
 
 def write_producers(files: Files, directory: str, offset: int, content: bytes) -> None:
-    """Durably keep `content`, the producer state as of `offset`."""
+    """Durably write `content`, the producer state as of `offset`."""
     replace_file(files, f"{directory}/{numbered(offset, PRODUCERS_SUFFIX)}", seal(PRODUCERS_KIND, content))
 
 
 def read_producers(files: Files, directory: str, offset: int, now_ms: int) -> ProducerState | None:
-    """Return the producer state as of `offset`, if its snapshot is there and sound."""
+    """Return the producer state as of `offset`, if its snapshot exists and is sound."""
     try:
         content = unseal(PRODUCERS_KIND, read_whole(files, f"{directory}/{numbered(offset, PRODUCERS_SUFFIX)}"))
         return ProducerState.decode(content, now_ms)
@@ -84,10 +84,10 @@ def read_producers(files: Files, directory: str, offset: int, now_ms: int) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What is known of a log from outside its directory.
+    """Facts about a log from outside its directory.
 
-    - `noted_watermark`: its high watermark as last noted; None if it was never noted, so it may be new.
-    - `is_synced`: appends are synced before they are acknowledged, so all below that watermark is on the disk.
+    - `noted_watermark`: its high watermark as last noted; None if never noted, so the log may be new.
+    - `is_synced`: appends are synced before they are acknowledged, so everything below that watermark is on the disk.
     """
 
     noted_watermark: int | None = None
@@ -95,7 +95,7 @@ class LogFacts:
 
     @property
     def durable_end(self) -> int:
-        """All below it must be found."""
+        """Recovery must find everything below."""
         return self.noted_watermark or 0 if self.is_synced else 0
 
 
@@ -107,13 +107,13 @@ def recover(
     monotonic_ms: int,
     known: LogFacts | None = None,
 ) -> RecoveredLog:
-    """Bring the partition in `directory` to a sound state and say what is there; `CorruptLog` if that cannot be."""
+    """Bring the partition in `directory` to a sound state and return it. Raise CorruptLog if that is impossible."""
     return _Recovery(files, directory, interval_bytes, wall_ms, monotonic_ms, known or LogFacts()).run()
 
 
 @dataclass(slots=True)
 class _Resume:
-    """Where the scan starts: all before it is known without reading it."""
+    """The start of the scan: everything before it is known without reading."""
 
     segment: int  # its place in the list
     position: int
@@ -139,7 +139,7 @@ class _Recovery:
     cut_bytes: int = 0
 
     def run(self) -> RecoveredLog:
-        # A process that was killed may have left names that are there but not durable: they are relied on from here.
+        # A killed process may have left names that are not durable yet: sync them before relying on them.
         self.files.sync_directory(parent_of(self.directory))
         self.files.sync_directory(self.directory)
         names = self._tidy_up(self.files.list_directory(self.directory))
@@ -155,7 +155,7 @@ class _Recovery:
         self._check_all_are_there()
         producers, end_offset, active = self._scan_from(self._resume_point())
         if self.checkpoint.log_start > end_offset and not self.known.is_synced:
-            # All that a power failure has left was deleted: the log start was moved before the rest was synced.
+            # The log start moved before the rest was synced, and a power failure lost everything above it.
             active.close()
             return self._finish_reset()
         if end_offset < max(self.durable_end, self.checkpoint.log_start):
@@ -175,7 +175,7 @@ class _Recovery:
             active.close()
             raise
 
-    # -- what is there
+    # -- finding the files
 
     def _tidy_up(self, names: list[str]) -> list[str]:
         """Finish what a crash interrupted: complete swaps, remove what was never finished."""
@@ -188,7 +188,8 @@ class _Recovery:
         return self.files.list_directory(self.directory)
 
     def _read_small_files(self, names: list[str]) -> None:
-        """A partition is made with an empty `leader-epochs` first, then its checkpoint: it is new, or has both."""
+        """Read epochs and checkpoint. Creation writes an empty `leader-epochs` first, then the checkpoint: unless new,
+        a partition has both."""
         try:
             if EPOCHS_FILE in names:
                 path = f"{self.directory}/{EPOCHS_FILE}"
@@ -206,7 +207,7 @@ class _Recovery:
 
     @property
     def durable_end(self) -> int:
-        """All below it was synced: damage there is corruption."""
+        """Everything below was synced: damage there is corruption."""
         return max(self.checkpoint.recovery_point, self.known.durable_end)
 
     def _list_segments(self, names: list[str]) -> list[str]:
@@ -222,12 +223,12 @@ class _Recovery:
         indexes = ((offset, suffix) for offset, suffix in numbers if suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
         return [numbered(offset, suffix) for offset, suffix in indexes if offset not in bases]
 
-    # -- is all there that should be?
+    # -- completeness
 
     def _check_nothing_was_there(self) -> None:
-        """There is no segment: `CorruptLog` if there was one that anything was in.
+        """Raise CorruptLog if the log had a segment with content, now that none is found.
 
-        The first segment is made before the first epoch is noted.
+        The first segment is created before the first epoch is noted.
         """
         checkpoint = self.checkpoint
         is_new = not self.epochs and not checkpoint.newest_segment
@@ -235,9 +236,9 @@ class _Recovery:
             raise CorruptLog(self.directory, None, "its segments are missing, and it was not empty")
 
     def _check_all_are_there(self) -> None:
-        """`CorruptLog` if a segment is missing at the beginning, in between, or at the end.
+        """Raise CorruptLog if a segment is missing at the beginning, in between, or at the end.
 
-        Of those in between, only such as the scan will not look at are compared with their neighbours.
+        Only segments that the scan will skip are compared with their neighbours.
         """
         first, last, checkpoint = self.segments[0], self.segments[-1], self.checkpoint
         if first.base_offset > checkpoint.log_start:
@@ -251,9 +252,9 @@ class _Recovery:
                 self._check_reaches(segment, following)
 
     def _check_reaches(self, segment: Segment, following: Segment) -> None:
-        """`CorruptLog` unless `segment`, which was synced as a whole, ends where `following` starts.
+        """Raise CorruptLog unless `segment`, which was synced as a whole, ends where `following` starts.
 
-        The beginning of its index says so, mostly: a whole index is read only where there is doubt.
+        Usually the summary at the beginning of its index suffices; read the whole index only in doubt.
         """
         summary = read_summary(self.files, segment)
         expected = (segment.base_offset, following.base_offset, segment.size_bytes)
@@ -272,7 +273,7 @@ class _Recovery:
             write_index(self.files, segment, index.encode())
 
     def _drop_segments_below_start(self) -> None:
-        """A crash between moving the log start and removing the files it passed leaves them behind."""
+        """Remove files below the log start, which a crash between moving the start and removing them leaves behind."""
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.checkpoint.log_start:
             self._remove_segment(self.segments.pop(0))
 
@@ -292,7 +293,7 @@ class _Recovery:
                 return _Resume(last, summary.size_bytes, index, producers)
         for place in range(last, -1, -1):
             base = self.segments[place].base_offset
-            is_vouched_for = base <= recovery_point or place == 0  # nothing before the first segment needs a scan
+            is_vouched_for = base <= recovery_point or place == 0  # no scan is needed before the first segment
             if is_vouched_for and (producers := self._producers_at(base)) is not None:
                 return _Resume(place, 0, SegmentIndex(base), producers)
         return _Resume(0, 0, SegmentIndex(self.segments[0].base_offset), ProducerState())
@@ -303,7 +304,7 @@ class _Recovery:
         return read_producers(self.files, self.directory, offset, self.monotonic_ms)
 
     def _scan_from(self, resume: _Resume) -> tuple[ProducerState, int, File]:
-        """Check every batch from the resume point on; cut where the first is not sound."""
+        """Check every batch from the resume point on; truncate at the first unsound one."""
         index, position, producers = resume.index, resume.position, resume.producers
         place = resume.segment
         while True:
@@ -322,9 +323,10 @@ class _Recovery:
     def _scan_segment(
         self, place: int, file: File, position: int, index: SegmentIndex, producers: ProducerState
     ) -> int:
-        """Add a segment's batches to `index` and `producers`; where it ends, and if it is not whole, all ends there."""
+        """Add a segment's batches to `index` and `producers`. Return its end; if the segment is not whole, the log ends
+        there."""
         segment = self.segments[place]
-        expected = read_index(self.files, segment)  # written when it was sealed, so it knows how long it should be
+        expected = read_index(self.files, segment)  # written when the segment was sealed, so it has the expected length
         segment.index = index
         try:
             for batch in scan_batches(file, position, segment.size_bytes):
@@ -339,26 +341,26 @@ class _Recovery:
             self._cut_after(place, file)
         else:
             if not self.has_notes:
-                # What a killed process wrote or cut off may have been so in memory only; from here on it is relied on.
+                # A killed process may have written or cut this in memory only; sync before relying on it.
                 file.sync()
         return index.summary.next_offset
 
     def _check_place(self, segment: Segment, header: BatchHeader, index: SegmentIndex) -> None:
-        """What the CRC does not cover: the offset follows, and the epoch is the one that offset belongs to.
+        """Check what the CRC does not cover: the offset follows, and the epoch matches the offset.
 
-        A crash tears batches, or loses them; it makes none that are sound and out of place.
+        A crash tears or loses batches; it never creates sound ones out of place.
         """
         summary, offset = index.summary, header.base_offset
         if not summary.next_offset <= offset <= summary.base_offset + MAX_OFFSET_SPAN:
             reason = f"offset {offset} where {summary.next_offset} is next"
             raise CorruptLog(segment.path, summary.size_bytes, reason)
-        if not self.epochs.allows(header.leader_epoch, offset):  # epochs are durable before their batches
+        if not self.epochs.allows(header.leader_epoch, offset):  # an epoch is durable before its batches
             epoch = self.epochs.epoch_at(offset)
             reason = f"leader epoch {header.leader_epoch} at offset {offset}, which is of epoch {epoch}"
             raise CorruptLog(segment.path, summary.size_bytes, reason)
 
     def _check_end(self, place: int, index: SegmentIndex, expected: SegmentIndex | None) -> None:
-        """A segment ends where the next one starts, and is no shorter than it was."""
+        """Check that a segment ends where the next one starts, and is not shorter than it was."""
         segment, end_offset = self.segments[place], index.summary.next_offset
         following = self.segments[place + 1] if place + 1 < len(self.segments) else None
         if following is not None and following.base_offset < end_offset:
@@ -367,12 +369,13 @@ class _Recovery:
             raise InvalidBatch(f"it has {segment.size_bytes} bytes, and had {expected.summary.size_bytes}")
         if following is not None and following.base_offset > end_offset:
             reason = f"the segment before ends at offset {end_offset}: what was between them is missing"
-            if expected is not None:  # it is as long as when it was sealed, so a later file is missing
+            if expected is not None:  # the segment is as long as when it was sealed, so a later file is missing
                 raise CorruptLog(following.path, 0, reason)
             raise InvalidBatch(reason)
 
     def _cut_after(self, place: int, file: File) -> None:
-        """The log ends with what is sound of this segment: later ones go first, so that no crash leaves a hole."""
+        """Truncate the log after the sound part of this segment. Remove later segments first, so that no crash leaves a
+        hole."""
         self._lower_newest_segment(self.segments[place].base_offset)
         for segment in reversed(self.segments[place + 1 :]):
             self.cut_bytes += segment.size_bytes
@@ -384,7 +387,7 @@ class _Recovery:
         sound_bytes = segment.index.summary.size_bytes
         self.cut_bytes += segment.size_bytes - sound_bytes
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            # An index that reaches beyond the cut would lie once other batches are there.
+            # An index beyond the cut would be wrong once other batches are there.
             if self.files.exists(segment.path_of(suffix)):
                 self.files.remove(segment.path_of(suffix))
         self.files.sync_directory(self.directory)
@@ -393,7 +396,7 @@ class _Recovery:
         segment.size_bytes = sound_bytes
 
     def _lower_newest_segment(self, base_offset: int) -> None:
-        """Before later segments go, so that nobody misses them."""
+        """Lower `newest_segment` before removing later segments, so that recovery does not miss them."""
         if self.checkpoint.newest_segment > base_offset:
             self.checkpoint = replace(self.checkpoint, newest_segment=base_offset)
             replace_file(self.files, f"{self.directory}/{CHECKPOINT_FILE}", self.checkpoint.encode())
@@ -414,7 +417,7 @@ class _Recovery:
 
     def _result(self, end_offset: int, producers: ProducerState, active: File | None) -> RecoveredLog:
         if self.has_removed:
-            # What went must not come back beside what is written next, and be taken for a part of it.
+            # Removed files must not reappear after a crash beside what is written next.
             self.files.sync_directory(self.directory)
         return RecoveredLog(
             self.segments,
@@ -430,7 +433,7 @@ class _Recovery:
         )
 
     def _empty(self) -> RecoveredLog:
-        """No segment yet: a partition whose making was interrupted, or one that was reset."""
+        """Recover a partition without segments: its creation was interrupted, or it was reset."""
         create_partition(self.files, self.directory, self.checkpoint.log_start)  # writes what follows here
         start = self.checkpoint.log_start
         self.epochs, self.checkpoint = EpochCache(), Checkpoint(start, start, start)
@@ -438,11 +441,11 @@ class _Recovery:
         return self._result(self.checkpoint.log_start, ProducerState(), None)
 
     def _finish_reset(self) -> RecoveredLog:
-        """All that is here was given up, and a crash kept it from going."""
+        """Finish a reset that a crash interrupted."""
         for segment in reversed(self.segments):
             self._remove_segment(segment)
         self.segments.clear()
-        self.files.sync_directory(self.directory)  # nothing of it comes back once the checkpoint says that it is over
+        self.files.sync_directory(self.directory)  # nothing reappears once the checkpoint ends the reset
         return self._empty()
 
     def _remove_segment(self, segment: Segment) -> None:
@@ -460,7 +463,7 @@ class _Recovery:
 
 
 def complete_swap(files: Files, directory: str, name: str, base: int, limit: int, names: list[str]) -> None:
-    """Put a compacted segment (`name`, see `swap_name`) in the place of those it was made from. Blocking.
+    """Replace segments by the compacted one made from them (`name`, see `swap_name`). Blocking.
 
     Safe to repeat after a crash at any point: the swap file's own rename is the last step.
     """

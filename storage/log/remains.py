@@ -1,8 +1,9 @@
-"""What is left of a damaged log: found without changing it, and kept once an unclean election asks for it. Blocking.
+"""The readable remains of a damaged log: surveyed without changing it, and kept if an unclean election chooses them.
+Blocking.
 
-The log is read segment by segment. Wherever a file is missing, or bytes are not sound, a run of batches ends; the next
-begins with the next batch that is. The last run that has a batch is what remains: it holds the newest offsets, so none
-of them is given out twice, and it has no hole.
+The survey reads the log segment by segment. A missing file or unsound bytes end a run of batches; the next sound batch
+begins another. The last run with a batch is the remains: it has no hole, and it holds the newest offsets, so none is
+assigned twice.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Run:
-    """Sound batches, none of which is missing in between."""
+    """Consecutive sound batches, without a gap."""
 
     start_offset: int
     end_offset: int
@@ -65,20 +66,20 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The log as it would be kept: it holds [start_offset, end_offset), the last of it written in `last_epoch`. Its
-    first batch may begin before that, at `base_offset`."""
+    """The log as it would be kept: [start_offset, end_offset), its last batch of `last_epoch`. The first batch may
+    begin before that, at `base_offset`."""
 
     base_offset: int
     start_offset: int
     end_offset: int
     last_epoch: int
-    checkpoint: Checkpoint | None  # None: it is missing or damaged, too
+    checkpoint: Checkpoint | None  # None: missing or damaged as well
     epochs: tuple[EpochEntry, ...]
     pieces: tuple[_Piece, ...]
 
 
 def survey(files: Files, directory: str) -> Remains | None:
-    """What remains of the log in `directory`; None if no batch of it can be read. Changes nothing."""
+    """Return the remains of the log in `directory`; None if no batch is readable. Changes nothing."""
     if not files.exists(directory):
         return None
     runs = [run for run in _runs(files, directory) if run.has_batches]
@@ -97,9 +98,9 @@ def survey(files: Files, directory: str) -> Remains | None:
 
 
 def keep(files: Files, directory: str, remains: Remains, aside: str, *, is_compacted: bool) -> None:
-    """Make of the damaged log in `directory` a sound one that holds `remains`, and move other segments to `aside`.
+    """Turn the damaged log in `directory` into a sound one that holds `remains`; move other segments to `aside`.
 
-    Durable when it returns. Interrupted by a crash, the log is sound already or damaged still, with the same remains.
+    Durable on return. After a crash in between, the log is either sound already, or damaged with the same remains.
     """
     first, last = remains.pieces[0], remains.pieces[-1]
     if first.position > 0:
@@ -159,7 +160,7 @@ def _extend(run: _Run, file: File, position: int, size_bytes: int) -> int:
 
 
 def _after(file: File, position: int, size_bytes: int) -> int | None:
-    """Return where the batch at `position` ends, which is not sound itself; None if that cannot be told."""
+    """Return the end of the unsound batch at `position`; None if unknown."""
     try:
         header = parse_header(file.read(position, min(HEADER_BYTES, size_bytes - position)))
     except InvalidBatch:
@@ -181,9 +182,9 @@ def _read_checkpoint(files: Files, directory: str) -> Checkpoint | None:
 
 
 def _epochs(files: Files, directory: str, run: _Run) -> EpochCache:
-    """As the file has them, if it is sound and the batches agree; else as the batches have them.
+    """Return the epochs of the file if it is sound and agrees with the batches; else those of the batches.
 
-    The file has forgotten what was before the log start. If the checkpoint is lost, the log starts earlier again.
+    The file lacks epochs before the log start. If the checkpoint is lost, the log starts earlier again.
     """
     try:
         noted = EpochCache(decode_epochs(read_whole(files, f"{directory}/{EPOCHS_FILE}")))
@@ -200,12 +201,13 @@ def _epochs(files: Files, directory: str, run: _Run) -> EpochCache:
 
 
 def _checkpoint(remains: Remains, newest_segment: int, *, is_compacted: bool) -> Checkpoint:
-    """The log start is the operator's decision from here on; but nobody else is to delete anything for it."""
+    """Return the new checkpoint. The log start is now the operator's decision, but followers must not delete up to
+    it."""
     start, end, known = remains.start_offset, remains.end_offset, remains.checkpoint
     if known is None:
         known = Checkpoint()
         if is_compacted:
-            # What it lacks because of later records is not known any more: all of it may.
+            # Which records compaction removed is unknown now: any may be missing.
             known = replace(known, cleaned_below=end, cleaned_in_epoch=remains.last_epoch, tombstones_removed_below=end)
     return replace(
         known,

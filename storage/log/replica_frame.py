@@ -1,4 +1,4 @@
-"""What a leader sends a follower, and whether it continues the follower's log. Pure."""
+"""The frames a leader sends a follower, and the check that one continues the follower's log. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lograft.storage.state.epoch_cache import EpochEntry
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFrame:
-    """Batches that take a log from `start` to `end`, and the epochs begun there."""
+    """Batches that extend a log from `start` to `end`, and the epochs that start in it."""
 
     start: int
     end: int
@@ -23,8 +23,8 @@ class ReplicaFrame:
 def check_frame(frame: ReplicaFrame, end_offset: int, latest: EpochEntry | None) -> list[BatchHeader]:
     """Return the headers of a frame for a log that ends at `end_offset` in the epoch `latest`.
 
-    `FrameMismatch` or `InvalidBatch` if it does not follow. What no CRC covers is checked too: that offsets rise, and
-    that each batch is of the epoch its offset belongs to.
+    Raise FrameMismatch or InvalidBatch if it does not follow. Also check what no CRC covers: offsets rise, and each
+    batch has the epoch of its offset.
     """
     if frame.start != end_offset:
         raise FrameMismatch(f"the frame starts at {frame.start}, and the log ends at {end_offset}")
@@ -49,7 +49,7 @@ def check_frame(frame: ReplicaFrame, end_offset: int, latest: EpochEntry | None)
 
 
 def _check_epochs(frame: ReplicaFrame, epochs: Sequence[EpochEntry]) -> None:
-    """Neither epochs nor their starts may fall, and those that are told start in the frame."""
+    """Check that epochs and their starts never fall, and that they start in the frame."""
     numbers, starts = [entry.epoch for entry in epochs], [entry.start_offset for entry in epochs]
     is_inside = all(frame.start <= entry.start_offset < frame.end for entry in frame.epochs)
     if numbers != sorted(numbers) or starts != sorted(starts) or not is_inside:

@@ -1,4 +1,4 @@
-"""The segments of one log, and the producer snapshots beside them: which there are, and how they come and go."""
+"""The segments of one log and their producer snapshots: adding, replacing and removing them."""
 
 import asyncio
 from bisect import bisect_right
@@ -49,22 +49,22 @@ class SegmentList:
         place = bisect_right(self._segments, offset, key=_base_offset)
         return self._segments[place].base_offset if place < len(self._segments) else None
 
-    # -- the active one
+    # -- the active segment
 
     def start(self, base_offset: int, observer: AppendObserver) -> None:
-        """A new segment, appended to from now on."""
+        """Start a new active segment."""
         segment = Segment(self._operations.directory, base_offset, 0, SegmentIndex(base_offset))
         segment.append_file = self._disk.writer.create(segment.path, observer)
         self._segments.append(segment)
 
     def seal_active(self) -> Segment:
-        """End the active segment: `start` must follow."""
+        """Seal the active segment; call `start` next."""
         sealed = self.active
         assert sealed.size_bytes > 0
         assert sealed.index is not None
         assert sealed.append_file is not None
-        # The index says how long the segment is, and is durable before the next one exists: a crash that loses the
-        # segment's end without tearing a batch is then still noticed.
+        # The index records the segment's length and is durable before the next segment exists: recovery then detects a
+        # crash that lost the segment's end without tearing a batch.
         self._operations.write_index(sealed, sealed.index.encode())
         self._disk.writer.release(sealed.append_file)
         sealed.seal()
@@ -72,7 +72,7 @@ class SegmentList:
         return sealed
 
     def shorten(self, segment: Segment, index: SegmentIndex, observer: AppendObserver) -> None:
-        """`segment` is the last one, cut to what `index` covers and appended to from now on."""
+        """Make `segment` the active one, truncated to what `index` covers."""
         assert segment is self.active
         self._operations.remove_index(segment)
         if segment.append_file is None:
@@ -80,27 +80,28 @@ class SegmentList:
             assert handle is not None, "it is leased, so it is open"
             segment.append_file = self._disk.writer.adopt(handle, segment.size_bytes, observer)
         segment.index, segment.size_bytes = index, index.summary.size_bytes
-        # Who waits for the cut waits for all that was asked, and is told there of a failure.
+        # The caller waits for the queue, and learns of a failure there.
         self._disk.writer.truncate(segment.append_file, segment.size_bytes).add_done_callback(_retrieve)
 
-    # -- leaving
+    # -- removing
 
     def retire_before(self, offset: int) -> None:
-        """Segments wholly below `offset` go, oldest first."""
+        """Remove segments wholly below `offset`, oldest first."""
         kept = self.place_of(offset)
         self._retire(self._segments[:kept])
         del self._segments[:kept]
         self.drop_snapshots(lambda snapshot: snapshot < self._segments[0].base_offset)
 
     def retire_after(self, place: int) -> None:
-        """Segments behind the one at `place` go, newest first, so that no crash leaves a hole. -1: all of them."""
+        """Remove segments after the one at `place` (-1: all), newest first, so that no crash leaves a hole."""
         self._retire(self._segments[place + 1 :][::-1])
         del self._segments[place + 1 :]
 
     def replace(self, old: Sequence[Segment], new: Segment, cleaned: str) -> "asyncio.Future[None]":
-        """`new` stands for `old`, which are open, from now on. Its file, open too, is `cleaned` until the answer comes.
+        """Replace `old` by `new`; the files of both are open. The file of `new` is named `cleaned` until the result
+        resolves.
 
-        Only then may it be closed: before, what has its name is still the first of `old`.
+        Do not close it before: its final name still belongs to the first of `old`.
         """
         place = self._segments.index(old[0])
         limit = place + len(old)
@@ -118,7 +119,7 @@ class SegmentList:
         return swapped
 
     def _retire(self, segments: list[Segment]) -> None:
-        """Take segments out of use; their files go when the queue gets there, and close with their last reader."""
+        """Retire segments. The queue deletes their files; the files close with their last reader."""
         if not segments:
             return
         for segment in segments:
@@ -130,7 +131,7 @@ class SegmentList:
         def settle() -> None:
             for segment in segments:
                 if self._disk.writer.failure is not None:
-                    segment.size_bytes = segment.written_bytes  # the rest never comes
+                    segment.size_bytes = segment.written_bytes  # the rest is never written
                 self._disk.segment_files.settle(segment)
 
         self._operations.remove_segments(segments)
@@ -139,7 +140,8 @@ class SegmentList:
     # -- producer snapshots
 
     def snapshot_producers(self, offset: int, producers: ProducerState) -> None:
-        """Keep the producer state as of `offset`, beside those of each segment's start; the others go."""
+        """Write the producer state as of `offset`; keep that and the snapshot of each segment's start, delete
+        others."""
         bases = [segment.base_offset for segment in self._segments]
         self._operations.write_producers(offset, producers.encode())
         self.drop_snapshots(lambda snapshot: snapshot not in bases and snapshot != offset)

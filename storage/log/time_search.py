@@ -1,4 +1,4 @@
-"""Finding records by their timestamps."""
+"""Search for records by timestamp."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -20,14 +20,14 @@ READ_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FoundTime:
-    """A record found by its time."""
+    """A record found by its timestamp."""
 
     offset: int
     timestamp: int
 
 
 class SearchableLog(Protocol):
-    """What a search needs of a log."""
+    """The part of a log that a search needs."""
 
     segments: SegmentList
 
@@ -39,7 +39,7 @@ class SearchableLog(Protocol):
     async def index_of(self, segment: Segment) -> SegmentIndex: ...
 
     def check_open(self) -> None:
-        """`LogClosed` if it is not."""
+        """Raise LogClosed if the log is closed."""
         ...
 
 
@@ -72,7 +72,7 @@ async def with_greatest_time(log: SearchableLog, bound: int) -> FoundTime | None
                 break
             if best is not None and summary.max_timestamp <= best.timestamp:
                 continue
-            # The batch is found by its header; what is before the search's start is smaller by the index's word.
+            # The batch is found by its header; the index guarantees that earlier records are smaller.
             is_bounded = summary.next_offset > bound
             start = summary.base_offset if is_bounded else index.offset_to_search_from(summary.max_timestamp)
             best = await _greatest_from(log, start, min(bound, summary.next_offset), best)
@@ -88,8 +88,8 @@ async def _greatest_from(log: SearchableLog, start: int, bound: int, best: Found
 
 
 async def _indexes(log: SearchableLog) -> AsyncGenerator[SegmentIndex, None]:
-    """Return the indexes of the log's segments, oldest first. Others may take their place meanwhile: no offset is left
-    out."""
+    """Return the indexes of the log's segments, oldest first. Compaction may replace segments meanwhile; no offset is
+    skipped."""
     offset, previous = log.start_offset, None
     while True:
         log.check_open()
@@ -98,18 +98,18 @@ async def _indexes(log: SearchableLog) -> AsyncGenerator[SegmentIndex, None]:
             try:
                 index = await log.index_of(segment)
             except SegmentRetired:
-                continue  # something else holds the offset now
+                continue  # another segment holds the offset now
             yield index
         following = log.segments.start_after(max(offset, segment.base_offset))
         if following is None:
             return
-        # Where the next one starts now is not where this one ended, if it was merged with others since.
+        # The next segment need not start where this one ended: compaction may have merged it with others.
         offset = following if segment is previous else min(following, max(offset, index.summary.next_offset))
         previous = segment
 
 
 async def _batches(log: SearchableLog, start: int, bound: int) -> AsyncGenerator[tuple[BatchHeader, Buffer], None]:
-    """Return the batches with records in [start, bound), of those the log still has when their turn comes."""
+    """Return the batches with records in [start, bound), as far as the log still has them."""
     while (start := max(start, log.start_offset)) < bound:
         try:
             found = await log.read(start, READ_BYTES, bound)
@@ -124,7 +124,7 @@ async def _batches(log: SearchableLog, start: int, bound: int) -> AsyncGenerator
                 if header.record_count > 0:
                     yield header, buffer[position : position + header.total_bytes]
         start = found.next_offset
-        await asyncio.sleep(0)  # what is in memory was read without waiting: now it is others' turn
+        await asyncio.sleep(0)  # reads from memory do not wait: yield to other tasks
 
 
 def _first_in(batch: Buffer, start: int, bound: int, matches: Callable[[int], bool]) -> FoundTime | None:
@@ -142,8 +142,8 @@ def _greatest_in(batch: Buffer, start: int, bound: int, best: FoundTime | None) 
 
 
 def _times(batch: Buffer) -> list[tuple[int, int]]:
-    """Return the offset and timestamp of each record; none of a batch that was stored as sent, and that no one can
-    open."""
+    """Return the offset and timestamp of each record; none for a batch that was stored as sent and cannot be
+    decoded."""
     try:
         columns = decode_columns(batch)
     except InvalidBatch:

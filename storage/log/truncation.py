@@ -1,4 +1,4 @@
-"""Finding where to cut a log, and what is known of what remains. Blocking; changes nothing."""
+"""Computes where to truncate a log, and the index and producer state of the rest. Blocking; changes nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lograft.storage.state.producer_state import ProducerState
 
 @dataclass(frozen=True, slots=True)
 class CutSegment:
-    """The segment that becomes the last, cut to what `index` covers, and the producers as of the new end."""
+    """The index of the segment that becomes the last, and the producer state as of the new end."""
 
     index: SegmentIndex
     end_offset: int
@@ -31,7 +31,7 @@ def find_cut(
     interval_bytes: int,
     now_ms: int,
 ) -> CutSegment:
-    """Cut at `offset`, or at the start of the batch that `offset` lies within.
+    """Compute the cut at `offset`, or at the start of the batch that `offset` lies within.
 
     `segments` ends with the one that holds `offset`; `file` and `index` are that one's.
     """
@@ -59,7 +59,7 @@ def _index_before(segment: Segment, file: File, index: SegmentIndex, offset: int
             remaining.add(header, first_append_ms, interval_bytes)
         if remaining.summary.size_bytes > anchor or anchor == 0:
             return remaining
-        search = remaining.summary.next_offset  # nothing after the anchor stays: go back one more entry
+        search = remaining.summary.next_offset  # no batch after the anchor stays: go back one more entry
 
 
 def _producers_at(

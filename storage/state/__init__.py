@@ -1,1 +1,1 @@
-"""Small durable state beside the log: checkpoints, epochs, producers, directory notes."""
+"""Small durable state beside the log: checkpoints, leader epochs, producers, notes of a data directory."""

@@ -1,4 +1,4 @@
-"""The two small files that say what a partition's segments cannot: its offsets, and its leader epochs. Pure."""
+"""The two small files beside a partition's segments: its checkpointed offsets, and its leader epochs. Pure."""
 
 from dataclasses import dataclass, fields
 
@@ -14,17 +14,17 @@ _LEFT_OUT_AT_ZERO = ("newest_segment", "resetting", "lost_below")  # files from 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Offsets that must outlive the process. Each only ever understates what the disk holds."""
+    """Offsets that must outlive the process. Each is a lower bound of what the disk holds."""
 
     log_start: int = 0
     recovery_point: int = 0  # all below it was fsynced: damage there is corruption, not a torn write
-    first_dirty: int = 0  # compaction has cleaned all below it
-    tombstones_removed_below: int = 0  # who has less than this cannot be brought up to date by appending
-    cleaned_below: int = 0  # records may be missing because of later ones, which are all below this
-    cleaned_in_epoch: int = -1  # the leader epoch in which that was so
-    newest_segment: int = 0  # a segment with this base, or a later one, was made and is not to be missing
-    resetting: int = 0  # 1: everything here is being given up, and the log continues, empty, at `log_start`
-    lost_below: int = 0  # a log start up to here follows from damage: other replicas are not told to delete below it
+    first_dirty: int = 0  # compaction has cleaned everything below it
+    tombstones_removed_below: int = 0  # a follower that ends below this cannot catch up by appending
+    cleaned_below: int = 0  # compaction removed records because of later ones, all of which are below this
+    cleaned_in_epoch: int = -1  # the leader epoch of that compaction
+    newest_segment: int = 0  # a segment with this base or a later one must exist
+    resetting: int = 0  # 1: a reset is in progress; the log will be empty and start at `log_start`
+    lost_below: int = 0  # log starts up to here result from damage: followers must not delete below it
 
     def encode(self) -> bytes:
         lines = "".join(

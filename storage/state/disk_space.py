@@ -1,7 +1,7 @@
-"""How much room is left on the disk of a data directory, and who may still use it. On the loop; no IO of its own.
+"""Free space on the disk of a data directory, and which records it still accepts. On the loop; no IO of its own.
 
-Below the reserve, records of users are not taken any more, neither from clients nor from leaders: what is left is for
-the metadata, for groups that commit, and for what it takes to delete. Below a quarter of it, groups cannot commit.
+Below the reserve, the broker accepts no records of user topics, neither from clients nor from leaders: the rest is for
+metadata, offset commits, and the writes that deleting needs. Below a quarter of the reserve, groups cannot commit.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from lograft.storage.errors import DiskFull
 log = get_logger(__name__)
 
 DEFAULT_RESERVE_BYTES = 1024**3
-_DEFAULT_PART = 20  # of the disk, if that is less
-_LAST_PART = 4  # of the reserve is for the metadata and for deleting alone
-_SLACK_PART = 20  # of the reserve more must be free before writing goes on, or it would stop and go
+_DEFAULT_PART = 20  # the reserve is at most this part of the disk
+_LAST_PART = 4  # this part of the reserve is for metadata and deleting only
+_SLACK_PART = 20  # hysteresis: this part of the reserve must be free beyond it before writing resumes
 _UNKNOWN_BYTES = 1 << 62
 
 
@@ -24,42 +24,43 @@ def default_reserve(disk_bytes: int) -> int:
 
 
 class DiskSpace:
-    """Of one directory. Until it is `measured` there is any amount. `free_bytes` counts what was taken since."""
+    """The space of one directory, unlimited until `measured`. `free_bytes` accounts for writes since the
+    measurement."""
 
     def __init__(self, path: str = "", reserve_bytes: int = 0, disk_bytes: int = 0) -> None:
         self.path = path
         self.reserve_bytes = reserve_bytes
         self.disk_bytes = disk_bytes
         self.free_bytes = _UNKNOWN_BYTES
-        self.is_full = False  # for users
-        self.is_critical = False  # for groups, too
+        self.is_full = False  # for user topics
+        self.is_critical = False  # for group offsets, too
         self.on_change: Callable[[], None] = lambda: None  # called when `is_full` or `is_critical` changes
         self._is_stalled = False
         self._has_room = asyncio.Event()
 
     def measured(self, free_bytes: int, *, is_stalled: bool = False) -> None:
-        """So much is free. `is_stalled`: though the disk has refused a write, and has not taken it since."""
+        """Record the measured free space. `is_stalled`: the disk refused a write and has not accepted it since."""
         self.free_bytes = max(0, free_bytes)
         self._is_stalled = is_stalled
         self._settle()
 
     def took(self, size_bytes: int) -> None:
-        """So much more is on its way to the disk."""
+        """Account for bytes queued for the disk."""
         self.free_bytes = max(0, self.free_bytes - size_bytes)
         if self.free_bytes < self.reserve_bytes:
             self._settle()
 
     def ran_out(self) -> None:
-        """The disk has refused a write."""
+        """Record that the disk refused a write."""
         self._is_stalled = True
         self._settle()
 
     def takes_records(self, *, is_internal: bool) -> bool:
-        """Return whether records of a user's topic, or of an internal one, can be stored."""
+        """Return True if records of a user topic, or of an internal one, can be stored."""
         return not (self.is_critical if is_internal else self.is_full)
 
     def check(self, *, is_internal: bool) -> None:
-        """`DiskFull` if nothing more is taken for a topic of users, or for one of the cluster's own."""
+        """Raise DiskFull if no records are accepted for a user topic, or for an internal one."""
         if not self.takes_records(is_internal=is_internal):
             left = "no space left" if self._is_stalled else f"only {_megabytes(self.free_bytes)} left"
             raise DiskFull(
@@ -68,13 +69,13 @@ class DiskSpace:
             )
 
     async def until_room(self, *, is_internal: bool) -> None:
-        """Return when `check` would."""
+        """Wait until `check` would pass."""
         while not self.takes_records(is_internal=is_internal):
             self._has_room.clear()
             await self._has_room.wait()
 
     def has_room_for(self, size_bytes: int) -> bool:
-        """Without what is left for the metadata."""
+        """Return True if the space beyond the metadata's part suffices."""
         return not self._is_stalled and self.free_bytes - size_bytes >= self.reserve_bytes // _LAST_PART
 
     def _settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: what replicas compare to find where their logs part ways. Pure."""
+"""The start offset of each leader epoch, which replicas compare to find where their logs diverge. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class EpochCache:
             self.assign(entry.epoch, entry.start_offset)
 
     def replace_all(self, entries: Iterable[EpochEntry]) -> None:
-        """Forget what is known and take over `entries`."""
+        """Replace all entries with `entries`."""
         self._entries = EpochCache(entries)._entries
 
     def __iter__(self) -> Iterator[EpochEntry]:
@@ -45,10 +45,10 @@ class EpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEntry | None:
-        """Where the log parts from one that ends in `epoch`.
+        """Return where this log diverges from one that ends in `epoch`.
 
         The answer's epoch is the greatest one known here that is at most `epoch`, and its offset is where that epoch
-        ended (the start of the next one, or the log's end). None when all that is known here is newer.
+        ended (the start of the next one, or the log's end). None if all known epochs are newer.
         """
         end = log_end
         for entry in reversed(self._entries):
@@ -58,14 +58,15 @@ class EpochCache:
         return None
 
     def epoch_at(self, offset: int) -> int | None:
-        """Return the epoch that `offset` was written under."""
+        """Return the leader epoch of `offset`."""
         for entry in reversed(self._entries):
             if entry.start_offset <= offset:
                 return entry.epoch
         return None
 
     def allows(self, epoch: int, offset: int) -> bool:
-        """May a batch of `epoch` be at `offset`? Epochs that ended before the log's start are forgotten."""
+        """Return True if a batch of `epoch` may be at `offset`. Epochs that ended before the log start are not
+        known."""
         known = self.epoch_at(offset)
         if known is None and self._entries:
             return epoch <= self._entries[0].epoch
@@ -76,7 +77,8 @@ class EpochCache:
         return [entry for entry in self._entries if start <= entry.start_offset < end]
 
     def truncate_from(self, offset: int) -> bool:
-        """Follow a cut of the log at `offset`: forget epochs that start there or later. True if anything changed."""
+        """Follow a cut of the log at `offset`: forget epochs that start there or later. Return True if anything
+        changed."""
         return self._keep(lambda entry: entry.start_offset < offset)
 
     def clip_to(self, log_end: int) -> bool:

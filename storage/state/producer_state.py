@@ -1,7 +1,7 @@
-"""What a partition remembers of each idempotent producer, so that a batch sent twice is stored once. Pure.
+"""The state of a partition's idempotent producers, by which a batch sent twice is stored once. Pure.
 
-Per producer: its epoch and its last five batches with their offsets. The state follows from the log alone: it is
-rebuilt from a snapshot and the batches after it, replicated by the log, and cut with the log.
+Per producer: its epoch and its last five batches with their offsets. The state follows from the log alone: recovery
+rebuilds it from a snapshot and later batches, the log replicates it, and truncation cuts it.
 """
 
 import struct
@@ -36,7 +36,7 @@ class ProducerEntry:
 
     epoch: int
     batches: list[SequencedBatch]
-    seen_ms: int  # by the broker's monotonic clock: record timestamps are the client's to choose
+    seen_ms: int  # by the broker's monotonic clock: clients choose record timestamps
 
     @property
     def last_offset(self) -> int:
@@ -56,7 +56,8 @@ class ProducerState:
         yield from self._producers.items()
 
     def check(self, header: BatchHeader) -> SequencedBatch | None:
-        """May the leader append this? None: yes. A `SequencedBatch`: it is there already. Else a `ProducerError`."""
+        """Check a batch the leader wants to append. Return None if it may, the stored batch if it is a duplicate; else
+        raise a ProducerError."""
         if header.producer_id == NO_PRODUCER:
             return None
         entry = self._producers.get(header.producer_id)
@@ -84,12 +85,12 @@ class ProducerState:
         return None
 
     def update(self, header: BatchHeader, now_ms: int) -> None:
-        """A batch with its final offsets is in the log: remember it."""
+        """Record a batch that is in the log with its final offsets."""
         if header.producer_id == NO_PRODUCER:
             return
         batch = SequencedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
         entry = self._producers.get(header.producer_id)
-        # An epoch that falls was let in by a leader that had forgotten the producer: the older one is no more.
+        # A falling epoch was accepted by a leader that had expired the producer: drop the older state.
         if entry is None or header.producer_epoch != entry.epoch:
             self._producers[header.producer_id] = ProducerEntry(header.producer_epoch, [batch], now_ms)
             return
@@ -108,7 +109,7 @@ class ProducerState:
         return {producer_id: entry.last_offset for producer_id, entry in self._producers.items()}
 
     def encode(self) -> bytes:
-        """Return the state as bytes; `seen_ms` is left out, as it means nothing to another process."""
+        """Return the state as bytes; `seen_ms` is left out: it is meaningless to another process."""
         parts = []
         for producer_id, entry in self._producers.items():
             parts.append(_PRODUCER.pack(producer_id, entry.epoch, len(entry.batches)))

@@ -1,8 +1,9 @@
-"""What a data directory says of its own past: in which broker epoch it was last used, in a file of its own.
+"""The note in a data directory of the broker epoch it was last used in.
 
-A copy of the directory that is put back later has an older epoch than the cluster remembers, by which it is known. The
-note also says that the directory has a file `high-watermarks`: a directory without it cannot tell a lost log from a new
-one, so it is not trusted. Notes of versions that did not always make that file lack the line, and are not held to it.
+A copy of the directory that an operator restores later has an older epoch than the cluster recorded, which exposes it.
+The note also says that the directory has a file `high-watermarks`: a directory without it cannot distinguish a lost log
+from a new one, so it is not trusted. Versions that did not always write that file left the line out, so notes without
+it are accepted.
 """
 
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ _RESTORED = "restored"
 
 @dataclass(frozen=True, slots=True)
 class RecordedUse:
-    """`used_epoch`: None if there is no note of one. `is_restored`: an operator has marked the directory as put back
-    from a copy, and it was not used since. `damage`: what of the directory's own files is missing or damaged that no
-    crash removes or damages; None if nothing is."""
+    """`used_epoch`: None if none was noted. `is_restored`: an operator marked the directory as restored from a copy,
+    and it was not used since. `damage`: which of the directory's own files is missing or damaged in a way no crash
+    explains; None if sound."""
 
     used_epoch: int | None = None
     is_restored: bool = False
@@ -33,7 +34,7 @@ class RecordedUse:
 
 
 def read_use(files: Files, path: str) -> RecordedUse:
-    """Return what the data directory at `path` says, and what is wrong with it."""
+    """Return the use recorded in the data directory at `path`, and its damage."""
     words: list[str] = []
     damage = None
     try:
@@ -51,9 +52,9 @@ def read_use(files: Files, path: str) -> RecordedUse:
 
 
 def write_used_epoch(files: Files, path: str, epoch: int) -> None:
-    """Note the epoch, having made `high-watermarks` if need be. Durable when it returns.
+    """Note the epoch, and create `high-watermarks` first if it is missing. Durable on return.
 
-    In this order: a crash in between leaves a directory that has the file and whose note does not mention it yet.
+    A crash in between leaves a directory with the file whose note does not mention it yet.
     """
     make_watermarks(files, path)
     content = f"{_EPOCH} {epoch}\n{_HAS} {WATERMARKS_FILE}\n"
@@ -61,7 +62,7 @@ def write_used_epoch(files: Files, path: str, epoch: int) -> None:
 
 
 def write_restored(files: Files, path: str) -> None:
-    """Mark the directory as put back from a copy. Durable when it returns."""
+    """Mark the directory as restored from a copy. Durable on return."""
     replace_file(files, f"{path}/{USED_EPOCH_FILE}", seal(_KIND, f"{_RESTORED}\n".encode()))
 
 

@@ -1,7 +1,7 @@
-"""The file `high-watermarks` of a data directory: which logs the directory has, and how far each was committed.
+"""The file `high-watermarks` of a data directory: its logs, and the high watermark of each.
 
-A log is named before its broker takes a role, so a log whose files are lost is not mistaken for a new one. The file is
-made before `used-epoch` and never removed: a directory that was used and lacks it has lost it.
+The file names a log before its broker takes a role in the partition, so a log whose files are lost is not mistaken for
+a new one. The file is created before `used-epoch` and never removed: a used directory without it has lost it.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ WATERMARKS_KIND = "lograft-high-watermarks-1"
 
 
 def read_watermarks(files: Files, path: str) -> dict[PartitionName, int]:
-    """Return what the file of the directory at `path` says. Raise FileNotFoundError if it is missing, `BrokenSeal` if
-    it is damaged."""
+    """Read the file of the directory at `path`. Raise FileNotFoundError if it is missing, `BrokenSeal` if it is
+    damaged."""
     lines = unseal(WATERMARKS_KIND, read_whole(files, f"{path}/{WATERMARKS_FILE}")).decode().splitlines()
     watermarks = {}
     for line in lines:
@@ -28,13 +28,13 @@ def read_watermarks(files: Files, path: str) -> dict[PartitionName, int]:
 
 
 def write_watermarks(files: Files, path: str, watermarks: Mapping[PartitionName, int]) -> None:
-    """Replace the file. Durable when it returns."""
+    """Replace the file. Durable on return."""
     lines = "".join(f"{watermark} {name}\n" for name, watermark in watermarks.items())
     replace_file(files, f"{path}/{WATERMARKS_FILE}", seal(WATERMARKS_KIND, lines.encode()))
 
 
 def make_watermarks(files: Files, path: str) -> None:
-    """Make the file, naming no log, unless a sound one is there. Durable when it returns."""
+    """Create the file without logs unless a sound one exists. Durable on return."""
     try:
         read_watermarks(files, path)
     except (FileNotFoundError, BrokenSeal):
