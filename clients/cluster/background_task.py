@@ -42,11 +42,11 @@ class ClientTask:
         return self._task is not None and not self._is_closed
 
     def closing(self) -> None:
-        """From now on `check` refuses."""
+        """Make `check` refuse from now on."""
         self._is_closed = True
 
     def check(self) -> None:
-        """Raise unless it runs."""
+        """Raise `ClientClosed` or the failure unless the task runs."""
         if self._is_closed or self._task is None:
             state = "closed: make another one" if self._is_closed else "not started: use `async with`, or await start()"
             raise ClientClosed(f"the {self._name} is {state}")
@@ -56,8 +56,7 @@ class ClientTask:
 
     @property
     def failure(self) -> LograftError | None:
-        """Why it does not run any more, although nobody closed it: another cluster took its own one's place, or a
-        bug."""
+        """Why the task ended although nobody closed it: another cluster took its cluster's place, or a bug."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         error = self._task.exception()
@@ -69,7 +68,7 @@ class ClientTask:
         return failure
 
     def when_failed(self, callback: Callable[[LograftError], None]) -> None:
-        """Call `callback` if it ends by itself."""
+        """Call `callback` if the task ends without being closed."""
         assert self._task is not None
 
         def ended(_: asyncio.Task[None]) -> None:
@@ -79,7 +78,7 @@ class ClientTask:
         self._task.add_done_callback(ended)
 
     async def close(self) -> None:
-        """Return when nothing of it runs any more."""
+        """Cancel the task, and return when it has ended."""
         self._is_closed = True
         if self._task is not None and not self._task.done():
             self._task.cancel()

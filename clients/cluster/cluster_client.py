@@ -267,7 +267,7 @@ class ClusterClient:
         return ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
 
     def _check_contact(self) -> None:
-        """Give up if nobody is there, and nobody ever was."""
+        """Give up if no broker is reached, and none ever was."""
         limit_ms = self._times.first_contact_ms
         if limit_ms is None or self.connections.has_connected:
             return
@@ -299,7 +299,7 @@ class ClusterClient:
             raise TimedOut(f"no answer within {attempt_ms} ms") from None
 
     def _candidates(self) -> list[str]:
-        """Whom to ask, in this order: who answered last, those of whom nothing bad is known, others."""
+        """Return the brokers to ask, in this order: the last one that answered, those without trouble, others."""
         brokers = list(dict.fromkeys([*self.view.addresses.values(), *self._bootstrap]))
         self.runtime.rng.shuffle(brokers)
         trouble, is_open = self.connections.trouble, self.connections.is_open
@@ -308,8 +308,8 @@ class ClusterClient:
 
     @contextlib.asynccontextmanager
     async def within(self, timeout_ms: float, what: str) -> AsyncIterator[Deadline]:
-        """A deadline for the block, to be handed inward: `NoBrokerAvailable` or `TimedOut`, saying `what` was not done,
-        and why. If a broker was asked that is gone by now, it may have been done all the same: that is no
+        """A deadline for the block, to be handed inward. Raise `NoBrokerAvailable` or `TimedOut`, which say that `what`
+        was not done, and why. If a broker was asked that is gone by now, it may have been done anyway: that is no
         `NoBrokerAvailable`."""
         asked = self.calls_made
         timeout = asyncio.timeout(timeout_ms / 1000)
@@ -322,7 +322,7 @@ class ClusterClient:
             raise self.late(timeout_ms, what, was_asked=self.calls_made > asked) from None
 
     def late(self, timeout_ms: float, what: str, *, was_asked: bool = False) -> LograftError:
-        """The error for what could not be done in time. `was_asked`: some broker was asked to do it."""
+        """Return the error for something that was not done in time. `was_asked`: a broker was asked to do it."""
         brokers, trouble = self._candidates(), dict(self.connections.trouble)
         is_reached = self._is_reached()
         if not is_reached:
@@ -361,7 +361,7 @@ class ClusterClient:
                     await self.runtime.clock.sleep_ms(wait.next_ms())
 
     def _next_watched(self) -> str:
-        """Another than the last one that failed, if there is one; else who is known to answer."""
+        """Return another broker than the last one that failed, if there is one; else the one known to answer."""
         candidates = self._candidates()
         others = [address for address in candidates if address != self._watched]
         if self._better.is_set() or self._watched is None or not others:

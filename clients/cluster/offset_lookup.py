@@ -1,4 +1,4 @@
-"""Where partitions start and end, and where in them a time is: asked of those who lead them."""
+"""Where partitions start and end, and where in them a time is: asked of their leaders."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,8 +31,8 @@ class OffsetQuestion:
 
 @dataclass(slots=True)
 class OffsetAnswers:
-    """`found`: None where there is no such record. `errors`: of those that were refused for good. Who is in neither
-    may be asked for again."""
+    """`found`: None where there is no such record. `errors`: final refusals. Partitions in neither may be asked for
+    again."""
 
     found: dict[TopicPartition, int | None] = field(default_factory=dict)
     errors: dict[TopicPartition, LograftError] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class OffsetLookup:
         self._look_again = look_again
 
     async def find(self, questions: Mapping[TopicPartition, OffsetQuestion]) -> dict[TopicPartition, int | None]:
-        """Asks until all is found; the caller says how long. Raises what is refused for good."""
+        """Ask until everything is found; the caller bounds the time. Raise the first final refusal."""
         runtime = self._cluster.runtime
         found: dict[TopicPartition, int | None] = {}
         async for attempt in retrying(
@@ -66,7 +66,7 @@ class OffsetLookup:
     async def ask(
         self, questions: Mapping[TopicPartition, OffsetQuestion], answers: OffsetAnswers | None = None
     ) -> OffsetAnswers:
-        """Once, of all leaders at the same time. `answers` gets them as they come."""
+        """Ask all leaders once, at the same time. `answers` gets the answers as they come."""
         answers = answers if answers is not None else OffsetAnswers()
         by_leader: dict[int, dict[TopicPartition, OffsetQuestion]] = {}
         for name, question in questions.items():

@@ -1,4 +1,4 @@
-"""What a consumer does while nobody looks. It knows nothing of the consumer, which may be dropped."""
+"""A consumer's background work. It knows nothing of the consumer, which may be dropped."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ class ConsumerWork:
                 group.create_task(self._group.run(), name="group")
 
     async def end(self) -> None:
-        """Commit nothing, and leave no group: whoever wants that does it before."""
+        """End without a commit and without leaving the group: the caller does both before."""
         await self.task.close()
         self._reader.stop()
         await self._cluster.close()

@@ -1,7 +1,7 @@
 """The consumer for synchronous code: the awaitable one on a loop in another thread.
 
-What is written by hand here is what threads need: records are handed over many at a time, listeners are called by the
-thread that polls, and an interrupt loses nothing.
+This file has what threads need: the loop hands over many records at a time, the thread that polls calls listeners,
+and an interrupt loses nothing.
 """
 
 import inspect
@@ -165,7 +165,7 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
             raise
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Records without end. Whoever stops after any of them goes on behind it, by whichever way."""
+        """Yield records without end. After a `break`, any way of reading continues behind the last one."""
         while True:
             yield from self._queue
             self._queue.replace(self._call(self._inner.ready, None, _AHEAD_RECORDS))

@@ -1,6 +1,6 @@
-"""What a synchronous producer was given and has not handed on: between the threads that send and the loop.
+"""What a synchronous producer has buffered and not handed on: between the threads that send and the loop.
 
-It knows nothing of the producer itself, which may be dropped: what it was given is still delivered then.
+The backlog knows nothing of the producer itself, which may be dropped: its records are still delivered then.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _EXIT_SECONDS = 5.0
 
 
 def unlimited(options: ProducerKeywords) -> ProducerKeywords:
-    """For the producer that everything is handed on to."""
+    """Return the options of the awaitable producer that everything is handed to."""
     return {**options, "buffer_bytes": _NO_LIMIT}
 
 
@@ -58,7 +58,7 @@ class ProducerBacklog:
         self._placing = ClientTask("producer", self._place_all)
 
     def open_submission(self, topic: str, size_bytes: int) -> OpenSubmission:
-        """With the lock held: one with room for a record of that size. The loop comes to take it."""
+        """With the lock held: return an open submission with room for such a record. The loop comes to take it."""
         check_topic(topic)
         check_size(size_bytes)
         room_bytes = self._wait_for_room(size_bytes)
@@ -76,7 +76,8 @@ class ProducerBacklog:
             self._handover.announce()
 
     def _wait_for_room(self, size_bytes: int) -> int:
-        """With the lock held: how much there is. `ClientClosed` or `BufferFull` if there is too little."""
+        """With the lock held: return how much room there is. Raise `ClientClosed` or `BufferFull` if there is too
+        little."""
         if not self._is_closed and not self._has_room(size_bytes):
             self._buffer.close_all()
         if not self._is_closed and not self._has_room(size_bytes):
@@ -92,17 +93,17 @@ class ProducerBacklog:
         return self._options.buffer_bytes - self._used_bytes
 
     def _has_room(self, size_bytes: int) -> bool:
-        """What is larger than the buffer goes alone."""
+        """Return whether so much fits. Something larger than the buffer goes alone."""
         used_bytes = self._used_bytes
         return used_bytes == 0 or used_bytes + size_bytes <= self._options.buffer_bytes
 
     @property
     def _used_bytes(self) -> int:
-        """At most, as it may be on its way from one to the other."""
+        """The bytes in use, or more: a submission may be counted twice while it is handed over."""
         return self._buffer.size_bytes + self._taken_bytes + self.inner.buffered_bytes
 
     def lost(self) -> ClientClosed:
-        """Why the loop takes nothing any more."""
+        """Return why the loop takes nothing."""
         try:
             self._loop.check()
         except LoopLost as error:
@@ -110,7 +111,7 @@ class ProducerBacklog:
         return ClientClosed("the producer is closed: make another one")
 
     def _flush_at_exit(self) -> None:
-        """Nobody closed it, or it was dropped and is not done, and the program ends."""
+        """Flush a producer that was not closed before the program ends."""
         try:
             self._loop.run(self.flush, _EXIT_SECONDS)
         except (LograftError, LoopLost):
@@ -122,7 +123,7 @@ class ProducerBacklog:
                 )
 
     def wish_nothing(self) -> None:
-        """Whoever closes it waits for what is left."""
+        """Cancel the flush at exit: a caller of `close` waits for the rest."""
         self._loop.take_back(self._flush_at_exit)
 
     # -- on the loop
@@ -143,14 +144,14 @@ class ProducerBacklog:
         self._has_taken.set()
 
     def _take_last(self) -> None:
-        """Take what is there, and let nobody put anything there any more."""
+        """Take everything, and refuse all records from now on."""
         with self.lock:
             self._is_closed = True
             self._take()
         self._handover.made_room()
 
     def _refuse_all(self, error: LograftError) -> None:
-        """Those that were not placed, and all to come."""
+        """Fail the submissions that were not placed, and refuse all to come."""
         self._take_last()
         for submission in self._taken:
             submission.fail(error)
@@ -159,7 +160,8 @@ class ProducerBacklog:
         self._progress.set()
 
     async def _place_all(self) -> None:
-        """In the order they were sent. One whose topic is not known yet holds up those behind it, for a while."""
+        """Place submissions in the order they were sent. One whose topic is not known yet holds up those behind it, for
+        a while."""
         while True:
             await self._has_taken.wait()
             self._has_taken.clear()
@@ -188,13 +190,13 @@ class ProducerBacklog:
             submission.fail(error)
 
     async def metrics(self) -> ProducerMetrics:
-        """The producer's figures, as of now."""
+        """Return the producer's current figures."""
         with self.lock:
             used_bytes = self._used_bytes
         return replace(self.inner.metrics(), buffer_bytes=used_bytes, buffer_limit_bytes=self._options.buffer_bytes)
 
     async def flush(self, timeout: float | None) -> None:
-        """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
+        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         deadline = asyncio.timeout(timeout)
         self._handover.take()  # what this thread put there may be waiting for another to say so
         wanted = self._taken_count
@@ -210,7 +212,7 @@ class ProducerBacklog:
             raise not_flushed(timeout) from None
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
+        """Deliver the buffered records, for up to `timeout` seconds, and end. The others have failed."""
         if self._is_ending:
             return
         self._is_ending = True

@@ -1,4 +1,4 @@
-"""What a producer does while nobody looks. It knows nothing of the producer, which may be dropped."""
+"""A producer's background work. It knows nothing of the producer, which may be dropped."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from lograft.clients.producer.pipeline.sender import Sender
 
 
 class ProducerWork:
-    """Brings what is in the accumulator to the cluster, from `start` to `close`."""
+    """Sends the accumulator's batches to the cluster, from `start` to `close`."""
 
     def __init__(self) -> None:
         self._cluster: ClusterClient
@@ -34,7 +34,7 @@ class ProducerWork:
         self._sender.tell_progress()
 
     async def flush(self, timeout: float | None) -> None:
-        """Return when the fate of all that was sent before is known. `TimedOut` after `timeout` seconds."""
+        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         self.task.check()
         self._accumulator.close_all()
         self._sender.wake()
@@ -51,7 +51,7 @@ class ProducerWork:
             raise not_flushed(timeout) from None
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds, and end. What is left over by then has failed."""
+        """Deliver the buffered records, for up to `timeout` seconds, and end. The others have failed."""
         if not self.task.is_running:
             return
         try:

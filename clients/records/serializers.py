@@ -48,13 +48,13 @@ _DESERIALIZERS: dict[str, Deserializer | None] = {"bytes": None, "string": _byte
 
 
 def find_serializer(option: str, given: SerializerOption) -> Serializer | None:
-    """What the option called `option` asks for; None if there is nothing to be done. `InvalidArgument` for what is not
-    known."""
+    """Return the serializer that the option named `option` asks for; None if bytes stay as they are. Raise
+    `InvalidArgument` for an unknown one."""
     return given if callable(given) else _named(option, given, _SERIALIZERS)
 
 
 def find_deserializer(option: str, given: DeserializerOption) -> Deserializer | None:
-    """As `find_serializer`, of the way back."""
+    """Return the deserializer that the option named `option` asks for, as `find_serializer` does."""
     return given if callable(given) else _named(option, given, _DESERIALIZERS)
 
 

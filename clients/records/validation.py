@@ -1,5 +1,4 @@
-"""What a record may be that is given to a producer, one by one or in columns; and what is said of one that may not.
-Pure."""
+"""Checks of the records given to a producer, one by one or in columns. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -26,7 +25,7 @@ def check_place(topic: object, partition: object) -> None:
 
 
 def check_record(key: object, value: object, headers: HeadersOption | None) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers as they are kept; `InvalidArgument` for what is not bytes."""
+    """Return the headers as they are kept. Raise `InvalidArgument` for a key or value that is not bytes."""
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, bytes):
             kind = type(content).__name__

@@ -1,4 +1,4 @@
-"""How far a group has come: asked of its coordinator, and told to it, in the order in which that was asked for."""
+"""A group's committed offsets: fetched from its coordinator, and committed in the order of the requests."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ GivenOffsets: TypeAlias = (
 _MAX_METADATA = 4096
 _REMEDY = (
     "the consumer polled too rarely (max_poll_interval_ms), or was cut off from the cluster (session_timeout_ms); poll "
-    "again to go on, with fewer records at a time (max_poll_records) if that takes too long"
+    "again to continue, with fewer records at a time (max_poll_records) if that takes too long"
 )
 
 

@@ -1,4 +1,4 @@
-"""Who wants to know which partitions a consumer gets, and which it has to give up."""
+"""The interface of a listener to rebalances: which partitions a consumer gets, and which it gives up."""
 
 from collections.abc import Awaitable
 from typing import Protocol

@@ -255,7 +255,7 @@ class Fetcher:
 
 
 def near_follower(view: ClusterView, topic_id: bytes, partition: int, rack: str | None) -> int | None:
-    """A follower in sync that is in the reader's rack, if the leader is not. Partitions take turns among several."""
+    """Return an in-sync follower in the reader's rack, if the leader is not there. Partitions take turns."""
     leader = view.leader(topic_id, partition)
     if rack is None or leader is None or leader.broker_id is None or view.racks.get(leader.broker_id) == rack:
         return None
@@ -270,9 +270,9 @@ def near_follower(view: ClusterView, topic_id: bytes, partition: int, rack: str 
 def intact_source(
     view: ClusterView, topic_id: bytes, partition: int, preferred: int | None, damaged: Mapping[int, float]
 ) -> int | None:
-    """The replica to read from once some gave damaged records: one that gave none, else the one that gave them longest
-    ago; of equals `preferred`, then the leader. Return a follower in sync, or None for the leader. `damaged`: when
-    brokers last gave such records."""
+    """Return the replica to read from after some gave damaged records: a follower in sync, or None for the leader.
+    Prefer one that gave none, else the one that gave them longest ago; of equals `preferred`, then the leader.
+    `damaged`: when brokers last gave such records."""
     leader = view.leader(topic_id, partition)
     if leader is None or leader.broker_id is None:
         return None

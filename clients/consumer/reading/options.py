@@ -1,4 +1,4 @@
-"""What a consumer can be told when it is made. Pure."""
+"""The options of a consumer, and their checks. Pure."""
 
 from dataclasses import dataclass, fields
 from datetime import timedelta

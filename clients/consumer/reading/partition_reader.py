@@ -134,8 +134,8 @@ class PartitionReader:
     # -- positions
 
     def positions(self) -> dict[TopicPartition, Position]:
-        """Of all partitions: what was given, and nothing else, lies before. Those that only a broker knows are left
-        out."""
+        """Return the positions of all partitions: everything returned, and nothing else, lies before. Leave out those
+        that only a broker knows."""
         found = {name: partition.where for name, partition in self._fetcher.partitions.items()}
         return {name: position for name, position in found.items() if position is not None}
 
@@ -144,13 +144,13 @@ class PartitionReader:
         self._fetcher.wake()
 
     def seek_anchor(self, partitions: Iterable[tuple[str, int]], anchor: Start) -> None:
-        """Go on where only brokers know; in all partitions, if none are named."""
+        """Continue where only brokers know; in all partitions, if none are named."""
         for partition in self.chosen(partitions):
             partition.seek_anchor(anchor)
         self._fetcher.wake()
 
     async def position(self, partition: tuple[str, int]) -> int:
-        """Waits until it is known."""
+        """Return the partition's position, once it is known."""
         assigned = self.assigned(partition)
         while assigned.position is None:
             if assigned.failure is not None:
@@ -194,24 +194,24 @@ class PartitionReader:
         self._task.check()
 
     def wake_up(self) -> None:
-        """Whoever waits for records, or else is the next to ask for some, gets `WakeupError`."""
+        """Raise `WakeupError` in the call that waits for records, or else in the next one."""
         self._is_woken = True
         self.recall()
         self.tell()
 
     def check_woken(self) -> None:
-        """`WakeupError` if it is due. Who has runs finds them empty then, and asks."""
+        """Raise `WakeupError` if it is due. A caller that holds runs finds them empty then, and asks."""
         if self._is_woken:
             self._is_woken = False
             raise WakeupError("somebody called wakeup")
 
     def recall(self) -> None:
-        """No more is taken of the runs that were given out: who has them has to ask again."""
+        """Take back the runs that were given out: their holder has to ask again."""
         for partition in self._fetcher.partitions.values():
             partition.recall()
 
     def give_back(self, run: RecordRun, index: int) -> None:
-        """What was taken of a run from there on comes again."""
+        """Return the records of a run from `index` on again."""
         partition = self._fetcher.partitions.get(run.name)
         if partition is not None:
             partition.give_back(run, index)
@@ -247,7 +247,7 @@ class PartitionReader:
         return parts
 
     def give_back_arrow(self, ticket: object) -> None:
-        """What `arrow_now` took for this ticket, if anything, did not get to who asked for it: it comes again."""
+        """Return the records that `arrow_now` took for this ticket again: they did not reach the caller."""
         if self._arrow_ticket is not ticket:
             return  # it had not come to that
         for partition, generation, position in self._arrow_taken:
@@ -257,7 +257,7 @@ class PartitionReader:
         self._fetcher.wake()
 
     def _in_turn(self, serve: Callable[[FetchedPartition, int], int], wanted: int) -> None:
-        """Have partitions give something until there is enough; who gave something is last the next time."""
+        """Let partitions give something until there is enough; one that gave something is last the next time."""
         partitions = self._fetcher.partitions
         served: list[TopicPartition] = []
         now_ms = self._clock.monotonic_ms()

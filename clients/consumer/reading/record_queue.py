@@ -1,4 +1,4 @@
-"""What a consumer has ready for who uses it: runs of several partitions, which take turns. Pure."""
+"""The records that a consumer has ready: runs of several partitions, which take turns. Pure."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,8 +14,8 @@ Deserializers: TypeAlias = tuple[Deserializer | None, Deserializer | None]
 
 
 class RecordQueue:
-    """`give_back(run, index)`: what was taken of a run from there on was not given after all. `more(count)`: runs of
-    about so many records, if there are any at once."""
+    """`give_back(run, index)`: the records taken of a run from there on did not reach the caller. `more(count)`: runs
+    of about `count` records, if any have arrived."""
 
     def __init__(
         self,
@@ -35,9 +35,10 @@ class RecordQueue:
         self._runs = deque(runs)
 
     def take(self, limit: int) -> list[Record[Any, Any]]:
-        """The next records, at most `limit`; none if there are none. Who gave something is last the next time.
+        """Return the next records, at most `limit`; none if there are none. A partition that gave some is last the next
+        time.
 
-        `DeserializationError`: the next one cannot be deserialized. It stays the next one.
+        Raise `DeserializationError` if the next record cannot be deserialized. It stays the next one.
         """
         records: list[Record[Any, Any]] = []
         while len(records) < limit and self._has_more(limit - len(records)):
@@ -57,12 +58,12 @@ class RecordQueue:
         return records
 
     def begin(self) -> None:
-        """What was taken until now has got to who asked for it."""
+        """Everything taken until now has reached the caller."""
         self._taken.clear()
 
     def undo(self) -> None:
-        """What was taken since `begin` did not get to who asked for it. For those who have no `more`: of a run that
-        another has taken the place of, nothing comes again."""
+        """Give back everything taken since `begin`, which did not reach the caller. For queues without `more`: nothing
+        comes again of a run that another one has replaced."""
         for run, index in self._taken:
             self._give_back(run, index)
         self._taken.clear()
@@ -73,7 +74,7 @@ class RecordQueue:
         return bool(self._runs)
 
     def _deserialize(self, taken: list[Record[Any, Any]], into: list[Record[Any, Any]]) -> DeserializationError | None:
-        """As far as it goes; what stands in the way."""
+        """Deserialize records until one fails. Return its error."""
         try:
             for record in taken:
                 into.append(self._deserialized(record))
@@ -82,8 +83,8 @@ class RecordQueue:
         return None
 
     def __iter__(self) -> Iterator[Record[Any, Any]]:
-        """All there is, without any work a record unless it has to be deserialized. Who stops goes on behind the last
-        one that came."""
+        """Yield all records, without work per record unless it has to be deserialized. A caller that stops continues
+        behind the last one."""
         while self._runs:
             run = self._runs[0]
             if not self._has_deserializer:

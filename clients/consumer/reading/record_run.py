@@ -1,4 +1,4 @@
-"""Records on their way from a partition to whoever uses the consumer. Pure."""
+"""Records on their way from a partition to the caller of a consumer. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

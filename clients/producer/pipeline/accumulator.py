@@ -1,6 +1,6 @@
-"""Records of a producer on their way: gathered into a batch per partition, kept until their fate is known. Pure.
+"""Records of a producer on their way: gathered into a batch per partition, and kept until the batch has a result. Pure.
 
-It says what can be sent, and is told what came of it; who sends it, and where to, is the sender's affair.
+The accumulator decides what can be sent; the sender decides where to, and reports the results.
 """
 
 from collections.abc import Callable, Iterator
@@ -180,7 +180,7 @@ class Accumulator:
         return PendingBatch(topic, partition_key, (self._batches,), now_ms, columns)
 
     def close_all(self) -> None:
-        """Let nothing linger: what is there now is sent as soon as can be."""
+        """Close all batches, so that none lingers."""
         for queue in self._busy.values():
             queue.close_filling()
 
@@ -188,7 +188,7 @@ class Accumulator:
 
     @property
     def wants_identity(self) -> bool:
-        """Something is to be sent, and cannot be without another identity."""
+        """True if a batch waits for a (new) producer id."""
         return self._is_idempotent and any(not self._can_number(queue) for queue in self._busy.values())
 
     def identify(self, identity: ProducerIdentity) -> None:

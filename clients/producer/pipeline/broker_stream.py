@@ -60,7 +60,7 @@ class _Sent:
 
 
 class ProduceStream:
-    """To `broker_id`. `changed` is called whenever there is something new for the sender to look at."""
+    """The stream to broker `broker_id`. `changed` is called whenever the sender has something to look at."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class ProduceStream:
     # -- for the sender
 
     def want(self, key: PartitionKey) -> None:
-        """The partition has something to send, and this broker leads it."""
+        """Send this partition's batches: it has some, and this broker leads it."""
         self._ready[key] = None
         self._has_ready.set()
 
     def recall(self) -> None:
-        """Give back batches of partitions that this broker leads no more: another one is to be asked."""
+        """Give back batches of partitions that this broker no longer leads, so that they go to the new leader."""
         for number, sent in list(self._under_way.items()):
             if not self._leads(sent.batch.partition_key):
                 del self._under_way[number]
@@ -143,7 +143,7 @@ class ProduceStream:
             self._changed()
 
     def _refuse_larger(self, error: MessageTooLarge) -> None:
-        """Sent again, they would be refused again: the broker took nothing of them."""
+        """Refuse batches over the broker's limit, which would refuse them again. It took nothing of them."""
         for number, sent in list(self._under_way.items()):
             if sent.message_bytes > error.limit_bytes:
                 del self._under_way[number]
@@ -194,7 +194,8 @@ class ProduceStream:
                 self._count_as_stored(sent)
 
     def _take(self) -> dict[int, _Sent]:
-        """What is ready to be sent, in one message, by number. A partition with more stays ready, behind the others."""
+        """Return what is ready to be sent in one message, by number. A partition with more batches stays ready, behind
+        the others."""
         now_ms = self._runtime.clock.monotonic_ms()
         taken: dict[int, _Sent] = {}
         size_bytes = 0
@@ -214,7 +215,7 @@ class ProduceStream:
         return taken
 
     async def _encode(self, sent: dict[int, _Sent]) -> None:
-        """Make bytes of what is not yet. Meanwhile batches may be recalled, expire, or be numbered anew."""
+        """Encode batches that are not yet. Meanwhile batches may be recalled, expire, or be renumbered."""
         unencoded = {number: each.batch for number, each in sent.items() if each.batch.encoded is None}
         parts = [batch.contents for batch in unencoded.values()]
         compression = self._settings.compression
@@ -234,7 +235,7 @@ class ProduceStream:
             return encode(parts, compression)  # the process is about to end, and lets nobody have a thread any more
 
     def _request(self, sent: dict[int, _Sent]) -> bytes | None:
-        """The message, whose batches count as out from now on. None if none of them is to be sent any more."""
+        """Return the message, whose batches count as sent from now on; None if no batch needs to be sent after all."""
         settings = self._settings
         parts: list[Buffer] = []
         for number, each in sent.items():
@@ -264,7 +265,7 @@ class ProduceStream:
         return message
 
     def _count_as_stored(self, sent: dict[int, _Sent]) -> None:
-        """Nobody will answer."""
+        """Count batches as stored: with acks=0 no answer comes."""
         for number, each in sent.items():
             if self._under_way.pop(number, None) is not None:
                 self._accumulator.stored(each.batch, Stored(-1))

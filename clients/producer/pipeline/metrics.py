@@ -1,4 +1,4 @@
-"""What a producer tells of itself: `metrics()`, and what is counted for it on the way of each batch. Pure."""
+"""A producer's figures: `metrics()`, and the counters behind it. Pure."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What a producer can be told when it is made. Pure."""
+"""The options of a producer, and their checks. Pure."""
 
 from dataclasses import dataclass, fields
 from typing import Literal, Self, TypeAlias, TypedDict

@@ -1,12 +1,12 @@
-"""The batches of one partition, from the first record to the last answer: their order, their sequences, their fate.
-Pure.
+"""The batches of one partition, from the first record to the last answer: their order, sequences and results. Pure.
 
-Order is kept by sequences. The broker stores a batch only after the one before it, and recognises one that it has. So
-up to five may be under way; those that fail are sent again under the same sequence; and one that comes before its turn
-is refused, and waits for it.
+Sequences keep the order. The broker stores a batch only after the one before it, and recognises one that it has. So
+up to five may be in flight; batches that fail are sent again under the same sequence; and a batch that arrives
+before its turn is refused, and waits for it.
 
-A batch that leaves without having been stored for certain leaves a hole: what follows cannot be stored under its
-sequence. So then all that may be in the log is settled first, and all else is numbered anew in the next epoch.
+A batch that leaves without having certainly been stored leaves a hole: the batches behind it cannot be stored under
+their sequences. So all batches that may be in the log are settled first, and all others are renumbered in the next
+epoch.
 """
 
 from collections import deque
@@ -154,7 +154,7 @@ class PartitionQueue:
         self._tickets += 1
 
     def leader_seen(self, epoch: int) -> None:
-        """Somebody new leads the partition: no reason to wait any longer."""
+        """A new leader was elected: retry at once."""
         if epoch > self._leader_epoch:
             self._leader_epoch = epoch
             self._retry_at_ms = 0
@@ -163,6 +163,7 @@ class PartitionQueue:
     # -- what became of a batch under way
 
     def stored(self, batch: PendingBatch, stored: Stored) -> list[PendingBatch]:
+        """The broker has stored the batch."""
         self.in_flight.remove(batch)
         self._retry_wait.succeeded()
         self.trouble = ""
@@ -171,11 +172,11 @@ class PartitionQueue:
         return [batch]
 
     def not_sent(self, batch: PendingBatch) -> None:
-        """It did not leave after all."""
+        """The batch was taken but not sent."""
         self._wait_again(batch)
 
     def lost(self, batch: PendingBatch) -> list[PendingBatch]:
-        """Whom it was sent to is gone, or leads no more: it may be stored or not."""
+        """The connection or the leader it was sent to is gone: the batch may be stored or not."""
         if batch.sequence is None:  # sent again, it would not be recognised
             self.in_flight.remove(batch)
             batch.settle(ConnectionLost("the connection was lost while it was sent: it may be stored or not"))
@@ -185,7 +186,7 @@ class PartitionQueue:
         return []
 
     def refused(self, batch: PendingBatch, error: LograftError, now_ms: int) -> list[PendingBatch]:
-        """The answer was `error`."""
+        """The broker answered with `error`."""
         self.trouble = str(error)
         if isinstance(error, DuplicateSequence):
             return self.stored(batch, Stored(-1))
@@ -219,7 +220,7 @@ class PartitionQueue:
         return []
 
     def _back_off(self, now_ms: int) -> None:
-        """Once for all that is refused together."""
+        """Wait longer after each failure, once for all batches that are refused together."""
         if now_ms >= self._retry_at_ms:
             self._retry_at_ms = now_ms + self._retry_wait.next_ms()
 
@@ -259,7 +260,7 @@ class PartitionQueue:
     # -- giving up
 
     def expire(self, now_ms: int) -> list[PendingBatch]:
-        """Give up what was not acknowledged in time."""
+        """Give up batches that were not acknowledged in time."""
         timeout_ms = self._limits.delivery_timeout_ms
         expired = [batch for batch in self if batch.created_ms + timeout_ms <= now_ms]
         if not expired:

@@ -42,8 +42,8 @@ BatchContents: TypeAlias = tuple[BatchColumns, SequenceStart]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The batch is in the log. `append_time`: the timestamp that all its records were given, if they were.
-    `leader_epoch`: of the leader that says so, if it was asked for one."""
+    """The batch is in the log. `append_time`: the timestamp that the broker gave all its records, if it did.
+    `leader_epoch`: of the answering leader, if the batch was sent to a known one."""
 
     base_offset: int
     append_time: int | None = None
@@ -57,9 +57,9 @@ Outcome: TypeAlias = Stored | LograftError
 class PendingBatch:
     """`order` says which of two batches of a partition was first filled.
 
-    `sequence` is given when it is first sent, and kept for as long as it may be in the log. `in_doubt`: some attempt
-    may have stored it. `outcome` is set once, for good. `behind`: the batch that was filled before it with records
-    that, like its own, any partition could have had; only until this one is sent.
+    `sequence` is given when it is first sent, and kept as long as it may be in the log. `in_doubt`: an attempt may
+    have stored it. `outcome` is set once. `behind`: the batch filled before it with records that any partition could
+    have had, like its own; only until this one is sent.
     """
 
     topic: str
@@ -96,7 +96,7 @@ class PendingBatch:
         return len(self.columns) - 1
 
     def split(self) -> "tuple[PendingBatch, PendingBatch]":
-        """Two batches instead of this one; whoever asks about a record here is told of its half."""
+        """Replace this batch with two halves. Listeners of a record here hear the result of its half."""
         middle = self.record_count // 2
         assert middle > 0
         self.halves = (self._part(0, 0, middle), self._part(1, middle, self.record_count))
@@ -118,7 +118,7 @@ class PendingBatch:
         return self.outcome is not None
 
     def settle(self, outcome: Outcome) -> None:
-        """What became of it; whoever listens is told. All of the records is let go but their timestamps."""
+        """Set the outcome, and call the listeners. Only the records' timestamps are kept."""
         assert self.outcome is None, "settled twice"
         assert self.halves is None, "settled whole after it was split"
         self.outcome = outcome
@@ -139,19 +139,19 @@ class PendingBatch:
             listener()
 
     def is_known(self, _index: int) -> bool:
-        """Whether it is known what became of a record."""
+        """Return whether a record's result is known."""
         return self.is_settled
 
     def listen(self, _index: int, listener: Callable[[], object]) -> None:
-        """Call `listener` when it is known what became of a record, or rather of all: at once, if it is."""
+        """Call `listener` when a record's result is known, which is when all are: at once, if they are."""
         if self.is_settled:
             listener()
         else:
             self._listeners.append(listener)
 
     def results(self, first: int, count: int) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
-        """What became of `count` records, once the batch is settled: how many had the same fate, and that of the first
-        of them."""
+        """Yield the results of `count` records, once the batch is settled: how many share a result, and the first
+        one's."""
         if self.halves is None:
             yield count, self.result(first)
             return
@@ -163,7 +163,7 @@ class PendingBatch:
             yield from self.halves[1].results(first + skipped - middle, count - skipped)
 
     def result(self, index: int) -> RecordMetadata | LograftError:
-        """What became of one record, once the batch is settled."""
+        """Return the result of one record, once the batch is settled."""
         if self.halves is not None:
             first, second = self.halves
             count = first.record_count

@@ -1,4 +1,4 @@
-"""Finds the partition of each record of a producer, and puts it into a batch there. Pure."""
+"""Chooses the partition of each record of a producer, and puts it into a batch there. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,8 @@ class Router:
         headers: HeaderPairs,
         now_ms: int,
     ) -> tuple[PendingBatch, int]:
-        """The batch that the record is in, and its place there. `InvalidArgument` if the partitioner fails."""
+        """Put the record into a batch. Return the batch and its index there. Raise `InvalidArgument` if the partitioner
+        fails."""
         if partition is None:
             partition = self._chosen(view, key, value)
         if partition is None and key is not None:
@@ -61,7 +62,7 @@ class Router:
     # -- by turns
 
     def _turn(self, view: TopicView, next_bytes: int) -> int:
-        """Whose turn it is, or is from now on; `next_bytes` are to go to one partition."""
+        """Return the partition whose turn it is, beginning a new turn if need be; `next_bytes` go to one partition."""
         turns = self._turns.get(view.id)
         if turns is None:
             turns = self._turns[view.id] = Turns(self._rng, max(self._batch_bytes - BATCH_OVERHEAD_BYTES, 1))
@@ -75,7 +76,7 @@ class Router:
         return queue is not None and queue.filling is not None and self._is_usable(view, partition)
 
     def _is_usable(self, view: TopicView, partition: int) -> bool:
-        """Whether what goes there is likely to be stored soon."""
+        """Return whether a record for the partition is likely to be stored soon."""
         queue = self._accumulator.queue(PartitionKey(view.id, partition))
         return view.leaders[partition].broker_id is not None and (queue is None or not queue.trouble)
 
@@ -101,7 +102,7 @@ class Router:
     # -- many at once
 
     def place(self, submission: Submission, view: TopicView, now_ms: int) -> None:
-        """Put all records of the submission into batches. Partitions that were asked for are there."""
+        """Put all records of the submission into batches. The partitions that it asks for exist."""
         columns = submission.columns
         assert columns is not None
         partition = self._partition_of_all(submission, columns, view)

@@ -64,7 +64,7 @@ class Sender:
                 await self._woken.wait()
 
     def _dispatch(self, group: asyncio.TaskGroup) -> float:
-        """Hand what can be sent to who can send it. When to look again at the latest."""
+        """Hand batches to the streams of their leaders. Return when to look again at the latest."""
         now_ms = self._clock.monotonic_ms()
         self._accumulator.expire(now_ms)
         if self._metadata_changed:
@@ -85,7 +85,7 @@ class Sender:
         return min([*moments, expiry_ms if expiry_ms is not None else now_ms + _LOOK_EVERY_MS])
 
     def _heed_metadata(self) -> None:
-        """Leaders moved, or topics are gone."""
+        """React to moved leaders and deleted topics."""
         for line in self._lines.values():
             line.recall()
         for key in self._accumulator.partitions:

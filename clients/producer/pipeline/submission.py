@@ -1,6 +1,5 @@
-"""Records for one topic that were sent together, from the caller to their batches; and how the fate of each is found
-from there. Pure.
-"""
+"""Records for one topic that were sent together, from the caller to their batches; and how the result of each is found
+from there. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +74,7 @@ class Submission:
 
     @property
     def size_bytes(self) -> int:
-        """Of the records that are not in batches."""
+        """The bytes of the records that are not in batches yet."""
         return 0 if self.columns is None else self.columns.size_bytes
 
     @property
@@ -85,11 +84,11 @@ class Submission:
         return min(wanted) if min(wanted) < 0 else max(wanted)
 
     def wants_only(self, partition_count: int) -> bool:
-        """Whether all partitions that are asked for are among the first so many."""
+        """Return whether all partitions asked for are below `partition_count`."""
         return (self.partition is None and self.partitions is None) or 0 <= self.strangest_partition < partition_count
 
     def refuse_strangers(self, partition_count: int, error: LograftError) -> None:
-        """Of the records that ask for partitions beyond the first so many, and of those alone: they have failed."""
+        """Fail the records that ask for partitions from `partition_count` on, and those alone."""
         wanted: Sequence[int | None] = self.partitions or [self.partition] * len(self)
         for index, partition in enumerate(wanted):
             if partition is not None and not 0 <= partition < partition_count:
@@ -102,13 +101,14 @@ class Submission:
     # -- what became of it
 
     def placed(self, groups: dict[int, PartitionSlice], group_of: Sequence[int] | None) -> None:
-        """All that are not refused are in batches. `group_of` says in which group each is; None: there is but one."""
+        """All records that are not refused are in batches. `group_of` has the slice of each record; None: there is only
+        one."""
         self._group_of = group_of
         self._groups = groups
         self._let_go()
 
     def fail(self, error: LograftError) -> None:
-        """None of its records was taken."""
+        """Fail all records: none was taken."""
         assert self._groups is None
         self._error = error
         self._let_go()
@@ -122,12 +122,12 @@ class Submission:
 
     @property
     def is_placed(self) -> bool:
-        """Or has failed."""
+        """True once all records are in batches or have failed."""
         return self._groups is not None or self._error is not None
 
     @property
     def batches(self) -> Iterator[PendingBatch]:
-        """Those that its records are in; one may come more than once."""
+        """The batches that its records are in; one may come more than once."""
         for group in (self._groups or {}).values():
             for piece in group.batches:
                 yield piece.batch
@@ -135,19 +135,19 @@ class Submission:
     # -- one record
 
     def is_known(self, index: int) -> bool:
-        """Whether it is known what became of a record."""
+        """Return whether a record's result is known."""
         if not self.is_placed:
             return False
         found = self._find(index)
         return isinstance(found, LograftError) or found[0].is_settled
 
     def result(self, index: int) -> RecordMetadata | LograftError:
-        """What became of it, once that is known."""
+        """Return a record's result, once it is known."""
         found = self._find(index)
         return found if isinstance(found, LograftError) else found[0].result(found[1])
 
     def listen(self, index: int, listener: Callable[[], object]) -> None:
-        """Call `listener` when it is known what became of the record: at once, if it is."""
+        """Call `listener` when the record's result is known: at once, if it is."""
         if not self.is_placed:
             self._when_placed.append(lambda: self.listen(index, listener))
             return
@@ -168,11 +168,11 @@ class Submission:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known what became of all records."""
+        """True once all results are known."""
         return self.is_placed and all(batch.is_settled for batch in self.batches)
 
     def listen_to_all(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when it is known what became of all records: at once, if it is."""
+        """Call `listener` when all results are known: at once, if they are."""
         if not self.is_placed:
             self._when_placed.append(lambda: self.listen_to_all(listener))
             return
@@ -192,7 +192,7 @@ class Submission:
             batch.listen(0, one_settled)
 
     def results(self) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
-        """What became of them, once all is known: how many had the same fate, and that of the first of them."""
+        """Yield the results, once all are known: how many records share a result, and the first one's."""
         if self._error is not None:
             yield len(self), self._error
         for error in self.refused.values():

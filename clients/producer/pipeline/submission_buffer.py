@@ -10,10 +10,9 @@ SUBMISSION_BYTES = 256 * 1024
 
 
 class OpenSubmission:
-    """One that takes more records, up to `limit_bytes`: so much of the producer's buffer is set aside for it.
-    `is_plain`: none has more than a value and a timestamp. Whoever adds one by
-    itself has to `cut` it off again if it is interrupted.
-    """
+    """A submission that takes more records, up to `limit_bytes`, which are reserved in the producer's buffer.
+    `is_plain`: no record has more than a value and a timestamp. A caller that appends to the columns directly must
+    `cut` the record off again if it is interrupted."""
 
     __slots__ = ("_lists", "ends", "is_plain", "limit_bytes", "size_bytes", "submission", "timestamps", "values")
 
@@ -37,7 +36,8 @@ class OpenSubmission:
         partition: int | None,
         size_bytes: int,
     ) -> int:
-        """Its index. An interrupt, which may come between any two lines, leaves all of it or nothing."""
+        """Append a record, and return its index. An interrupt, which may come between any two lines, leaves all of it
+        or nothing."""
         lists, index = self._lists, len(self.ends)
         try:
             self.values.append(value)
@@ -62,7 +62,7 @@ class OpenSubmission:
         self.submission.partitions.append(partition)
 
     def cut(self, count: int) -> None:
-        """Back to the first so many records."""
+        """Keep the first `count` records only."""
         lists = self._lists
         columns = (self.values, lists.keys, self.timestamps, lists.headers, self.submission.partitions, self.ends)
         for column in columns:
@@ -81,28 +81,28 @@ class SubmissionBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """Of all records, and of what is set aside for more."""
+        """The bytes of all records, and of what is reserved for more."""
         aside_bytes = sum(each.limit_bytes - each.size_bytes for each in self.open_submissions.values())
         return aside_bytes + sum(submission.size_bytes for submission in self._submissions)
 
     def open(self, topic: str, limit_bytes: int) -> OpenSubmission:
-        """Another submission for the topic, behind all that was sent before."""
+        """Open another submission for the topic, behind everything sent before."""
         submission = self._make_submission(topic, SizedLists())
         self._submissions.append(submission)
         opened = self.open_submissions[topic] = OpenSubmission(submission, limit_bytes)
         return opened
 
     def put(self, submission: Submission) -> None:
-        """A whole submission, behind all that was sent before."""
+        """Append a complete submission, behind everything sent before."""
         self.open_submissions.pop(submission.topic, None)
         self._submissions.append(submission)
 
     def close_all(self) -> None:
-        """Nothing is set aside any more."""
+        """Close all submissions, and release what is reserved for them."""
         self.open_submissions.clear()
 
     def take(self) -> list[Submission]:
-        """All there is."""
+        """Remove and return all submissions."""
         self.close_all()
         submissions, self._submissions = self._submissions, []
         return [submission for submission in submissions if len(submission)]
