@@ -58,7 +58,7 @@ class BadAttributes(InvalidBatch):
 
 
 class InvalidTimestamp(InvalidBatch):
-    """A timestamp before 1970, or more than an hour ahead."""
+    """A timestamp before 1970, more than an hour ahead, or later than the header says that any is."""
 
 
 class InvalidRecord(InvalidBatch):

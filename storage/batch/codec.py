@@ -406,22 +406,29 @@ def validate_payload(buffer: BytesLike, position: int, header: BatchHeader) -> N
         check_beginning(header.compression, payload)
 
 
-def check_records(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> None:
-    """Raise a subclass of InvalidBatch if a decoder would, for a batch that `validate_batch` has let through."""
+def check_records(
+    batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES, latest: int = MAX_TIMESTAMP
+) -> None:
+    """Raise a subclass of InvalidBatch if a decoder would, for a batch that `validate_batch` has let through; or if a
+    record is later than `latest`, which the base timestamp is not."""
     payload = _open_payload(batch, header, limit_bytes)
     if header.magic == MAGIC_ROWS:
-        rows_layout.check_rows(header, payload)
+        rows_layout.check_rows(header, payload, latest=latest)
     else:
-        columns_layout.check_columns(header, payload)
+        columns_layout.check_columns(header, payload, latest=latest)
 
 
-def check_keys(batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+def check_keys(
+    batch: BytesLike, header: BatchHeader, *, limit_bytes: int = MAX_PAYLOAD_BYTES, latest: int = MAX_TIMESTAMP
+) -> None:
     """Like `check_records`, but also raise InvalidRecord if a record has no key."""
     payload = _open_payload(batch, header, limit_bytes)
     if header.magic == MAGIC_ROWS:
-        has_null_key = None in rows_layout.decode_rows(header, payload).keys
+        columns = rows_layout.decode_rows(header, payload)
+        columns_layout.check_latest(max(columns.timestamps, default=MIN_TIMESTAMP), latest)
+        has_null_key = None in columns.keys
     else:
-        columns_layout.check_columns(header, payload)
+        columns_layout.check_columns(header, payload, latest=latest)
         has_null_key = columns_layout.has_null_key(header, payload)
     if has_null_key:
         raise InvalidRecord("every record of a compacted topic needs a key")

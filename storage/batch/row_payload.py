@@ -9,7 +9,7 @@ from itertools import chain, repeat
 
 from lograft.storage.batch.column_payload import absolute_timestamps, check_offset_deltas, check_timestamp_range
 from lograft.storage.batch.compression import BytesLike
-from lograft.storage.batch.header import BatchHeader
+from lograft.storage.batch.header import MAX_TIMESTAMP, BatchHeader
 from lograft.storage.batch.record import Columns, Headers
 from lograft.storage.errors import BadRecord, BadRecordCount
 
@@ -114,8 +114,9 @@ def decode_rows(header: BatchHeader, payload: BytesLike) -> Columns:
     return Columns(offsets, absolute_timestamps(header, timestamp_deltas), keys, values, headers)
 
 
-def check_rows(header: BatchHeader, payload: BytesLike) -> None:
-    """Raise what `decode_rows` would, keeping nothing of a record once it is checked."""
+def check_rows(header: BatchHeader, payload: BytesLike, *, latest: int = MAX_TIMESTAMP) -> None:
+    """Raise what `decode_rows` would, keeping nothing of a record once it is checked. Raise `InvalidTimestamp` if a
+    record is later than `latest`, which the base timestamp is not."""
     _check_count(header.record_count, payload)
     data = bytes(payload)
     size = len(data)
@@ -148,7 +149,7 @@ def check_rows(header: BatchHeader, payload: BytesLike) -> None:
         raise BadRecord(f"a record reaches past the end of the payload of {size} bytes") from None
     _check_all_used(header.record_count, data, position)
     if not header.is_append_time:
-        check_timestamp_range(header.base_timestamp, lowest, highest)
+        check_timestamp_range(header.base_timestamp, lowest, highest, latest)
 
 
 # -- encoding

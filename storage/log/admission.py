@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lograft.runtime.files import Buffer
 from lograft.storage.batch.codec import check_keys, check_records, rewrite_batch, validate_batch
 from lograft.storage.batch.compression import MAX_PAYLOAD_BYTES, Compression
-from lograft.storage.batch.header import COMPRESSION_MASK, MAGIC_ROWS, BatchHeader, parse_header
+from lograft.storage.batch.header import COMPRESSION_MASK, MAGIC_ROWS, MAX_TIMESTAMP, BatchHeader, parse_header
 from lograft.storage.errors import BadAttributes, BadRecordCount, BatchTooLarge, InvalidTimestamp
 from lograft.storage.log.log_config import LogConfig
 from lograft.storage.state.producer_state import NO_PRODUCER
@@ -39,13 +39,14 @@ def admit(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_
         raise BadAttributes("a producer id needs an epoch and a sequence, and none is negative")
     if not config.append_time:
         _check_timestamps(header, now_ms)
+    latest = MAX_TIMESTAMP if config.append_time else header.max_timestamp
     if config.cleanup_compact:
         _check_row_count(header)
-        check_keys(batch, header, limit_bytes=limit_bytes)
+        check_keys(batch, header, limit_bytes=limit_bytes, latest=latest)
     elif header.compression is Compression.NONE or config.validate_batches:
         # A stored batch that no reader can decode would stop every reader.
         _check_row_count(header)
-        check_records(batch, header, limit_bytes=limit_bytes)
+        check_records(batch, header, limit_bytes=limit_bytes, latest=latest)
     to_codec = config.compression if config.compression not in (None, header.compression) else None
     if to_codec is None and not config.append_time:
         return Admitted(header, batch)
@@ -68,6 +69,10 @@ def _check_attributes(header: BatchHeader) -> None:
 def _check_timestamps(header: BatchHeader, now_ms: int) -> None:
     if header.base_timestamp < 0 or header.max_timestamp < 0:
         raise InvalidTimestamp(f"timestamp {min(header.base_timestamp, header.max_timestamp)} is before 1970")
+    if header.base_timestamp > header.max_timestamp:
+        raise InvalidTimestamp(
+            f"the base timestamp {header.base_timestamp} is later than the largest, {header.max_timestamp}"
+        )
     if header.max_timestamp > now_ms + MAX_FUTURE_MS:
         raise InvalidTimestamp(f"timestamp {header.max_timestamp} is more than an hour ahead of {now_ms}")
 

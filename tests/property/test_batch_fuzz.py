@@ -13,12 +13,21 @@ from lograft.storage.batch.codec import (
     decode_records,
     encode_batch,
     iterate_batches,
+    parse_header,
     rewrite_batch,
     validate_batch,
     validate_deep,
 )
+from lograft.storage.batch.column_payload import check_columns, encode_columns
 from lograft.storage.batch.compression import Compression, decompress
-from lograft.storage.batch.header import MAGIC_COLUMNS, MAGIC_ROWS, BatchHeader, checksum
+from lograft.storage.batch.header import (
+    MAGIC_COLUMNS,
+    MAGIC_ROWS,
+    MAX_TIMESTAMP,
+    MIN_TIMESTAMP,
+    BatchHeader,
+    checksum,
+)
 from lograft.storage.errors import InvalidBatch
 
 untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -161,3 +170,23 @@ def test_compressed_data_of_any_kind(codec: Compression, data: bytes, changes: l
     for damaged in (data, bytes(seed)):
         with contextlib.suppress(InvalidBatch):
             assert len(decompress(codec, damaged, LIMIT)) <= LIMIT
+
+
+@given(
+    base=st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP),
+    deltas=st.lists(st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=40),
+    beyond=st.integers(-3, 2**62),
+)
+def test_timestamps_are_compared_at_once_as_one_by_one(base: int, deltas: list[int], beyond: int) -> None:
+    """`latest` is anything from the base on."""
+    latest = min(max(base, base + max(deltas) + beyond), MAX_TIMESTAMP)
+    content = encode_batch([b""] * len(deltas), timestamps=[0] * len(deltas))
+    header = parse_header(content)._replace(base_timestamp=base)
+    payload = b"".join(encode_columns([b""] * len(deltas), None, None, deltas, None))
+    is_valid = base + min(deltas) >= MIN_TIMESTAMP and base + max(deltas) <= latest
+    try:
+        check_columns(header, payload, latest=latest)
+    except InvalidBatch:
+        assert not is_valid
+    else:
+        assert is_valid

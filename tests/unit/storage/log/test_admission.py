@@ -197,6 +197,49 @@ def test_a_compacted_topic_takes_what_has_keys() -> None:
     assert admit(batch, COMPACTED, NOW_MS).batch is batch
 
 
+BASE_TIMESTAMP, LARGEST_TIMESTAMP = 27, 35
+
+
+def later_than_said(magic: int, codec: Compression = Compression.NONE, count: int = 3) -> bytes:
+    """The last record is of the year 9999, and the header does not say so."""
+    timestamps = [NOW_MS] * (count - 1) + [253_402_300_799_000]
+    content = encode_batch([b"v"] * count, keys=[b"k"] * count, timestamps=timestamps, magic=magic, compression=codec)
+    return resealed(content, LARGEST_TIMESTAMP, ">q", NOW_MS)
+
+
+@pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
+@pytest.mark.parametrize("count", [2, 3, 9, 1000, 20_000])
+def test_no_record_is_later_than_the_header_says(magic: int, count: int) -> None:
+    """Lookups by time and retention believe the header."""
+    with pytest.raises(InvalidTimestamp, match="the header says that the largest is"):
+        admit(later_than_said(magic, count=count), CONFIG, NOW_MS)
+    by_one = encode_batch([b"v"] * count, timestamps=[NOW_MS, *[NOW_MS + 1] * (count - 1)], magic=magic)
+    admit(by_one, CONFIG, NOW_MS)
+    with pytest.raises(InvalidTimestamp):
+        admit(resealed(by_one, LARGEST_TIMESTAMP, ">q", NOW_MS), CONFIG, NOW_MS)
+    falling = encode_batch([b"v"] * count, timestamps=range(NOW_MS + count, NOW_MS, -1), magic=magic)
+    admit(falling, CONFIG, NOW_MS)
+    late = resealed(falling, BASE_TIMESTAMP, ">q", NOW_MS + count + 1)
+    with pytest.raises(InvalidTimestamp, match="the base timestamp"):
+        admit(late, CONFIG, NOW_MS)
+
+
+@pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
+def test_timestamps_inside_a_compressed_batch_are_checked_where_it_is_opened(magic: int, codec: Compression) -> None:
+    for config in (CHECKED, COMPACTED):
+        with pytest.raises(InvalidTimestamp):
+            admit(later_than_said(magic, codec), config, NOW_MS)
+    admit(later_than_said(magic, codec), CONFIG, NOW_MS)
+
+
+@pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
+def test_what_the_header_says_of_timestamps_does_not_matter_where_the_leader_stamps(magic: int) -> None:
+    admitted = admit(later_than_said(magic), LogConfig(append_time=True), NOW_MS)
+    assert admitted.header.max_timestamp == NOW_MS
+    assert {record.timestamp for record in decode_records(admitted.batch)} == {NOW_MS}
+
+
 @pytest.mark.parametrize("magic", [MAGIC_ROWS, MAGIC_COLUMNS])
 def test_append_time_takes_the_place_of_what_the_client_said(magic: int) -> None:
     config = dataclasses.replace(CONFIG, append_time=True)
