@@ -1,6 +1,8 @@
 """Batches of a log as record batches with the columns that Spark's Kafka source has, without a step per record."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -36,9 +38,21 @@ def row_batches(
     `CorruptBatch`."""
     makers = [_maker(wanted, field) for field in schema]
     needed = pa.schema([field for field in SCHEMA if field.name in schema.names or field.name == "offset"])
+    skipped = SkippedBatches(wanted) if skips_bad else None
+    try:
+        yield from _of_good_size(_opened(wanted, parts, needed, skipped), makers, schema)
+    finally:
+        if skipped is not None:
+            skipped.warn()
+
+
+def _of_good_size(
+    opened_batches: Iterable[tuple[BatchHeader, Any]], makers: "list[_Maker]", schema: Any
+) -> Iterator[Any]:
+    """Join record batches that Spark would find small."""
     waiting: list[Any] = []
     rows = size_bytes = 0
-    for header, opened in _opened(wanted, parts, needed, skips_bad=skips_bad):
+    for header, opened in opened_batches:
         made = pa.RecordBatch.from_arrays([make(header, opened) for make in makers], schema=schema)
         waiting.append(made)
         rows += made.num_rows
@@ -51,8 +65,39 @@ def row_batches(
         yield _joined(waiting)
 
 
+@dataclass(slots=True)
+class SkippedBatches:
+    """Count the batches of a range that are left out because they cannot be decoded.
+
+    Spark offers sources in Python no metrics, and its workers do not show log events. Warnings reach the executor's
+    standard error, so the total is a warning."""
+
+    wanted: OffsetRange
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+
+    def add(self, header: BatchHeader, error: InvalidBatch) -> None:
+        if self.first_offset is None:
+            self.first_offset = header.base_offset
+        self.batches += 1
+        self.records += header.record_count
+        log.warning(
+            "bad_batch_skipped", topic=self.wanted.topic, partition=self.wanted.partition,
+            first_offset=header.base_offset, last_offset=header.last_offset, reason=str(error),
+        )  # fmt: skip
+
+    def warn(self) -> None:
+        if self.batches:
+            warnings.warn(
+                f"lograft: onBadBatch=skip left out {self.records} records of {self.wanted}: batches: {self.batches}, "
+                f"the first at offset {self.first_offset}",
+                stacklevel=2,
+            )
+
+
 def _opened(
-    wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, *, skips_bad: bool
+    wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, skipped: SkippedBatches | None
 ) -> Iterator[tuple[BatchHeader, Any]]:
     """Each batch's records that are in its part of the range. Control batches are not for users."""
     for part in parts:
@@ -64,12 +109,9 @@ def _opened(
                 try:
                     decoded = decode_arrow(view[at : at + header.total_bytes], schema=schema)
                 except InvalidBatch as error:
-                    if not skips_bad:
+                    if skipped is None:
                         raise
-                    log.warning(
-                        "bad_batch_skipped", topic=wanted.topic, partition=wanted.partition,
-                        first_offset=header.base_offset, last_offset=header.last_offset, reason=str(error),
-                    )  # fmt: skip
+                    skipped.add(header, error)
                     continue
                 records = _inside(part, header, decoded)
                 if records.num_rows:

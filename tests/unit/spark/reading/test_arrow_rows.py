@@ -278,8 +278,36 @@ def test_a_batch_that_cannot_be_decoded_is_an_error_that_says_where() -> None:
 def test_a_batch_that_cannot_be_decoded_is_left_out_if_one_says_so() -> None:
     parts = [RangePart(b"".join(with_an_undecodable_batch()), 0, 15)]
     wanted = OffsetRange("orders", b"id", 0, 0, 15)
-    (rows,) = row_batches(wanted, parts, arrow_schema(ALL), skips_bad=True)
+    with pytest.warns(UserWarning, match="left out 5 records"):
+        (rows,) = row_batches(wanted, parts, arrow_schema(ALL), skips_bad=True)
     assert rows.column("offset").to_pylist() == [*range(5), *range(10, 15)]
+
+
+def test_batches_that_are_left_out_are_counted_at_the_end_of_the_range(caplog: pytest.LogCaptureFixture) -> None:
+    good, bad, _ = with_an_undecodable_batch()
+    parts = [RangePart(good, 0, 5), RangePart(bad, 5, 10), RangePart(bad, 5, 10)]
+    wanted = OffsetRange("orders", b"id", 3, 0, 10)
+    total = r"left out 10 records of orders-3 \[0, 10\): batches: 2, the first at offset 5"
+    with pytest.warns(UserWarning, match=total) as warned:
+        list(row_batches(wanted, parts, arrow_schema(ALL), skips_bad=True))
+    assert len(warned) == 1
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["bad_batch_skipped"] * 2
+
+
+def test_a_range_without_bad_batches_has_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    parts = [RangePart(with_an_undecodable_batch()[0], 0, 5)]
+    assert list(row_batches(OffsetRange("orders", b"id", 0, 0, 5), parts, arrow_schema(ALL), skips_bad=True))
+    assert not list(recwarn)
+
+
+def test_a_range_that_is_not_read_to_its_end_has_its_total_too() -> None:
+    good, bad, _ = with_an_undecodable_batch()
+    many = encode_batch([bytes(arrow_rows.GOOD_BYTES)], timestamps=0, base_offset=10)
+    parts = [RangePart(good + bad + many, 0, 11), RangePart(encode_batch([b""], timestamps=0, base_offset=11), 11, 12)]
+    rows = row_batches(OffsetRange("orders", b"id", 0, 0, 12), parts, arrow_schema(ALL), skips_bad=True)
+    next(rows)
+    with pytest.warns(UserWarning, match="left out 5 records"):
+        rows.close()  # type: ignore[attr-defined]
 
 
 def test_a_batch_that_is_cut_short_is_an_error() -> None:
