@@ -14,6 +14,7 @@ from lograft.raft.interfaces import RaftStatus
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.clock import Clock
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import ExponentialWait, retrying
 
 log = get_logger(__name__)
 
@@ -49,12 +50,9 @@ class Quorum:
         there is no leader to be found in a while."""
         try:
             async with asyncio.timeout(_READ_INDEX_SECONDS):
-                while True:
-                    try:
-                        return await self._started().read_index()
-                    except ReadLost:
-                        # The leader changed, or there is none: then this is said at once, again and again.
-                        await self._clock.sleep_ms(_ASK_AGAIN_MS)
+                # `ReadLost` means that the leader changed, or that there is none, which is answered at once.
+                wait = ExponentialWait(None, _ASK_AGAIN_MS, _ASK_AGAIN_MS)
+                return await retrying(self._clock, wait, on=ReadLost)(self.read_index)
         except (TimeoutError, RaftError) as error:
             reason = str(error) or f"no answer within {_READ_INDEX_SECONDS} s"
             raise ControllerError(

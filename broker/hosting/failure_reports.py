@@ -8,7 +8,7 @@ from uuid import UUID
 from lograft.metadata.image.partition import PartitionKey
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import Complaints, ExponentialWait
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait, retrying
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
@@ -45,23 +45,25 @@ class FailureReports:
         self._has_any.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
-        backoff = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        """Report until cancelled."""
         while True:
-            await self._has_any.wait()
-            directories, corrupt = list(self._directories), list(self._corrupt)
-            reason = next(iter([*self._directories.values(), *self._corrupt.values()]))
-            try:
-                index = await self._report(directories, corrupt, reason)
-            except ControllerError as error:
-                self._complaints.complain(str(error.code), error.message)
-                await self._runtime.clock.sleep_ms(backoff.next_ms())
-                continue
-            backoff.succeeded()
-            self._complaints.succeeded()
-            self._forget(directories, corrupt)
-            await self._wait_for(index)
-            self._reported(directories, corrupt)
+            wait = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+            await retrying(self._runtime.clock, wait, on=ControllerError)(self._report_all)
+
+    async def _report_all(self) -> None:
+        """Report what there is, as soon as there is any."""
+        await self._has_any.wait()
+        directories, corrupt = list(self._directories), list(self._corrupt)
+        reason = next(iter([*self._directories.values(), *self._corrupt.values()]))
+        try:
+            index = await self._report(directories, corrupt, reason)
+        except ControllerError as error:
+            self._complaints.complain(str(error.code), error.message)
+            raise
+        self._complaints.succeeded()
+        self._forget(directories, corrupt)
+        await self._wait_for(index)
+        self._reported(directories, corrupt)
 
     def _forget(self, directories: Sequence[UUID], corrupt: Sequence[PartitionKey]) -> None:
         for directory_id in directories:

@@ -14,6 +14,7 @@ from lograft.runtime.blocking import run_to_end
 from lograft.runtime.disk.disk_writer import DiskFailed
 from lograft.runtime.files import Files, is_shortage
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.retry import ExponentialWait, retrying
 from lograft.runtime.world import Runtime
 from lograft.storage.files.file_names import PartitionName
 from lograft.storage.log.data_directory import DataDirectory
@@ -192,14 +193,18 @@ class LogDirectories:
         return True
 
     async def _beside(self, directory: LogDirectory, name: PartitionName, action: Callable[[], T]) -> T:
-        """To its end, once there are descriptors for it; a disk that does not do it is a failed disk."""
-        while True:
+        """Run `action` to its end, once there are descriptors for it. Any other error means that the disk failed."""
+
+        async def run() -> T:
             try:
                 return await run_to_end(self._runtime.blocking, action)
             except OSError as error:
                 if not is_shortage(error):
                     await directory.data.disk.writer.fail(directory.path_of(name), error)
-            await self._runtime.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
+                raise
+
+        wait = ExponentialWait(None, _SHORTAGE_PAUSE_MS, _SHORTAGE_PAUSE_MS)
+        return await retrying(self._runtime.clock, wait, on=OSError)(run)
 
     async def purge(self) -> None:
         """Remove what was left half removed, and what was put aside long ago."""

@@ -37,6 +37,7 @@ from lograft.runtime.network import AddressInUse, ConnectionLimits, PanicHandler
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.runtime.tasks.loop_lag import LoopLag
+from lograft.runtime.tasks.retry import ExponentialWait, retrying
 from lograft.runtime.world import Runtime
 from lograft.storage.log.data_directory import DataDirectory
 from lograft.storage.state import used_epoch as directory_use
@@ -208,18 +209,20 @@ class BrokerRole:
             await self._listen_again(on_panic)
 
     async def _listen_again(self, on_panic: PanicHandler) -> None:
-        while not self._released.is_set():
-            try:
-                again = await self._serve_clients(on_panic)
-            except AddressInUse as error:
-                log.warning("not_listening_yet", reason=str(error))
-                await self._runtime.clock.sleep_ms(_LISTEN_AGAIN_MS)
-                continue
-            if self._released.is_set():
-                await again.stop()
-                return
-            self._servers["clients"] = again
-            return
+        wait = ExponentialWait(None, _LISTEN_AGAIN_MS, _LISTEN_AGAIN_MS)
+        async for attempt in retrying(self._runtime.clock, wait, on=AddressInUse):
+            with attempt:
+                if self._released.is_set():
+                    return
+                try:
+                    again = await self._serve_clients(on_panic)
+                except AddressInUse as error:
+                    log.warning("not_listening_yet", reason=str(error))
+                    raise
+                if self._released.is_set():
+                    await again.stop()
+                else:
+                    self._servers["clients"] = again
 
     async def run(self) -> None:
         """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""

@@ -8,7 +8,7 @@ from lograft.broker.replica.checked_reads import reading
 from lograft.broker.replica.context import Assignment, ReplicaContext, ReplicaIdentity
 from lograft.broker.replica.exclusive_operations import ExclusiveOperations
 from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, GiveUp, Matched, Subscribe, Truncate
-from lograft.broker.replication.interfaces import ResetTo
+from lograft.broker.replication.interfaces import AcknowledgementListener, ResetTo
 from lograft.broker.replication.log_matching import TruncateTo
 from lograft.metadata.image.partition import BrokerId, LeaderEpoch, TopicId
 from lograft.rpc.coded_error import ReplicaError
@@ -34,6 +34,7 @@ class FollowerRole:
         found_corrupt: Callable[[CorruptLog], None],
     ) -> None:
         self.error: ReplicaError | None = None  # why it has ended
+        self.stream: AcknowledgementListener | None = None  # set by the stream that carries it
         self.core = FollowerCore(log, assignment.partition, high_watermark)
         self._identity = identity
         self._log = log
@@ -91,11 +92,13 @@ class FollowerRole:
         self.core.image_changed(assignment.partition)
         if not self.is_in_sync:
             self._tell_out_of_sync()
-        self._context.sink.has_acknowledgement(self)
+        if self.stream is not None:
+            self.stream.has_acknowledgement(self)
 
     def became_durable(self) -> None:
         """`log.stable_end` has moved on."""
-        self._context.sink.has_acknowledgement(self)
+        if self.stream is not None:
+            self.stream.has_acknowledgement(self)
 
     def end(self, error: ReplicaError) -> None:
         """Nothing is acknowledged any more."""

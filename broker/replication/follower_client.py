@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NoReturn
 
 from lograft.broker.replication.codec import REPLICATE, ReplicationCodecError
 from lograft.broker.replication.follower_stream import FollowerStream, FollowerStreamLimits
@@ -13,7 +14,7 @@ from lograft.proto import replication_pb2 as pb
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Complaints, ExponentialWait
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait, TryAgain, retrying
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -83,9 +84,6 @@ class FollowerClient:
     def unfollow(self, followed: Followed) -> None:
         self._leaders[followed.leader_id].unfollow(followed)
 
-    def has_acknowledgement(self, followed: Followed) -> None:
-        self._leaders[followed.leader_id].has_acknowledgement(followed)
-
 
 class _Leader:
     """One broker, and the partitions followed from it."""
@@ -108,7 +106,7 @@ class _Leader:
         self._has_any = asyncio.Event()
         self._has_none = asyncio.Event()
         self._stream: FollowerStream | None = None
-        self._backoff = ExponentialWait(runtime.rng, limits.times.first_retry_ms, limits.times.last_retry_ms)
+        self._wait = ExponentialWait(runtime.rng, limits.times.first_retry_ms, limits.times.last_retry_ms)
         self._log = log.bind(follower=follower.broker_id, leader=leader_id)
         self._complaints = Complaints(self._log, "replication_failed")
 
@@ -128,19 +126,18 @@ class _Leader:
             self._has_any.clear()
             self._has_none.set()
 
-    def has_acknowledgement(self, followed: Followed) -> None:
-        if self._stream is not None and followed in self._followed:
-            self._stream.has_acknowledgement(followed)
-
     async def run(self) -> None:
         """Keep a stream while there is anything to follow, until cancelled."""
-        while True:
-            await self._has_any.wait()
-            try:
-                await self._converse()
-            except ConnectFailed as error:
-                self._complaints.complain("unreachable", error.reason)
-            await self._runtime.clock.sleep_ms(self._backoff.next_ms())
+        await retrying(self._runtime.clock, self._wait, on=())(self._converse_once)
+
+    async def _converse_once(self) -> NoReturn:
+        """Keep one stream until it ends. Raise `TryAgain`."""
+        await self._has_any.wait()
+        try:
+            await self._converse()
+        except ConnectFailed as error:
+            self._complaints.complain("unreachable", error.reason)
+        raise TryAgain
 
     async def _converse(self) -> None:
         address = self._follower.address_of(self.leader_id)
@@ -191,7 +188,7 @@ class _Leader:
             while (data := await stream.receive()) is not None:
                 silence.heard()
                 following.hear(data)
-                self._backoff.succeeded()
+                self._wait.succeeded()
                 self._complaints.succeeded()
             self._complaints.complain("ended", "the leader ended the stream")
         except StreamError as error:

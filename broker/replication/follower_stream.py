@@ -94,10 +94,12 @@ class FollowerStream:
     # -- what is followed
 
     def follow(self, followed: Followed) -> None:
+        followed.stream = self
         subscription = self._subscriptions[followed] = _Subscription(followed)
         self._start(subscription, self._subscribe(subscription))
 
     def unfollow(self, followed: Followed) -> None:
+        followed.stream = None
         subscription = self._subscriptions.pop(followed)
         if subscription.handle is not None:
             self._unsaid.unsubscribe.append(subscription.handle)
@@ -114,9 +116,10 @@ class FollowerStream:
 
     def end(self) -> None:
         """The stream is gone."""
-        for subscription in self._subscriptions.values():
+        for followed, subscription in self._subscriptions.items():
+            followed.stream = None
             if subscription.handle is not None:
-                subscription.followed.unsubscribed(subscription.handle)
+                followed.unsubscribed(subscription.handle)
             if subscription.task is not None:
                 subscription.task.cancel()
 

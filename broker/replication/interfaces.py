@@ -152,12 +152,22 @@ class LedReplicas(Protocol):
 # -- the follower's side
 
 
+class AcknowledgementListener(Protocol):
+    """The stream that carries a followed partition. Called on the loop; it only takes note."""
+
+    def has_acknowledgement(self, followed: "Followed") -> None:
+        """Fetch an acknowledgement soon: more is durable, or the partition epoch has changed."""
+        ...
+
+
 class Followed(Protocol):
     """One partition on this broker, to be followed from one leader in one epoch: another object for each.
 
-    The stream settles it, subscribes, does what it is told to, and begins again when a subscription is over. Answers to
-    a subscription that is not the latest are passed over.
+    The stream settles it, subscribes, carries out the leader's orders, and begins again when a subscription is over.
+    Answers to a subscription other than the latest are ignored. `stream`: set by the stream that carries the partition.
     """
+
+    stream: AcknowledgementListener | None
 
     @property
     def topic_id(self) -> TopicId: ...
@@ -241,8 +251,4 @@ class PartitionFollower(Protocol):
 
     def unfollow(self, followed: Followed) -> None:
         """Nothing is said of it any more: it has ended."""
-        ...
-
-    def has_acknowledgement(self, followed: Followed) -> None:
-        """More is durable, or the partition is in another epoch: there may be an acknowledgement to fetch."""
         ...

@@ -34,7 +34,7 @@ from lograft.rpc.coded_error import ControllerError
 from lograft.rpc.status import error_of
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Complaints, ExponentialWait
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait, retrying
 from lograft.runtime.world import Runtime
 
 log = get_logger(__name__)
@@ -229,22 +229,22 @@ class BrokerSession:
         raise refusal
 
     async def _register(self) -> None:
-        """However long it takes: without controllers there is nothing else to do."""
-        backoff = ExponentialWait(self._runtime.rng, _REGISTER_FIRST_RETRY_MS, _REGISTER_LAST_RETRY_MS)
-        while self._registered is None:
-            try:
-                self._registered = await self._register_after(await self._latest_epoch())
-            except ControllerError as error:
-                # Stale is not this process, but what it named: the request of one before it came in between.
-                if not error.retriable and error.code != errors_pb2.STALE_BROKER_EPOCH:
-                    raise
-                self._complaints.complain(errors_pb2.ErrorCode.Name(error.code), error.message)
-                await self._runtime.clock.sleep_ms(backoff.next_ms())
+        """Register, however long it takes: without controllers there is nothing else to do."""
+        wait = ExponentialWait(self._runtime.rng, _REGISTER_FIRST_RETRY_MS, _REGISTER_LAST_RETRY_MS)
+        self._registered = await retrying(self._runtime.clock, wait, on=_may_register_later)(self._register_once)
         self._log.info("broker_registered", epoch=self.broker_epoch, index=self.registration_index)
         self._complaints.succeeded()
         self._last_active_contact_ms = self._runtime.clock.monotonic_ms()
         self._active_index = self.registration_index
         self._ring()
+
+    async def _register_once(self) -> RegisterResponse:
+        try:
+            return await self._register_after(await self._latest_epoch())
+        except ControllerError as error:
+            if _may_register_later(error):
+                self._complaints.complain(errors_pb2.ErrorCode.Name(error.code), error.message)
+            raise
 
     async def _latest_epoch(self) -> BrokerEpoch | None:
         """Of a process before this one, or of this one, if it is registered and was not told."""
@@ -339,6 +339,11 @@ class BrokerSession:
     def _ring(self) -> None:
         self._bell.set()
         self._bell = asyncio.Event()
+
+
+def _may_register_later(error: BaseException) -> bool:
+    # A stale epoch does not condemn this process: another request was served between its question and its registration.
+    return isinstance(error, ControllerError) and (error.retriable or error.code == errors_pb2.STALE_BROKER_EPOCH)
 
 
 def _register_request(

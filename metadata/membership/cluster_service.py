@@ -22,7 +22,7 @@ from lograft.rpc.status import to_stream_error
 from lograft.rpc.unary import read_request, receive_request
 from lograft.runtime.network import Handler, Stream
 from lograft.runtime.tasks.deadline import LINEARIZABLE_MS, Deadline, answer_ms
-from lograft.runtime.tasks.retry import ExponentialWait
+from lograft.runtime.tasks.retry import ExponentialWait, retrying
 from lograft.runtime.world import Runtime
 
 ALIVE_EVERY_MS = 500
@@ -170,18 +170,13 @@ class ClusterService(MachineListener):
             ) from None
 
     async def _committed_index(self) -> int:
-        """Asked again and again: a question can be lost together with the leader that it went to."""
-        backoff = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
-        while True:
-            try:
-                async with asyncio.timeout(_READ_INDEX_TIMEOUT_MS / 1000):
-                    return await self._read_index()
-            except TimeoutError:
-                pass
-            except (ControllerError, RaftError) as error:
-                if not error.retriable:
-                    raise
-            await self._runtime.clock.sleep_ms(backoff.next_ms())
+        """Ask until answered: a question can be lost together with the leader that it went to."""
+        wait = ExponentialWait(self._runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
+        return await retrying(self._runtime.clock, wait, on=_is_worth_retrying)(self._ask_committed_index)
+
+    async def _ask_committed_index(self) -> int:
+        async with asyncio.timeout(_READ_INDEX_TIMEOUT_MS / 1000):
+            return await self._read_index()
 
     # -- watch
 
@@ -253,6 +248,10 @@ class ClusterService(MachineListener):
 
 def _alive(watcher: _Watcher) -> bytes:
     return pb.ClusterChange(metadata_index=watcher.position).SerializeToString()
+
+
+def _is_worth_retrying(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or (isinstance(error, ControllerError | RaftError) and error.retriable)
 
 
 def _choice(names: Iterable[str], include_internal: bool) -> TopicChoice:

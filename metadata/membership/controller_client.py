@@ -12,7 +12,7 @@ from lograft.rpc.status import read_detail, to_controller_error, to_stream_error
 from lograft.rpc.unary import read_answer
 from lograft.runtime.network import ConnectFailed, Status, StreamError
 from lograft.runtime.observability.logging import get_logger
-from lograft.runtime.tasks.retry import ExponentialWait
+from lograft.runtime.tasks.retry import ExponentialWait, TryAgain, retrying
 from lograft.runtime.world import Runtime
 
 R = TypeVar("R", bound=Message)
@@ -84,30 +84,32 @@ class ControllerClient:
     async def call_bytes(self, method: str, request: Callable[[], bytes], *, repeatable: bool = False) -> bytes:
         """The same with messages as bytes, made for each attempt. Errors are `StreamError`s with a detail, the
         controller's own unchanged."""
-        backoff = ExponentialWait(self._runtime.rng, self._limits.first_retry_ms, self._limits.last_retry_ms)
-        tried: list[int] = []
+        wait = ExponentialWait(self._runtime.rng, self._limits.first_retry_ms, self._limits.last_retry_ms)
         may_be_done = False
-        while True:
-            line = self._next(tried)
-            if line is None:
-                tried.clear()
-                await self._runtime.clock.sleep_ms(backoff.next_ms())
-                continue
-            tried.append(line.controller_id)
-            try:
-                answer = await line.ask(method, request)
-            except (ConnectFailed, StreamError) as error:
-                self._failed(line, error, tried)
-                may_be_done = may_be_done or not _did_nothing(error)
-                refusal = _refusal(error, repeatable=repeatable)
-                if refusal is None and self._is_closed:
-                    refusal = _closed(may_be_done=may_be_done)
-                if refusal is not None:
-                    raise refusal from None
-            else:
-                line.trouble = ""
-                self._found(line.controller_id)
-                return answer
+
+        async def ask_all() -> bytes:
+            """Ask one controller after the other. Raise `TryAgain` when all of them were asked."""
+            nonlocal may_be_done
+            tried: list[int] = []
+            while (line := self._next(tried)) is not None:
+                tried.append(line.controller_id)
+                try:
+                    answer = await line.ask(method, request)
+                except (ConnectFailed, StreamError) as error:
+                    self._failed(line, error, tried)
+                    may_be_done = may_be_done or not _did_nothing(error)
+                    refusal = _refusal(error, repeatable=repeatable)
+                    if refusal is None and self._is_closed:
+                        refusal = _closed(may_be_done=may_be_done)
+                    if refusal is not None:
+                        raise refusal from None
+                else:
+                    line.trouble = ""
+                    self._found(line.controller_id)
+                    return answer
+            raise TryAgain
+
+        return await retrying(self._runtime.clock, wait, on=())(ask_all)
 
     async def close(self) -> None:
         """End all connections, and whoever still asks."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -14,7 +14,7 @@ from lograft.runtime.clock import until_beat_ms
 from lograft.runtime.network import ConnectFailed, Status, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Complaints, ExponentialWait
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait, TryAgain, retrying
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -59,7 +59,7 @@ class HeartbeatClient:
         self._times = times
         self._is_urgent = asyncio.Event()
         self._is_to_active = False
-        self._backoff = ExponentialWait(runtime.rng, times.first_retry_ms, times.last_retry_ms)
+        self._wait = ExponentialWait(runtime.rng, times.first_retry_ms, times.last_retry_ms)
         self._complaints = Complaints(log.bind(controller=controller_id, address=address), "heartbeats_failed")
 
     def hurry(self) -> None:
@@ -67,13 +67,19 @@ class HeartbeatClient:
         self._is_urgent.set()
 
     async def run(self) -> None:
-        """Keep the stream, until cancelled."""
-        while True:
-            try:
-                await self._converse()
-            except ConnectFailed as error:
-                self._complaints.complain("unreachable", error.reason)
-            await self._runtime.clock.sleep_ms(self._delay_ms())
+        """Keep a stream to the controller, until cancelled."""
+        await retrying(self._runtime.clock, self._wait, on=())(self._converse_once)
+
+    async def _converse_once(self) -> NoReturn:
+        """Keep one stream until it ends. Raise `TryAgain`."""
+        try:
+            await self._converse()
+        except ConnectFailed as error:
+            self._complaints.complain("unreachable", error.reason)
+        if self._complaints.kind == Status.FAILED_PRECONDITION.name.lower():
+            # A controller of another cluster: somebody must change a setting first.
+            await self._runtime.clock.sleep_ms(self._times.refused_retry_ms)
+        raise TryAgain
 
     async def _converse(self) -> None:
         connection = await self._runtime.network.connect(self._address, self._times.connect_timeout_ms)
@@ -104,7 +110,7 @@ class HeartbeatClient:
             while (data := await stream.receive()) is not None:
                 silence.heard()
                 answer = BrokerHeartbeatResponse.FromString(data)
-                self._backoff.succeeded()
+                self._wait.succeeded()
                 self._complaints.succeeded()
                 self._is_to_active = answer.is_active
                 self._heard(self._controller_id, answer)
@@ -117,9 +123,3 @@ class HeartbeatClient:
     async def _tire(self, silence: Silence) -> None:
         await silence.too_long()
         self._complaints.complain("silent", f"nothing heard for {self._times.silence_ms} ms")
-
-    def _delay_ms(self) -> float:
-        delay_ms = self._backoff.next_ms()
-        if self._complaints.kind == Status.FAILED_PRECONDITION.name.lower():
-            return delay_ms + self._times.refused_retry_ms  # of another cluster: someone has to change a setting first
-        return delay_ms

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from google.protobuf.message import DecodeError
 
@@ -17,7 +18,7 @@ from lograft.proto.wire_format import CodecError
 from lograft.runtime.network import ConnectFailed, Stream, StreamError
 from lograft.runtime.observability.logging import get_logger
 from lograft.runtime.tasks.cancellation import until_first
-from lograft.runtime.tasks.retry import Complaints, ExponentialWait
+from lograft.runtime.tasks.retry import Complaints, ExponentialWait, TryAgain, retrying
 from lograft.runtime.tasks.silence import SILENCE_LIMIT_MS, Silence
 from lograft.runtime.world import Runtime
 
@@ -68,7 +69,7 @@ class MetadataFollower:
         self._waiters: dict[asyncio.Future[None], int] = {}
         self._lag = Lag()
         self._is_behind = asyncio.Event()
-        self._backoff = ExponentialWait(runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
+        self._wait = ExponentialWait(runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         self._complaints = Complaints(log.bind(node_id=node_id), "metadata_source_failed")
 
     # -- for who reads the image
@@ -105,16 +106,19 @@ class MetadataFollower:
     # -- following
 
     async def run(self) -> None:
-        """Follow, until cancelled."""
-        while True:
-            self.source_id = self._next_source()
-            self._is_behind.clear()
-            self._lag.restart(self._runtime.clock.monotonic_ms())
-            try:
-                await self._follow(self._controllers[self.source_id])
-            except ConnectFailed as error:
-                self._complain("unreachable", error.reason)
-            await self._runtime.clock.sleep_ms(self._backoff.next_ms())
+        """Follow one controller after the other, until cancelled."""
+        await retrying(self._runtime.clock, self._wait, on=())(self._follow_next)
+
+    async def _follow_next(self) -> NoReturn:
+        """Follow the next controller until that ends. Raise `TryAgain`."""
+        self.source_id = self._next_source()
+        self._is_behind.clear()
+        self._lag.restart(self._runtime.clock.monotonic_ms())
+        try:
+            await self._follow(self._controllers[self.source_id])
+        except ConnectFailed as error:
+            self._complain("unreachable", error.reason)
+        raise TryAgain
 
     def _next_source(self) -> int:
         """The one after the last, in the order of their ids; at first any, so that not all brokers follow the same."""
@@ -145,7 +149,7 @@ class MetadataFollower:
             while (data := await stream.receive()) is not None:
                 silence.heard()
                 intake.take(FollowResponse.FromString(data))
-                self._backoff.succeeded()
+                self._wait.succeeded()
                 self._complaints.succeeded()
             self._complain("ended", "the controller ended the stream")
         except StreamError as error:

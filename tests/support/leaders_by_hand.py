@@ -91,7 +91,7 @@ class World:
         return self.leaders[1]
 
     def partition(self, number: int = 0, leader: int = 1, leader_epoch: int = 1, **options: bool) -> FollowersPartition:
-        return FollowersPartition(self.sink, led_by(leader, leader_epoch), number, **options)
+        return FollowersPartition(led_by(leader, leader_epoch), number, **options)
 
     def follow(self, number: int = 0, leader: int = 1, leader_epoch: int = 1, **options: bool) -> FollowersPartition:
         followed = self.partition(number, leader, leader_epoch, **options)

@@ -259,10 +259,12 @@ class Pump:
 
     def follow(self, followed: Followed) -> None:
         assert followed not in self._tasks
+        followed.stream = self
         self._bells[followed] = _Listener()
         self._tasks[followed] = asyncio.ensure_future(self._pump(followed))
 
     def unfollow(self, followed: Followed) -> None:
+        followed.stream = None
         self._tasks.pop(followed).cancel()
         del self._bells[followed]
 

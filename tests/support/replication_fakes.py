@@ -10,7 +10,7 @@ from support.metadata_images import broker, image_with
 
 from lograft.broker.replication.follower_core import Acknowledge, FollowerCore, Subscribe
 from lograft.broker.replication.follower_core import Truncate as Cut
-from lograft.broker.replication.interfaces import FeedListener, OutgoingFrame, PartitionFollower, ResetTo
+from lograft.broker.replication.interfaces import AcknowledgementListener, FeedListener, OutgoingFrame, ResetTo
 from lograft.broker.replication.leader_core import Subscriber
 from lograft.broker.replication.log_matching import Prefix, TruncateTo, match
 from lograft.metadata.image.cluster_image import ClusterImage
@@ -206,9 +206,7 @@ class LeadersPartitions:
 class FollowersPartition:
     """A `Followed`, with the real core. What is appended is durable when a test says `sync`, or at once."""
 
-    def __init__(
-        self, sink: PartitionFollower, partition: Partition, number: int = 0, *, is_synced: bool = True
-    ) -> None:
+    def __init__(self, partition: Partition, number: int = 0, *, is_synced: bool = True) -> None:
         assert partition.leader is not None
         self.topic_id = TOPIC
         self.number = number
@@ -231,7 +229,7 @@ class FollowersPartition:
         self.is_cut.set()
         self.orders: list[TruncateTo | ResetTo] = []
         self.unsubscribed_numbers: list[int] = []
-        self._sink = sink
+        self.stream: AcknowledgementListener | None = None
 
     def has_log(self, end_offset: int, *epochs: tuple[int, int]) -> None:
         """It ends so, before anything is followed."""
@@ -242,11 +240,13 @@ class FollowersPartition:
 
     def sync(self) -> None:
         self.stable_end = self.end_offset
-        self._sink.has_acknowledgement(self)
+        if self.stream is not None:
+            self.stream.has_acknowledgement(self)
 
     def change_epoch(self, partition: Partition) -> None:
         self.core.image_changed(partition)
-        self._sink.has_acknowledgement(self)
+        if self.stream is not None:
+            self.stream.has_acknowledgement(self)
 
     async def settle(self) -> None:
         await self.has_settled.wait()

@@ -62,7 +62,7 @@ async def test_a_leader_that_does_not_answer_is_tried_less_and_less_often() -> N
 
         runtime = make_runtime(2, one.network, "other")
         other = FollowerClient(runtime, FollowerIdentity(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), address_of))
-        other.follow(FollowersPartition(other, led_by(1)))
+        other.follow(FollowersPartition(led_by(1)))
         running = asyncio.ensure_future(other.run())
         await asyncio.sleep(10)
         running.cancel()
@@ -91,11 +91,11 @@ async def test_what_is_followed_or_not_when_it_does_not_run_any_more_is_no_matte
         await asyncio.sleep(0.1)
         running.cancel()
         await asyncio.wait([running])
-        followed = FollowersPartition(other, led_by(1))
+        followed = FollowersPartition(led_by(1))
         other.follow(followed)
-        other.has_acknowledgement(followed)
+        followed.sync()
         other.unfollow(followed)
-        other.has_acknowledgement(followed)
+        followed.sync()
 
 
 @virtual

@@ -110,7 +110,7 @@ async def test_what_was_followed_before_it_runs_is_followed_then() -> None:
             make_runtime(2, one.network, "other"),
             FollowerIdentity(CLUSTER, BrokerId(4), lambda: BrokerEpoch(44), one.addresses.get),
         )
-        other.follow(FollowersPartition(other, led_by(1)))
+        other.follow(FollowersPartition(led_by(1)))
         running = asyncio.ensure_future(other.run())
         await until(lambda: len(one.leader.subscribes()) == 1)
         running.cancel()
