@@ -1,8 +1,7 @@
-"""A controller, whole: the Raft node, the metadata it keeps, who decides on it, and all that it serves.
+"""A whole controller: the Raft node, its metadata, the active controller's logic, and its services.
 
-node = ControllerNode(runtime, store, await store.load(), {1: "host1:9093", ...})
-server = await runtime.network.serve(address, node.handlers(), on_panic)
-group.create_task(node.run())
+node = ControllerNode(runtime, store, await store.load(), {1: "host1:9093", ...}) server = await
+runtime.network.serve(address, node.handlers(), on_panic) group.create_task(node.run())
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from lograft.runtime.world import Runtime
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """How patient it is, when it snapshots, and with which configuration a new cluster begins."""
+    """Timing, snapshot limits, and the configuration of a new cluster."""
 
     timing: ControllerTiming = field(default_factory=ControllerTiming)
     sessions: SessionTiming = field(default_factory=SessionTiming)
@@ -47,11 +46,11 @@ class ControllerSettings:
 
 
 class ControllerNode:
-    """`controllers`: the address of each, by node id, this one included. The server is the caller's, and should serve
-    `handlers()` from before `run` until after it: at a first start the controllers have to find each other.
+    """`controllers`: the address of each controller by node id, this one included. The caller owns the server, and must
+    serve `handlers()` from before `run` until after it: at a first start the controllers have to find each other.
 
-    `run` ends with `close`, the store closed; or it raises: a failed store, a broken invariant. Then the node must
-    stop.
+    `run` ends with `close`, the store closed; or it raises after a failed store or a broken invariant. Then the node
+    must stop.
     """
 
     def __init__(
@@ -117,12 +116,12 @@ class ControllerNode:
 
     @property
     def raft(self) -> RaftNode | None:
-        """None until the node takes part in the quorum."""
+        """The Raft node; None until this node takes part in the quorum."""
         return self.quorum.node
 
     @property
     def outdated_reason(self) -> str | None:
-        """Why the node takes no part any more, for people: its store is from the past; None if nobody found so."""
+        """Why another member refuses this node, for people: its store is from the past; None if no member does."""
         return self._transport.register.outdated_reason
 
     @property
@@ -131,7 +130,7 @@ class ControllerNode:
         return self._bootstrapping.waiting_reason
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the node's server is to serve, by method."""
+        """Return the handlers, by method."""
         handlers = {**self._bootstrapping.handlers(), **self._transport.handlers(), **self._publishing.handlers()}
         for service in self._services:
             handlers.update(service.handlers())
@@ -155,11 +154,11 @@ class ControllerNode:
             await self._store.close()
 
     async def close(self) -> None:
-        """Have `run` end, now or as soon as it begins. What waits is answered with an error."""
+        """Make `run` end, now or as soon as it begins. Waiting requests are answered with an error."""
         self._is_closing.set()
 
     async def _until_taking_part(self) -> StoredState | None:
-        """What the node starts with; None if it is to close before it could."""
+        """Return the state that the node starts with; None if it closes before."""
         state: StoredState | None = None
 
         async def bootstrap() -> None:
@@ -188,7 +187,7 @@ class ControllerNode:
         await self._is_closing.wait()
         self.active.close()
         await raft.close()
-        await asyncio.wait([running, deciding])  # which ends by itself, once the fate of all it proposed is known
+        await asyncio.wait([running, deciding])  # which ends once the fate of all its proposals is known
         for task in beside:
             task.cancel()
 
@@ -197,6 +196,6 @@ class ControllerNode:
 
 
 def _cause_of(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first, out of groups in groups."""
+    """Return the first failure out of nested groups."""
     first = failures.exceptions[0]
     return _cause_of(first) if isinstance(first, BaseExceptionGroup) else first

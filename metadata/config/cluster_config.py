@@ -1,4 +1,4 @@
-"""The configuration of the cluster and of single brokers. Pure."""
+"""Configuration keys of the cluster and of single brokers. Pure."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ _OWN_KEYS = by_name(
     ),
     ConfigKey(
         "default.replication.factor", Whole(1, _MOST_REPLICAS), "3",
-        "How many replicas a topic gets if its creator does not say; fewer if there are not so many brokers.",
+        "How many replicas a topic gets if its creator does not say; fewer if the cluster has fewer brokers.",
     ),
     ConfigKey(
         "group.max.size", Whole(1, INT_MAX), str(INT_MAX),
@@ -62,7 +62,7 @@ _OWN_KEYS = by_name(
 )  # fmt: skip
 
 CLUSTER_CONFIG: Mapping[str, ConfigKey] = {**TOPIC_CONFIG, **_OWN_KEYS}
-"""The cluster's own keys, and those of topics: what is set here is the default of every topic."""
+"""The cluster's own keys, and those of topics: a value set here is the default of every topic."""
 
 BROKER_CONFIG: Mapping[str, ConfigKey] = by_name(
     ConfigKey(
@@ -82,14 +82,14 @@ BROKER_CONFIG: Mapping[str, ConfigKey] = by_name(
 
 
 def broker_default_of(key: str) -> str:
-    """What one of a broker's keys is where nothing is set."""
+    """Return the default of a broker's key."""
     default = BROKER_CONFIG[key].default
     assert default is not None
     return default
 
 
 def cluster_default_of(key: str) -> str:
-    """What one of the cluster's own keys is where nothing is set."""
+    """Return the default of one of the cluster's own keys."""
     default = _OWN_KEYS[key].default
     assert default is not None
     return default

@@ -1,4 +1,4 @@
-"""What a configuration key is: which values it takes, how they are written, what it is when not set. Pure."""
+"""Configuration keys: accepted values, their stored spelling, and defaults. Pure."""
 
 import difflib
 import re
@@ -22,8 +22,8 @@ _SHOWN_PROBLEMS = 5
 
 
 class Kind(Protocol):
-    """A type of value. `normalise` gives the one way an acceptable value is stored, or None for any other text;
-    `accepts` tells a person what is acceptable."""
+    """A type of value. `normalise` returns the stored spelling of an acceptable value, or None for any other text;
+    `accepts` describes acceptable values to a person."""
 
     @property
     def name(self) -> str: ...
@@ -46,7 +46,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number between two bounds, both included. `note` says what a special one means."""
+    """A whole number within two inclusive bounds. `note` explains a special value."""
 
     lowest: int
     highest: int
@@ -77,7 +77,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One word of a few, in any case. A `synonym` is taken too, and stored as the word it stands for."""
+    """One word of a list, in any case. A `synonym` is accepted, too, and stored as the word it stands for."""
 
     choices: tuple[str, ...]
     synonyms: tuple[tuple[str, str], ...] = ()
@@ -94,7 +94,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class SomeOf:
-    """One or more words of a few, with commas between; stored in the order of `choices`."""
+    """One or more words of a list, separated by commas; stored in the order of `choices`."""
 
     choices: tuple[str, ...]
     name: str = "list"
@@ -121,7 +121,7 @@ class LogLevels:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """`default` is in the normal spelling; None if it depends on what the key is asked of."""
+    """`default` is in the stored spelling; None if it depends on the resource."""
 
     name: str
     kind: Kind
@@ -136,10 +136,10 @@ def by_name(*keys: ConfigKey) -> dict[str, ConfigKey]:
 def check_changes(
     keys: Mapping[str, ConfigKey], changes: Mapping[str, str | None], owner: str
 ) -> dict[str, str | None]:
-    """The changes with values as they are to be stored, in order; or INVALID_CONFIG, naming each unknown key and each
-    value that is not acceptable. None, for back to the default, is acceptable for every key.
+    """Return the changes with values in their stored spelling, in order. Raise INVALID_CONFIG that names every unknown
+    key and every unacceptable value. None, which resets a key to its default, is acceptable for every key.
 
-    `owner` is whose configuration it is, in words: "a topic". White space around a value does not count.
+    `owner` names the configured thing, such as "a topic". White space around a value is ignored.
     """
     normal: dict[str, str | None] = {}
     problems: list[str] = []
@@ -156,7 +156,7 @@ def check_changes(
 
 
 def check_keys(keys: Mapping[str, ConfigKey], names: Iterable[str], owner: str) -> None:
-    """INVALID_CONFIG unless all `names` are keys."""
+    """Raise INVALID_CONFIG unless all `names` are keys."""
     check_changes(keys, dict.fromkeys(names), owner)
 
 

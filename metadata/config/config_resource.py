@@ -1,4 +1,4 @@
-"""What can be configured: each topic, each broker, and the cluster. Pure."""
+"""Configurable resources: topics, brokers, and the cluster. Pure."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -28,9 +28,9 @@ OWNERS: Mapping[ResourceKind, str] = {
 def find_resource(
     image: ClusterImage, kind: ResourceKind, name: str, topic_id: TopicId | None = None
 ) -> ConfigResource:
-    """The resource that people call `name`: a topic's name, a broker's id, or empty for the cluster.
+    """Return the resource that people call `name`: a topic's name, a broker's id, or empty for the cluster.
 
-    `topic_id`: of a topic, instead of its name (which is empty then), or to make sure that it is still this one.
+    `topic_id` selects a topic if its name is empty; otherwise the named topic must have this id.
     """
     if kind is ResourceKind.TOPIC:
         return ConfigResource(kind, str(_find_topic(image, name, topic_id).topic_id))
@@ -40,7 +40,7 @@ def find_resource(
 
 
 def check_resource(image: ClusterImage, resource: ConfigResource) -> None:
-    """UNKNOWN_TOPIC, UNKNOWN_BROKER or INVALID_REQUEST unless there is such a resource."""
+    """Raise UNKNOWN_TOPIC, UNKNOWN_BROKER or INVALID_REQUEST unless the resource exists."""
     name = resource.name
     if resource.kind is ResourceKind.TOPIC:
         topic_of(image, resource)
@@ -56,13 +56,13 @@ def check_resource(image: ClusterImage, resource: ConfigResource) -> None:
 
 
 def topic_of(image: ClusterImage, resource: ConfigResource) -> Topic:
-    """The topic whose configuration it is, or UNKNOWN_TOPIC."""
+    """Return the topic that the resource configures. Raise UNKNOWN_TOPIC if it does not exist."""
     assert resource.kind is ResourceKind.TOPIC
     try:
         topic = image.topics.get(TopicId(UUID(resource.name)))
     except ValueError:
         topic = None
-    # An id has other spellings too, under which nobody would find what is set.
+    # An id has other spellings, too, under which nobody would find the settings.
     if topic is None or str(topic.topic_id) != resource.name:
         raise ControllerError(
             errors_pb2.UNKNOWN_TOPIC, f"there is no topic of id {resource.name!a}: it was deleted, or was never created"

@@ -12,7 +12,8 @@ CLUSTER = ConfigResource(ResourceKind.CLUSTER)
 
 
 def topic_setting(image: ClusterImage, topic_id: TopicId, key: str) -> str | None:
-    """None: not set, and the default depends on the partition (`min.insync.replicas`)."""
+    """Return the setting in force for a topic. None: not set, and the default depends on the partition
+    (`min.insync.replicas`)."""
     own = image.config_of(ConfigResource(ResourceKind.TOPIC, str(topic_id)))
     if is_internal(image, topic_id):
         return internal_setting(own, key)
@@ -23,24 +24,25 @@ def topic_setting(image: ClusterImage, topic_id: TopicId, key: str) -> str | Non
 
 
 def is_internal(image: ClusterImage, topic_id: TopicId) -> bool:
-    """Is it one of the cluster's own topics, to which defaults of the cluster do not apply?"""
+    """Return True for the cluster's own topics, to which the cluster's defaults do not apply."""
     topic = image.topics.get(topic_id)
     return topic is not None and topic.is_internal
 
 
 def cluster_setting(image: ClusterImage, key: str) -> str:
-    """Of a key that only the cluster has."""
+    """Return the setting of a key that only the cluster has."""
     value = image.config_of(CLUSTER).get(key)
     return value if value is not None else cluster_default_of(key)
 
 
 def is_cordoned(image: ClusterImage, broker_id: BrokerId) -> bool:
-    """Is nothing new to be placed on the broker?"""
+    """Return True if the broker gets no new replicas."""
     return image.config_of(ConfigResource(ResourceKind.BROKER, str(broker_id))).get("placement.enable") == "false"
 
 
 def effective_min_isr(image: ClusterImage, topic_id: TopicId, partition: Partition) -> int:
-    """What a write needs: `min.insync.replicas`, by default a majority, and never more than there are replicas."""
+    """Return how many in-sync replicas a write needs: `min.insync.replicas`, by default a majority, never more than
+    there are replicas."""
     setting = topic_setting(image, topic_id, MIN_ISR)
     return topic_min_isr_under(setting, partition, is_internal=is_internal(image, topic_id))
 
@@ -70,12 +72,13 @@ def new_topic_min_isr(image: ClusterImage, own: str | None, replication_factor: 
 
 
 def min_isr_of(setting: str | None, replication_factor: int) -> int:
-    """What `min.insync.replicas` comes to with so many replicas; None is the default."""
+    """Return the effective `min.insync.replicas` of a partition with that replication factor; `setting` None is the
+    default."""
     return min(int(setting), replication_factor) if setting is not None else replication_factor // 2 + 1
 
 
 def conditions_for(image: ClusterImage, topic_id: TopicId, partition: Partition) -> Conditions:
-    """What a change of this partition is decided by, with brokers and settings as they are."""
+    """Return the conditions that decide a change of this partition, from present brokers and settings."""
     return Conditions(image.brokers, effective_min_isr(image, topic_id, partition))
 
 
@@ -84,5 +87,5 @@ def allows_unclean_election(image: ClusterImage, topic_id: TopicId) -> bool:
 
 
 def trusts_page_cache(image: ClusterImage, topic_id: TopicId) -> bool:
-    """Are records acknowledged before they are on the disk? Then a power failure may have taken some."""
+    """Return True if records are acknowledged before they are on disk, so that a power failure may have lost some."""
     return topic_setting(image, topic_id, "flush.mode") == "os"

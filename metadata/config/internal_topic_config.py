@@ -1,7 +1,7 @@
-"""The configuration of the cluster's own topics: what they need to lose nothing is in force, whatever is set. Pure.
+"""The configuration of the cluster's own topics: the values that prevent loss are in force, whatever is set. Pure.
 
-No default that the cluster sets for topics reaches them, and of their own keys only a few can be changed. What an
-earlier version let someone set is not in force either.
+The cluster's defaults for topics do not apply to them, and only a few of their keys can be changed. A value that an
+earlier version accepted is not in force either.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,13 @@ _NEEDED: Mapping[str, str] = {
 
 
 def internal_default_of(key: str) -> str | None:
-    """What `key` of an internal topic is unless the topic itself sets it; None for `min.insync.replicas`."""
+    """Return the default of `key` for an internal topic; None for `min.insync.replicas`."""
     return _NEEDED.get(key, default_of(key))
 
 
 def internal_setting(own: Mapping[str, str], key: str) -> str | None:
-    """What is in force for an internal topic that sets `own`; None for a `min.insync.replicas` that is not set."""
+    """Return the value in force for an internal topic that sets `own`; None for a `min.insync.replicas` that is not
+    set."""
     default = internal_default_of(key)
     if key in CHANGEABLE or key == MIN_ISR:
         return own.get(key, default)
@@ -52,10 +53,10 @@ def check_internal_change(
     wanted: int | None = None,
     least: int | None = None,
 ) -> None:
-    """INVALID_CONFIG unless the cluster can live with the change of a key of its topic `topic`.
+    """Raise INVALID_CONFIG unless the change keeps the cluster's topic `topic` safe.
 
-    `value`: None if it is to be unset. `present`: what is in force for it. `wanted`, `least`: of a key of `WITH_LEAST`,
-    what it comes to after the change, and by default.
+    `value`: None to unset the key. `present`: the value in force. `wanted`, `least`: for a key of `WITH_LEAST`, the
+    effective value after the change, and the least one allowed.
     """
     if key in CHANGEABLE:
         return

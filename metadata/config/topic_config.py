@@ -21,7 +21,7 @@ MIN_ISR = "min.insync.replicas"
 _DAY_MS = 24 * 3600 * 1000
 _BATCH_HEADER_BYTES = 61  # no batch is smaller
 SMALLEST_SEGMENT_BYTES = 1024
-# A batch travels whole: room is left for what is said around it.
+# A batch travels whole: leave room for the message around it.
 _LARGEST_BATCH_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 
 TOPIC_CONFIG: Mapping[str, ConfigKey] = by_name(
@@ -104,12 +104,12 @@ TOPIC_CONFIG: Mapping[str, ConfigKey] = by_name(
 
 
 def default_of(key: str) -> str | None:
-    """What `key` is where nothing is set; None for `min.insync.replicas`, whose default depends on the replicas."""
+    """Return the default of `key`; None for `min.insync.replicas`, which depends on the number of replicas."""
     return TOPIC_CONFIG[key].default
 
 
 def check_topic_config(values: Mapping[str, str]) -> dict[str, str]:
-    """The values as they are to be stored, or INVALID_CONFIG. Whether the topic has enough replicas for its
-    `min.insync.replicas` is for the caller to check."""
+    """Return the values in their stored spelling, or raise INVALID_CONFIG. The caller checks whether the topic has
+    enough replicas for its `min.insync.replicas`."""
     normal = check_changes(TOPIC_CONFIG, values, "a topic")
     return {key: value for key, value in normal.items() if value is not None}

@@ -1,10 +1,7 @@
-"""The controller while this node leads the quorum: decides on what is to come, and answers when it has come.
+"""The controller while this node leads the quorum: decides requests ahead of their commit, and answers after it.
 
-controller = ActiveController(node, machine)
-node.observe(machine)
-node.observe(controller)
-group.create_task(controller.run())
-committed = await controller.submit(lambda image: create_topic(image, request, rng))
+controller = ActiveController(node, machine) node.observe(machine) node.observe(controller)
+group.create_task(controller.run()) committed = await controller.submit(lambda image: create_topic(image, request, rng))
 """
 
 import asyncio
@@ -35,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Committed(Generic[T]):
-    """The answer, and by which index of the log all that it says is committed."""
+    """An answer, and the log index by which everything it states is committed."""
 
     answer: T
     index: int
@@ -49,7 +46,7 @@ class ControllerLimits:
 
 
 class Consensus(Protocol):
-    """What is needed of a `RaftNode`."""
+    """The part of `RaftNode` that the controller uses."""
 
     async def propose(self, data: bytes) -> Any: ...
 
@@ -59,20 +56,20 @@ class Consensus(Protocol):
 
 
 class ActiveController(NodeObserver):
-    """Requests are decided one after the other, each on the image as all before it will leave it; none waits for those
-    before it to be committed. Answers wait: for the operation, and for all that it was decided on.
+    """Decides requests one after the other, each on the image that all earlier ones will leave; none waits for the
+    commit of earlier ones. An answer waits for its operation, and for all operations that the decision was based on.
 
-    In office from when all that earlier leaders committed is applied here until leadership is lost. With the office go
-    all its plans; operations that were under way are committed by a later leader or not.
+    In office from the moment that this node has applied everything that earlier leaders committed, until it loses
+    leadership. Its plans end with the office; a later leader commits the operations in flight, or not.
 
-    Why nothing takes effect on a state that its decider did not see:
+    Why no operation takes effect on a state that its decision did not see:
 
-    - Operations are proposed in the order they are decided, and are appended in the term they were decided in or not at
-      all: a node that has to be elected again takes in what waits for it before it can be.
-    - Within a term nobody else appends. If one of them is refused, those decided on it find another sequence than they
-      expect, and do nothing. What is decided next leaves them out, and finds what it expects.
-    - An operation whose fate is not known is never left out: something decided in its place could end up at a sequence
-      that is right, with the other before it. So it is followed to its end even if nobody waits for it any more.
+    - Operations are proposed in the order of their decisions, and are appended in the term of their decision or not at
+      all: a node that must be elected again drains its waiting proposals before it can be.
+    - Within a term nobody else appends. If an operation is refused, those decided on top of it find another sequence
+      than they expect, and do nothing. Later decisions leave them out, and find the sequence that they expect.
+    - An operation of unknown fate is never left out: one decided in its place could arrive at a matching sequence with
+      the other one before it. So its fate is always awaited, even if no caller waits.
     """
 
     def __init__(self, node: Consensus, machine: MetadataMachine, limits: ControllerLimits | None = None) -> None:
@@ -88,8 +85,8 @@ class ActiveController(NodeObserver):
     # -- life
 
     async def run(self) -> None:
-        """Carry operations through, until `close`; none is accepted before or after. If cancelled, their outcome is not
-        known."""
+        """Carry operations through, until `close`; none is accepted before or after. If cancelled, their outcome is
+        unknown."""
         assert self._group is None, "run twice"
         try:
             async with asyncio.TaskGroup() as group:
@@ -101,7 +98,8 @@ class ActiveController(NodeObserver):
                 self._end(in_flight, _stopped())  # not even begun: else it had come to its end
 
     def close(self) -> None:
-        """Accept no more. `run` returns when the fate of all that was proposed is known: close the node, too."""
+        """Accept no more operations. `run` returns when the fate of all proposed operations is known; close the node,
+        too."""
         self._is_closing.set()
 
     def leadership_taken(self, term: int) -> None:
@@ -120,31 +118,32 @@ class ActiveController(NodeObserver):
 
     @property
     def term(self) -> int | None:
-        """Of the office. None: another node has it, or none."""
+        """The term of the office; None if another node holds it, or none."""
         return self._office.term if self._office is not None else None
 
     @property
     def image(self) -> ClusterImage:
-        """For reading: as all that is under way will leave it. Out of office: as it is committed here."""
+        """The image, read-only: as all pending operations will leave it; out of office, as committed here."""
         return self._office.image if self._office is not None else self._machine.image
 
     @property
     def active_hint(self) -> int | None:
-        """The id of the node that is the active controller, as far as this one knows."""
+        """The id of the active controller, as far as this node knows."""
         status = self._node.status()
         if status.leader is None:
             return None
-        # Who leads, but does not yet know all that was committed before, is about to be.
+        # A leader that does not yet know everything committed before is about to be active.
         return status.leader.node_id if status.leader != status.member or self.is_active else None
 
     # -- what it does
 
     async def submit(self, decide: Decide[T]) -> Committed[T]:
-        """Have carried out what `decide` makes of the image, here and now. Returns, or raises what `decide` raised,
-        once all that it saw and did is committed.
+        """Carry out the records that `decide` returns for the present image. Return its answer, or raise its error,
+        once everything that the decision saw and did is committed.
 
-        Else `ControllerError`: NOT_CONTROLLER or UNAVAILABLE: nothing was done; CONTROLLER_MOVED: that is not known;
-        INVALID_REQUEST: too much for one operation. A caller that is cancelled leaves its operation where it is.
+        Otherwise raise `ControllerError`: NOT_CONTROLLER or UNAVAILABLE if nothing was done, CONTROLLER_MOVED if that
+        is unknown, INVALID_REQUEST if the operation is too large. Cancelling the caller does not withdraw its
+        operation.
         """
         office, group = self._office, self._group
         if office is None or group is None or self._is_closing.is_set():
@@ -167,7 +166,8 @@ class ActiveController(NodeObserver):
         return Committed(decision.answer, _index_or_raise(await in_flight.wait()))
 
     async def _carry_through(self, office: PendingOperations, in_flight: PendingOperation) -> None:
-        """Belongs to the controller, not to who asked: what was begun must be followed to its end."""
+        """Propose the operation and await its fate. This task is the controller's, not the caller's: a proposed
+        operation must be followed to its end."""
         outcome: int | ControllerError = _unknown("the controller stopped")
         try:
             outcome = await self._propose(office, in_flight)
@@ -191,10 +191,10 @@ class ActiveController(NodeObserver):
         return index
 
     async def _confirm(self, office: PendingOperations) -> int:
-        """Return when all that can be seen in the office's image now is committed: by that index.
+        """Return when everything visible in the office's image is committed, with the index by which it is.
 
-        It must have been the newest there was, too. What is under way does not prove that, for others may have accepted
-        it long ago, before they elected another leader: a majority has to say, from now on, that nobody else leads.
+        The image must have been the newest, too. Pending operations do not prove that, because others may have accepted
+        them long ago, before they elected another leader: a majority must confirm, from now on, that nobody else leads.
         """
         latest = office.latest
         self._confirming += 1

@@ -1,7 +1,7 @@
-"""Who is alive: what a controller makes of brokers' heartbeats and of streams that break. Pure.
+"""Broker liveness, from heartbeats and broken streams. Pure.
 
-Liveness is heartbeats, for a process that is stopped keeps its sockets; a broken stream only speeds things up, for a
-process that is killed does not. Brokers send to every controller, and each keeps note; only the active one acts on it.
+Heartbeats decide, because a stopped process keeps its sockets; a broken stream only speeds things up, because a killed
+process does not. Brokers send heartbeats to every controller, and each records them; only the active one acts on them.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,8 +16,8 @@ Process: TypeAlias = tuple[BrokerId, BrokerEpoch]
 
 @dataclass(frozen=True, slots=True)
 class SessionTiming:
-    """A broker says something every `heartbeat_ms`; `session_ms` of silence end its session, and so do
-    `broken_grace_ms` without a stream: time enough to make a new one."""
+    """A broker sends something every `heartbeat_ms`. Its session ends after `session_ms` of silence, or after
+    `broken_grace_ms` without a stream, which is time enough to open another."""
 
     heartbeat_ms: int = 500
     session_ms: int = 3000
@@ -30,7 +30,7 @@ class SessionTiming:
 
 @dataclass(slots=True)
 class _Session:
-    """`broken_ms`: since when it has no stream, after having had one."""
+    """`broken_ms`: since when the process has no stream, after having had one."""
 
     heard_ms: int
     open_streams: int = 0
@@ -42,9 +42,9 @@ _REMEMBERED_SESSIONS = 10
 
 
 class BrokerLiveness:
-    """What is known of each process. Which of a broker's counts is for who asks to say: what an older one does, or one
-    that claims an epoch it was not given, changes nothing for the others. Who has no stream is forgotten after a while.
-    """
+    """Records the session of each process. The caller decides which process of a broker counts: heartbeats of an older
+    one, or of one that claims a wrong epoch, change nothing for the others. Processes without a stream are forgotten
+    after a while."""
 
     def __init__(self, timing: SessionTiming | None = None) -> None:
         self.timing = timing or SessionTiming()
@@ -53,10 +53,10 @@ class BrokerLiveness:
         self._active_since_ms = 0
         self._not_before_ms = 0
 
-    # -- what is heard
+    # -- events
 
     def heard(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> None:
-        """A heartbeat, or anything else that only a living process can have sent."""
+        """Note a heartbeat, or anything else that only a living process can have sent."""
         session = self._sessions.get((broker_id, epoch))
         if session is None:
             self._forget_old(now_ms)
@@ -69,7 +69,8 @@ class BrokerLiveness:
         self._sessions[broker_id, epoch].open_streams += 1
 
     def stream_broken(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> None:
-        """Told once for each that was opened, however it ended. While another is open, it means nothing."""
+        """Note the end of a stream, once for each that was opened, however it ended. It has no effect while another
+        stream of the process is open."""
         session = self._sessions[broker_id, epoch]
         assert session.open_streams > 0, f"no stream of broker {broker_id} was open"
         session.open_streams -= 1
@@ -80,30 +81,31 @@ class BrokerLiveness:
     # -- what the controller itself goes through
 
     def became_active(self, now_ms: int) -> None:
-        """Brokers may have had to do with the controller before this one, so each gets its full time from now on.
+        """Give each broker its full time from now on: it may have talked to the previous controller only.
 
-        For one whose stream to this controller broke it is the grace alone; that, too, begins now at the earliest: what
-        broke the stream may be the very thing that ended the other's office.
+        A broker whose stream to this controller broke gets the grace period alone, and that also starts now at the
+        earliest: the cause of the broken stream may be what ended the other controller's office.
         """
         self._active_since_ms = now_ms
 
     def stood_still(self, stall_ms: int, now_ms: int) -> None:
-        """This process did nothing for `stall_ms`, until now. What arrived meanwhile is not read yet, and who got no
-        answer may have given up on its stream: nobody's session ends before there was as much time to hear of it."""
+        """Note that this process did nothing for `stall_ms`, until now. Messages that arrived meanwhile are unread, and
+        brokers without answers may have closed their streams: no session ends before it had as much time again."""
         self._not_before_ms = max(self._not_before_ms, now_ms + min(stall_ms, self.timing.session_ms))
 
     # -- what follows
 
     def is_alive(self, broker_id: BrokerId, epoch: BrokerEpoch, now_ms: int) -> bool:
-        """Is its session not over? If it was never heard of: could it be?"""
+        """Return True unless the session is over. A process that was never heard counts from the start of the
+        office."""
         return now_ms < self._deadline_ms(broker_id, epoch)
 
     def expired(self, now_ms: int, live: Iterable[Process]) -> list[Process]:
-        """Of the processes that count as live, those whose session is over."""
+        """Return the processes whose session is over, of those that count as live."""
         return [process for process in live if self._deadline_ms(*process) <= now_ms]
 
     def next_deadline_ms(self, live: Iterable[Process]) -> int | None:
-        """When the first of these sessions is over, unless something is heard. None: there is none."""
+        """Return when the first of these sessions ends unless something is heard; None if there is none."""
         return min((self._deadline_ms(*process) for process in live), default=None)
 
     def _deadline_ms(self, broker_id: BrokerId, epoch: BrokerEpoch) -> int:

@@ -1,4 +1,4 @@
-"""What a cluster's metadata begins with: written by the first controller that is ever active."""
+"""The first records of a cluster's metadata, written by the first active controller."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ FEATURE_LEVEL = 1
 
 
 def begin_cluster(image: ClusterImage, settings: Mapping[str, str]) -> Decision[int]:
-    """The feature level of the cluster. A new one gets `settings`, checked values, as its configuration."""
+    """Return the feature level of the cluster. A new cluster gets `settings`, which are checked, as its
+    configuration."""
     if image.feature_level > 0:
         return Decision((), image.feature_level)
     configs = [ConfigChanged(CLUSTER, key, value) for key, value in sorted(settings.items())]
@@ -31,7 +32,7 @@ def begin_cluster(image: ClusterImage, settings: Mapping[str, str]) -> Decision[
 
 
 class InitialRecords(NodeObserver):
-    """Observes the node after the controller does. `settings`: what a new cluster's configuration is to be."""
+    """Observes the node after the controller does. `settings`: the configuration of a new cluster."""
 
     def __init__(self, clock: Clock, controller: ActiveController, settings: Mapping[str, str]) -> None:
         self._clock = clock
@@ -43,7 +44,8 @@ class InitialRecords(NodeObserver):
         self._is_taken.set()
 
     async def run(self) -> None:
-        """Until cancelled. What fails because the office was lost is left to the next who has it."""
+        """Write the first records whenever this node takes office, until cancelled. If the office is lost meanwhile,
+        the next leader does it."""
         while True:
             await self._is_taken.wait()
             self._is_taken.clear()

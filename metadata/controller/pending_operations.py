@@ -1,4 +1,4 @@
-"""The metadata as it will be when all that is under way has come through."""
+"""The metadata as it will be once all pending operations are committed."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from lograft.rpc.coded_error import ControllerError
 
 @dataclass(slots=True, eq=False)
 class PendingOperation:
-    """An operation that is decided, and its fate once that is known: the index it is committed at, or an error."""
+    """A decided operation, and its fate once known: the index of its commit, or an error."""
 
     operation: Operation
     outcome: "asyncio.Future[int | ControllerError]" = field(
@@ -19,13 +19,13 @@ class PendingOperation:
     )
 
     async def wait(self) -> int | ControllerError:
-        """Several may; one that is cancelled takes nothing from the others."""
+        """Wait for the fate. Several callers may wait; cancelling one does not affect the others."""
         return await asyncio.shield(self.outcome)
 
 
 class PendingOperations:
-    """What the leader of `term` decides on: the committed image, and its own operations that are not committed yet, in
-    the order they were decided."""
+    """The committed image plus the own operations of the leader of `term` that are not committed yet, in the order of
+    their decisions."""
 
     def __init__(self, term: int, machine: MetadataMachine) -> None:
         self.term = term
@@ -37,7 +37,7 @@ class PendingOperations:
 
     @property
     def image(self) -> ClusterImage:
-        """For reading, until something else can happen."""
+        """The image with all pending operations, to be read without an await."""
         if self._is_broken:
             self._mend()
         latest = self.latest
@@ -47,11 +47,11 @@ class PendingOperations:
 
     @property
     def latest(self) -> PendingOperation | None:
-        """The last operation in the image whose fate is not known: if that comes through, all before it have."""
+        """The last operation of unknown fate in the image: if it commits, all before it have committed."""
         return next(reversed(self._chain), None)
 
     def begin(self, records: tuple[Record, ...]) -> PendingOperation:
-        """An operation of `records`, decided on the image as it is."""
+        """Add an operation of `records`, decided on the present image."""
         image = self.image
         in_flight = PendingOperation(Operation(image.sequence, records))
         took_effect = image.apply_operation(in_flight.operation)
@@ -60,8 +60,8 @@ class PendingOperations:
         return in_flight
 
     def end(self, in_flight: PendingOperation, outcome: int | ControllerError) -> None:
-        """Its fate is known. An error: it has no effect, and so none of those decided on it has; or, if even that is
-        not known, this term is over."""
+        """Note the fate of an operation. After an error neither it nor any operation decided on top of it has an
+        effect; or, if even that is unknown, this term is over."""
         in_flight.outcome.set_result(outcome)
         was_seen = in_flight in self._chain
         self._chain.pop(in_flight, None)
@@ -69,7 +69,7 @@ class PendingOperations:
             self._is_broken = True
 
     def _mend(self) -> None:
-        """Put off until someone looks: when one fails, many do."""
+        """Rebuild the image when it is next read: when one operation fails, many do."""
         self._image = self._machine.image.copy()
         kept = [in_flight for in_flight in self._chain if self._image.apply_operation(in_flight.operation)]
         self._chain = dict.fromkeys(kept)

@@ -1,6 +1,6 @@
 """Changes of the quorum's members, each in the few steps that Raft takes one at a time.
 
-All of them can be asked for again: what is done already is not done twice, and what was begun goes on.
+Every change can be requested again: completed steps are not repeated, and a change that has begun is continued.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _LOOK_EVERY_MS = 50
 
 
 class QuorumNode(Protocol):
-    """What is needed of a `RaftNode`."""
+    """The part of `RaftNode` that changes use."""
 
     @property
     def member(self) -> Member: ...
@@ -55,7 +55,7 @@ class QuorumNode(Protocol):
 
 
 class ConnectedMembers(Protocol):
-    """What is needed of a `RaftTransport`."""
+    """The part of `RaftTransport` that changes use."""
 
     def connected_members(self) -> list[Member]: ...
 
@@ -67,7 +67,7 @@ WhoAnswers: TypeAlias = Callable[[int], Awaitable[Member | None]]
 
 
 class QuorumChange:
-    """One change, on the leader, to be through by `deadline_ms` of the clock."""
+    """One change, made on the leader, to be complete by `deadline_ms` of the clock."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class QuorumChange:
     # -- what can be asked for
 
     async def add(self, node_id: int, directory_id: UUID | None) -> Configuration:
-        """The node votes, with the disk of that id, or the one it has now. First it learns until it has caught up: as a
-        voter it would hold up commits until then."""
+        """Make the node a voter, with the disk of that id, or with its present disk. It is a learner until it has
+        caught up, because as a voter it would hold up commits until then."""
         await self._settle()
         self._check_listed(node_id)
         answering = await self._who_answers(node_id)
@@ -109,8 +109,8 @@ class QuorumChange:
         return await self._promote(member)
 
     async def remove(self, node_id: int, directory_id: UUID | None) -> Configuration:
-        """The node is no member any more, with the disk of that id or with any. It may be the leader: another one takes
-        over then. One of the controllers that is none already was removed before."""
+        """Remove the member, with the disk of that id or with any. If it leads, another one takes over. A configured
+        controller that is not a member counts as removed already."""
         await self._settle()
         found = [
             member
@@ -128,13 +128,13 @@ class QuorumChange:
         return configuration
 
     async def replace(self, node_id: int, directory_id: UUID | None) -> Configuration:
-        """The node votes with the disk of that id, or the one it has now, and with no other.
+        """Make the node vote with the disk of that id, or with its present disk, and with no other.
 
-        The new one catches up first, and then takes the old one's place in two steps. In between there is a voter less,
-        which changes nothing for the worse: the old one, whose disk is lost, could not vote either.
+        The new member catches up first, and then replaces the old one in two steps. Between them there is one voter
+        less, which makes nothing worse: the old one, whose disk is lost, could not vote either.
 
-        That nothing is left to be done is believed of the node alone, asked now: a connection may be one to its former
-        self, not known to be dead yet.
+        Only the node itself, asked now, can confirm that nothing is left to do: a connection may belong to its former
+        process, whose death is not known yet.
         """
         await self._settle()
         self._check_listed(node_id)
@@ -155,7 +155,7 @@ class QuorumChange:
         return await self._promote(member)
 
     async def transfer(self, node_id: int) -> None:
-        """The voter leads."""
+        """Transfer leadership to the voter."""
         self._status()
         if self._voter(node_id) is None:
             raise _invalid(f"node {node_id} is no voter, and cannot lead: {self._listed_members()}")
@@ -169,8 +169,8 @@ class QuorumChange:
     # -- steps
 
     async def _settle(self) -> None:
-        """Return once all that is in the leader's log is committed, and no other leads: who is a member by it, is
-        one."""
+        """Wait until everything in the leader's log is committed and no other node leads: then its members are the
+        members."""
         last_index = self._status().last_index
         while self._status().commit_index < last_index:
             await self._pause(self._patience_ms, _not_now("the quorum does not commit what came before"))
@@ -178,7 +178,7 @@ class QuorumChange:
             await self._pause(self._patience_ms, _not_now("most voters do not answer"))
 
     async def _is_confirmed(self) -> bool:
-        """Whether a majority still takes this node for the leader."""
+        """Return whether a majority still accepts this node as the leader."""
         self._status()
         try:
             async with self._until(self._patience_ms):
@@ -190,7 +190,7 @@ class QuorumChange:
         return True
 
     async def _find(self, node_id: int, directory_id: UUID | None) -> Member:
-        """The node as it is there now."""
+        """Return the node as it is connected now."""
         while (present := await self._who_answers(node_id)) is None:
             await self._pause(self._patience_ms, self._does_not_answer(node_id))
         if directory_id not in (None, present.directory_id):
@@ -201,14 +201,14 @@ class QuorumChange:
         return present
 
     def _check_accepted(self, voter: Member) -> None:
-        """Raise if its store is from the past: it has to be emptied, since only another store may vote in its place."""
+        """Raise if its store is from the past: it must be emptied, because only another store may vote in its place."""
         refusal = self._connections.refusal_of(voter)
         if refusal is not None:
             raise _invalid(f"nothing was changed, and node {voter.node_id} does not vote: {refusal}")
 
     async def _check_takes_part(self, voter: Member) -> None:
-        """Raise if the voter answers with the disk that it votes with, and yet says nothing to the leader. It may have
-        started just now; or another member refuses its store."""
+        """Raise if the voter answers with the disk that it votes with, and yet sends nothing to the leader. It may have
+        started just now, or another member refuses its store."""
         self._check_accepted(voter)
         while not self._is_reached(voter):
             await self._pause(self._patience_ms, _takes_no_part(voter))
@@ -272,7 +272,7 @@ class QuorumChange:
     # -- how things are
 
     def _status(self) -> RaftStatus:
-        """The leader's."""
+        """Return the leader's status."""
         status = self._quorum.status()
         if status.role != "leader":
             raise self._refusal(NotLeader(status.leader.node_id if status.leader is not None else None))
@@ -343,21 +343,21 @@ class QuorumChange:
         return ControllerError(
             errors_pb2.TIMED_OUT,
             f"node {member.node_id} is still learning, at {self._match_index(member)} of {status.commit_index}, and "
-            f"does not vote yet: {remedy}ask again to go on",
+            f"does not vote yet: {remedy}ask again to continue it",
         )
 
     def _refusal(self, error: RaftError | InvalidChange) -> ControllerError:
         return self._begun(refusal_of(error), errors_pb2.CONTROLLER_MOVED)
 
     def _begun(self, refusal: ControllerError, code: ErrorCode) -> ControllerError:
-        """After the first step it is not true any more that nothing was done."""
+        """Return the refusal for a change that may have begun: after the first step, "nothing was done" is false."""
         if not self._has_changed or refusal.outcome_unknown:
             return refusal
-        return ControllerError(code, f"the change was begun, but then: {refusal.message}; ask again to go on")
+        return ControllerError(code, f"the change was begun, but then: {refusal.message}; ask again to continue it")
 
 
 def refusal_of(error: RaftError | InvalidChange) -> ControllerError:
-    """What a Raft node's refusal is to who asked for the change."""
+    """Translate a Raft node's refusal into an error for the caller."""
     match error:
         case InvalidChange():
             return _invalid(str(error))

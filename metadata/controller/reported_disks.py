@@ -1,5 +1,5 @@
-"""Which data directories are full, as brokers say with their heartbeats. Kept in memory only: a new active controller
-learns it with the next heartbeats."""
+"""Full data directories, as brokers report with their heartbeats. Kept in memory only: a new active controller learns
+them from the next heartbeats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from lograft.rpc.request_limits import read_uuid
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """`full`: of each full directory, whether it is critical."""
+    """`full`: maps each full directory to whether it is critical."""
 
     epoch: BrokerEpoch
     full: dict[UUID, bool]
@@ -29,8 +29,8 @@ class ReportedDisks:
         self._reports: dict[BrokerId, _Report] = {}
 
     def note(self, process: Process, heartbeat: BrokerHeartbeatRequest, image: ClusterImage) -> None:
-        """Take note of what a heartbeat says. `image`: what this controller knows; a process that is not its broker's
-        latest registration there is passed over. Raise INVALID_REQUEST if a directory id is no UUID."""
+        """Take note of a heartbeat's report. Ignore a process that is not its broker's latest registration in `image`.
+        Raise INVALID_REQUEST if a directory id is no UUID."""
         broker_id, epoch = process
         self._reports = {one: report for one, report in self._reports.items() if _is_present(image, one, report.epoch)}
         if not _is_present(image, broker_id, epoch):
@@ -46,7 +46,7 @@ class ReportedDisks:
             self.on_change()
 
     def room(self, image: ClusterImage) -> DiskRoom:
-        """Return what is known of the processes that are registered in `image`."""
+        """Return the reports of the processes that are registered in `image`."""
         return DiskRoom(
             {
                 Replica(broker_id, directory_id): is_critical

@@ -1,6 +1,6 @@
-"""What brokers say, with their heartbeats, about the ends of logs that have no leader.
+"""Log ends that brokers report with their heartbeats, of partitions without a leader.
 
-Only while there is no leader: under one, logs are cut and grow.
+Valid only while there is no leader: under a leader, logs are truncated and grow.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _Key: TypeAlias = tuple[TopicId, int]
 
 
 class ReportedEnds(MachineListener):
-    """The latest word of each broker, by partition. What a later heartbeat does not repeat is forgotten."""
+    """The latest report of each broker, by partition. An end that a later heartbeat does not repeat is forgotten."""
 
     def __init__(self) -> None:
         self._ends: dict[_Key, dict[BrokerId, LogEnd]] = {}
@@ -33,8 +33,8 @@ class ReportedEnds(MachineListener):
         return self._ends
 
     def note(self, process: Process, heartbeat: BrokerHeartbeatRequest, image: ClusterImage) -> None:
-        """`image`: what this controller knows. What the broker's present process did not say, or said before it knew
-        that there is no leader, is passed over."""
+        """Take note of a heartbeat's report. Ignore reports of a process that `image` does not have registered, or that
+        it sent before it knew that there is no leader."""
         broker_id, epoch = process
         broker = image.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
@@ -66,7 +66,7 @@ class ReportedEnds(MachineListener):
                 self._forget_partitions(key for key in known if key[0] == record.topic_id)
 
     def restored(self, index: int) -> None:
-        """There may have been leaders of which nobody told us."""
+        """Forget everything: there may have been leaders that this node did not hear of."""
         self._ends.clear()
         self._keys.clear()
         self._lost_index.clear()

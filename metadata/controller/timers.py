@@ -1,4 +1,4 @@
-"""What the active controller does because time has passed: it fences brokers that fell silent, and tidies up."""
+"""Periodic work of the active controller: it fences silent brokers, and tidies up."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,8 +26,8 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControllerTiming:
-    """`tick_ms`: how often sessions are looked at, at least. `stall_ms`: a look that comes so much too late means that
-    the process stood still. `retry_ms`: how long to wait after something could not be done."""
+    """`tick_ms`: sessions are checked at least that often. `stall_ms`: a check later than that means that the process
+    stood still. `retry_ms`: the pause after a failed operation."""
 
     tick_ms: int = 500
     stall_ms: int = 100
@@ -39,8 +39,8 @@ class ControllerTiming:
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something to do every `every_ms`; after it found something, the rest `next_ms` later. `is_sooner`: set when it is
-    to be done at once."""
+    """Work that is due every `every_ms`; after it found something, again `next_ms` later. `is_sooner`: set to have it
+    done at once."""
 
     name: str
     decide: Decide[Any]
@@ -55,8 +55,8 @@ def usual_chores(
     room: FindRoom = nothing_reported,
     disks_changed: asyncio.Event | None = None,
 ) -> list[Chore]:
-    """`log_ends` gives what brokers last said of the partitions that have no leader, `room` of their disks;
-    `disks_changed` is set when a broker says something else of those."""
+    """Return the standard chores. `log_ends` returns reported ends of partitions without a leader, `room` the reported
+    disks; `disks_changed` is set when a broker's report of its disks changes."""
     return [
         Chore(
             "leave_full_disks",
@@ -78,7 +78,7 @@ def usual_chores(
 
 
 class ControllerTimers(NodeObserver):
-    """Observes the node after the controller does. What the controller refuses is tried again while it is in office."""
+    """Observes the node after the controller does. Refused operations are retried while this node is in office."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ControllerTimers(NodeObserver):
         log.info("controller_inactive", term=term)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             for chore in self._chores:
                 group.create_task(self._do_every(chore), name=f"controller-{chore.name}")
@@ -169,7 +169,8 @@ class ControllerTimers(NodeObserver):
                 has_more = True
 
     async def _do(self, chore: Chore) -> bool:
-        """Was there something to do? Looked at first: that there is nothing need not be confirmed by a quorum."""
+        """Do the chore, and return whether there was anything to do. The committed image is checked first: that there
+        is nothing to do needs no confirmation by a quorum."""
         if not self._controller.is_active or not chore.decide(self._controller.image).records:
             return False
         await self._controller.submit(chore.decide)

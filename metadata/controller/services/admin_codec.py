@@ -1,4 +1,4 @@
-"""Requests and answers of the `Admin` service in the terms of the decisions behind it. Pure."""
+"""Requests and answers of the `Admin` service, translated to and from decisions. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +37,7 @@ def refused(message: str) -> ControllerError:
 
 
 def read_optional_uuid(data: bytes, field: str) -> UUID | None:
-    """None if it is left out."""
+    """Return the UUID, or None if it is left out."""
     return read_uuid(data, field) if data else None
 
 
@@ -47,7 +47,8 @@ def read_topic_id(data: bytes) -> TopicId | None:
 
 
 def find_topic_id(image: ClusterImage, reference: pb.TopicReference) -> TopicId:
-    """The topic that is meant, by name, by id or by both. By id it need not be there (any more)."""
+    """Return the id of the topic that a request names by name, by id, or by both. A topic named by id need
+    not exist."""
     topic_id = read_topic_id(reference.topic_id)
     if topic_id is None:
         return _id_of_name(image, reference.name)
@@ -70,7 +71,7 @@ def _id_of_name(image: ClusterImage, name: str) -> TopicId:
 
 
 def name_topic(image: ClusterImage, topic_id: TopicId) -> pb.TopicReference:
-    """The topic by both name and id."""
+    """Return a reference to the topic by both name and id."""
     topic = image.topics.get(topic_id)
     return pb.TopicReference(name=topic.name if topic is not None else "", topic_id=topic_id.bytes)
 

@@ -1,4 +1,5 @@
-"""How a call of the `Admin` service is answered on a controller: in time, or with an error that says where to go."""
+"""Handlers of the `Admin` service on a controller: answer in time, or with an error that names the active
+controller."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,8 +21,8 @@ Q = TypeVar("Q", bound=Message)
 def admin_handler(
     answer: Callable[[Q], Awaitable[Message]], request_type: type[Q], controllers: Mapping[int, str]
 ) -> Handler:
-    """Serves one method by `answer`, in the time that the request's `timeout_ms` leaves. An error that names the active
-    controller gets its address from `controllers`."""
+    """Serve one method by `answer`, within the time that the request's `timeout_ms` leaves. An error that names the
+    active controller gets its address from `controllers`."""
 
     async def handle(request: Q) -> Message:
         try:

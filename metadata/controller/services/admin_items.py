@@ -1,5 +1,5 @@
-"""The items of a request, each a decision and an operation of its own: they go to the quorum together, and one that is
-refused does not touch the others."""
+"""The items of a request, each with a decision and an operation of its own: they are proposed together, and a refused
+item does not affect the others."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _FAILS_ALL = (errors_pb2.NOT_CONTROLLER, errors_pb2.UNAVAILABLE, errors_pb2.CONT
 
 
 class Submitter(Protocol):
-    """What is needed of an `ActiveController`."""
+    """The part of `ActiveController` that carries out items."""
 
     async def submit(self, decide: Decide[T]) -> Committed[T]: ...
 
@@ -49,17 +49,18 @@ class AdminItems:
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     async def one(self, decide: Decide[T]) -> T:
-        """The answer, once what it says is committed."""
+        """Carry out one decision. Return its answer once it is committed."""
         return (await self._submit(decide)).answer
 
     async def rehearse_one(self, decide: Decide[T]) -> T:
-        """The answer as if it had been done, based on what is committed."""
+        """Return the answer of a decision on the committed image, without changing anything."""
         return await self.one(lambda image: Decision((), decide(image).answer))
 
     async def each(self, decides: Sequence[Decide[T]]) -> list[Outcome[T]]:
-        """What became of each, in order; decided in that order, too.
+        """Return the outcome of each item, in order; they are decided in that order, too.
 
-        Raises what concerns all of them. If some are carried out by then, or may be, that is CONTROLLER_MOVED.
+        Raise errors that concern all items. If some were carried out by then, or may have been, that is
+        CONTROLLER_MOVED.
         """
         outcomes: dict[int, _Done[T] | ControllerError] = {}
         failures: list[ControllerError] = []
@@ -74,7 +75,7 @@ class AdminItems:
                         failures.append(error)
                     outcomes[place] = error
                 if failures:
-                    return  # what is in flight is waited for: whether it was done decides what the failure is
+                    return  # the outcome of items in flight decides which failure is reported
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(len(decides), MAX_IN_FLIGHT_OF_REQUEST)):
@@ -85,7 +86,8 @@ class AdminItems:
         return [outcome.answer if isinstance(outcome, _Done) else outcome for outcome in in_order]
 
     async def rehearse(self, decides: Sequence[Decide[T]]) -> list[Outcome[T]]:
-        """What would become of each, one after the other; nothing is changed. Based on what is committed."""
+        """Return what the outcome of each item would be, one after the other, on the committed image. Nothing is
+        changed."""
         # On a copy, with pauses: thousands of decisions in one go would hold up the loop.
         image = await self.one(lambda image: Decision((), image.copy()))
         outcomes: list[Outcome[T]] = []
@@ -107,8 +109,8 @@ class AdminItems:
 
 
 def _guarded(decide: Decide[T]) -> Decide[T]:
-    """A decision that fails by a bug is a refusal: it has changed nothing; and if this node died of it, so would the
-    next one that the request is sent to."""
+    """Turn a decision's bug into a refusal: it has changed nothing; and if this node died of it, so would the next one
+    that gets the request."""
 
     def guarded(image: ClusterImage) -> Decision[T]:
         try:

@@ -1,6 +1,6 @@
-"""What is asked of partitions, many in one operation: read, decided, and put in the words of the answer. Pure.
+"""Bulk changes of partitions, requested together and made in one operation: read, decide, answer. Pure.
 
-Partitions that are refused are among the results, in the order of the request; the others are changed all the same.
+Refused partitions are among the results, in the order of the request; the others are changed all the same.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ Read = TypeVar("Read")
 
 
 def _read_each(items: Iterable[Item], read: Callable[[Item], Read]) -> list[Read | ControllerError]:
-    """What each item asks for, or why it makes no sense."""
+    """Return what each item requests, or the error of an invalid item."""
     outcomes: list[Read | ControllerError] = []
     for item in items:
         try:
@@ -92,8 +92,8 @@ def decide_list_reassignments(
 
 @dataclass(frozen=True, slots=True)
 class ElectedAll:
-    """What became of the partitions that need an election. Only so many fit in one operation: unless `is_complete`,
-    there may be more."""
+    """The results of elections in all partitions that need one. One operation holds a limited number: unless
+    `is_complete`, there may be more."""
 
     results: Mapping[PartitionKey, pb.ElectLeadersResponse.Result]
     is_complete: bool
@@ -148,7 +148,7 @@ def _elect(
 def _election_result(
     image: ClusterImage, after: dict[PartitionKey, Partition], result: PartitionResult
 ) -> pb.ElectLeadersResponse.Result:
-    """With who leads then, elected or not."""
+    """Return the result with the leader after the election, elected or not."""
     key = result.topic_id, result.number
     partition = after.get(key) or image.partition(*key)
     answer = pb.ElectLeadersResponse.Result(partition=name_partition(image, *key))

@@ -1,6 +1,6 @@
-"""The public service `lograft.v1.Admin` of a controller, but for the quorum: that is `quorum_service.py`.
+"""The public service `lograft.v1.Admin` of a controller, except for the quorum: see `quorum_service.py`.
 
-Any controller is asked; one that is not active says which one is.
+Clients may ask any controller; one that is not active names the active one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,8 +48,8 @@ R = TypeVar(
 
 
 class AdminService:
-    """`controllers`: their addresses by id, to say where the active one is. `log_ends`: what brokers said of the
-    partitions that have no leader. `room`: which directories they said are full."""
+    """`controllers`: their addresses by id, to name the active one. `log_ends`: reported log ends of partitions without
+    a leader. `room`: reported full directories."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class AdminService:
         self._room = room
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the controller's server is to serve, by method."""
+        """Return the handlers, by method."""
         served: tuple[tuple[str, Any, Any], ...] = (
             (methods.CREATE_TOPICS, self._create_topics, pb.CreateTopicsRequest),
             (methods.DELETE_TOPICS, self._delete_topics, pb.DeleteTopicsRequest),
@@ -123,7 +123,7 @@ class AdminService:
         *,
         validate_only: bool = False,
     ) -> list[R]:
-        """Each item's result; if it is refused, that is `blank` with the error."""
+        """Return each item's result; a refused item's is `blank` with the error."""
         check_item_count(len(items), "items")
         decides = [_bound(decide, item) for item in items]
         outcomes = await (self._items.rehearse(decides) if validate_only else self._items.each(decides))

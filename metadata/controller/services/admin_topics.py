@@ -1,4 +1,4 @@
-"""What is asked of topics and configurations: read, decided, and put in the words of the answer. Pure.
+"""Changes of topics and configurations: read, decide, answer. Pure.
 
 Each decides one item of an `Admin` request; its answer is the item's result. A refused item raises `ControllerError`.
 """
@@ -32,7 +32,7 @@ from lograft.runtime.rng import Rng
 def decide_create(
     image: ClusterImage, item: pb.NewTopic, new_id: TopicId, rng: Rng, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[pb.CreateTopicsResponse.Result]:
-    """`new_id`: the topic's if the item has none."""
+    """Decide to create a topic, with `new_id` if the item has no id."""
     request = CreateTopic(
         name=item.name,
         topic_id=read_topic_id(item.topic_id) or new_id,

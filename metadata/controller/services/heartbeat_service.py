@@ -1,5 +1,5 @@
-"""The controllers' end of brokers' heartbeats: who is alive is noted by all, what is wanted is done by the active
-one."""
+"""The controllers' end of brokers' heartbeats: every controller records liveness, the active one carries out
+requests."""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _STATES = {
 
 
 class HeartbeatService:
-    """Each heartbeat is answered at once with what is known; and once more when what it asked for is done."""
+    """Answers each heartbeat at once with the present state, and again when its request is carried out."""
 
     def __init__(
         self,
@@ -80,8 +80,9 @@ class HeartbeatService:
                 self._sessions.stream_broken(*process, self._clock.monotonic_ms())
 
     def _note(self, process: Process, *, is_first: bool) -> bool:
-        """That the process was heard, and with the first of its heartbeats, that it has a stream. False: the active
-        controller knows every registration there is, and this is none of them; others may learn of it yet."""
+        """Note that the process was heard, and with its first heartbeat, that it has a stream. Return False on the
+        active controller, which knows every registration, if there is no such registration; others may learn of it yet.
+        """
         broker = self._machine.image.brokers.get(process[0])
         if self._active.is_active and (broker is None or broker.epoch != process[1]):
             return False
@@ -99,7 +100,7 @@ class HeartbeatService:
     # -- what conversations need
 
     def note_report(self, process: Process, heartbeat: BrokerHeartbeatRequest) -> None:
-        """Take note of what the broker says of its logs and disks."""
+        """Take note of the broker's report on its logs and disks."""
         try:
             self._reported_ends.note(process, heartbeat, self._machine.image)
             self._reported_disks.note(process, heartbeat, self._machine.image)
@@ -107,7 +108,7 @@ class HeartbeatService:
             raise to_stream_error(error) from None
 
     def describe(self, process: Process, may_stop: bool) -> BrokerHeartbeatResponse:
-        """What this controller has to say to the broker at the moment."""
+        """Return this controller's present answer to the broker."""
         active_id = self._active.active_hint
         response = BrokerHeartbeatResponse(
             is_active=self._active.is_active,
@@ -125,7 +126,7 @@ class HeartbeatService:
         return response
 
     async def carry_out(self, process: Process, wanted: "BrokerHeartbeatRequest.Wanted") -> bool:
-        """Do what the broker asks for, if it is not so already: whether it may stop."""
+        """Carry out the broker's request unless it is fulfilled already. Return whether the broker may stop."""
         if wanted == BrokerHeartbeatRequest.READY:
             state = (await self._active.submit(lambda image: unfence(image, *process))).answer
             log.info("broker_unfenced", broker_id=process[0], epoch=process[1], state=state.name)
@@ -147,8 +148,8 @@ class HeartbeatService:
 
 
 class _HeartbeatStream:
-    """One stream. What is asked for is done beside it, one thing at a time: the quorum may take its time, and the
-    broker must hear of us all the same."""
+    """One stream. Requests are carried out beside it, one at a time: the quorum may be slow, and the broker must hear
+    from this controller all the same."""
 
     def __init__(self, service: HeartbeatService, stream: Stream, process: Process) -> None:
         self._service = service

@@ -1,5 +1,4 @@
-"""The private service of controllers: what brokers ask of them, but for the stream of the metadata
-(`publishing.py`)."""
+"""The private service that controllers offer to brokers, except for the metadata stream (`metadata_publisher.py`)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
@@ -68,10 +67,10 @@ Q = TypeVar("Q", bound=Message)
 
 
 class ControllerService:
-    """Every controller has it; what only the active one can do, the others refuse with a hint where that is.
+    """Served by every controller; methods that need the active one are refused by others with a hint.
 
-    `addresses`: of the controllers, by id. One that was added later may be in the configuration of no broker. `room`:
-    which directories brokers said are full.
+    `addresses`: of the controllers, by id. One added later may be in no broker's configuration. `room`: reported full
+    directories.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class ControllerService:
         self._room = room
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the node's server is to serve, by method."""
+        """Return the handlers, by method."""
         return {
             LATEST_EPOCH: self._unary(self._latest_epoch, LatestEpochRequest),
             REGISTER: self._unary(self._register, RegisterRequest),
@@ -162,7 +161,7 @@ class ControllerService:
         )
 
     def _is_alive(self, image: ClusterImage, broker_id: BrokerId) -> bool:
-        """Is the process that is registered at the moment heard of?"""
+        """Return whether the presently registered process is being heard."""
         broker = image.brokers.get(broker_id)
         return broker is not None and self._sessions.is_alive(broker_id, broker.epoch, self._clock.monotonic_ms())
 

@@ -1,4 +1,4 @@
-"""The committed metadata for all who follow it: a snapshot first, then every change, from any controller."""
+"""The stream of committed metadata to followers: a snapshot first, then every change, from any controller."""
 
 import asyncio
 import contextlib
@@ -31,8 +31,8 @@ from lograft.runtime.world import Runtime
 
 @dataclass(frozen=True, slots=True)
 class PublisherLimits:
-    """`silence_ms`: every follower is sent something at least that often. `max_shared_age`: how many changes a copy of
-    the image may be behind when it is sent to another follower, too."""
+    """`silence_ms`: every follower gets a message at least that often. `max_shared_age`: how many changes a copy of the
+    image may be behind when it is sent to another follower."""
 
     silence_ms: int = 500
     message_bytes: int = 1024 * 1024
@@ -41,11 +41,11 @@ class PublisherLimits:
 
 
 class MetadataPublisher(MachineListener):
-    """Serves any number of followers. What is sent is committed, and newer than what the follower has; each change
-    comes whole and in order, with none left out.
+    """Serves any number of followers. It sends only committed changes that are newer than the follower's; each comes
+    whole and in order, with none left out.
 
-    A follower that does not keep up is held back by its stream. When what it needs next is forgotten here, it gets a
-    snapshot again.
+    A slow follower is held back by its stream. If the change that it needs next is forgotten here, it gets a snapshot
+    again.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class MetadataPublisher(MachineListener):
                         await news.wait()
 
     async def _admit(self, stream: Stream) -> int:
-        """From which index on."""
+        """Return the index from which the follower continues."""
         data = await stream.receive()
         if data is None:
             raise invalid("the stream ended without a request: send one message")
@@ -102,7 +102,8 @@ class MetadataPublisher(MachineListener):
         return request.from_index
 
     async def _send_next(self, follower: "_Follower") -> bool:
-        """Send what it lacks, or a part of that. False: there was nothing but a sign of life, if that."""
+        """Send the follower what it lacks, or a part of that. Return False if there was nothing, except perhaps a sign
+        of life."""
         machine = self._machine
         if machine.index == 0:
             await follower.break_silence(self._limits.silence_ms, 0)
@@ -121,7 +122,7 @@ class MetadataPublisher(MachineListener):
         return True
 
     async def _send_snapshot(self, follower: "_Follower") -> None:
-        """One part is sent while no other is there yet: a slow follower costs no more memory than a quick one."""
+        """Send a snapshot one part at a time: a slow follower costs no more memory than a quick one."""
         index, image = self._shared_copy()
         assert index >= follower.index
         parts = split(image, self._limits.snapshot_part_bytes)
@@ -130,7 +131,7 @@ class MetadataPublisher(MachineListener):
         follower.index = index
 
     def _shared_copy(self) -> tuple[int, ClusterImage]:
-        """An image that stays as it is, and its index: a fresh one, or that of another follower."""
+        """Return an unchanging image and its index: a fresh copy, or another follower's."""
         deltas = self._machine.deltas
         image = self._copy() if self._copy is not None else None
         if (
@@ -144,7 +145,7 @@ class MetadataPublisher(MachineListener):
 
 
 class _Follower:
-    """At `index`, once all that was sent has arrived; 0: it has nothing."""
+    """A follower that is at `index` once all sent messages have arrived; 0: it has nothing."""
 
     def __init__(self, stream: Stream, clock: Clock, index: int) -> None:
         self.index = index
@@ -153,7 +154,7 @@ class _Follower:
         self._sent_ms = clock.monotonic_ms()
 
     def until_silent_ms(self, silence_ms: int) -> int:
-        """Until it is time to say something, if there is nothing to say before."""
+        """Return how long until a sign of life is due."""
         return self._sent_ms + until_beat_ms(self._sent_ms, silence_ms) - self._clock.monotonic_ms()
 
     async def send_part(self, index: int, data: bytes) -> None:
@@ -161,13 +162,13 @@ class _Follower:
         await self._send(FollowResponse(applied_index=index, snapshot=part).SerializeToString())
 
     async def send_deltas(self, deltas: list[Delta]) -> None:
-        """In one message: bytes one after the other are one message with the deltas of all."""
+        """Send deltas as one message: concatenated messages are one message with the deltas of all."""
         self.index = deltas[-1].index
         head = FollowResponse(applied_index=self.index).SerializeToString()
         await self._send(b"".join([head, *map(_wire_of, deltas)]))
 
     async def send_alive(self, index: int) -> None:
-        """All up to `index` was sent."""
+        """State that everything up to `index` was sent."""
         self.index = max(self.index, index)
         await self._send(FollowResponse(applied_index=index, alive=Alive()).SerializeToString())
 

@@ -1,4 +1,4 @@
-"""The part of the public service `lograft.v1.Admin` that is about the metadata quorum, on controllers."""
+"""The part of the public service `lograft.v1.Admin` that concerns the metadata quorum, on controllers."""
 
 import asyncio
 import contextlib
@@ -43,15 +43,15 @@ def _lost_store(node_id: int) -> str:
 
 
 def missing_voters(configuration: Configuration, controllers: Mapping[int, str]) -> tuple[Member, ...]:
-    """The voters that this node cannot find, because its `controllers` do not list them."""
+    """Return the voters that this node cannot find, because its `controllers` do not list them."""
     return tuple(voter for voter in configuration.voters if voter.node_id not in controllers)
 
 
 class QuorumService:
-    """`quorum`: this node's Raft node; None until there is one. Only the leader does anything; others say who it is.
-    `who_answers`: another controller with the disk that it has now, as it says itself; None if it does not answer.
+    """`quorum`: this node's Raft node, or None before there is one. Only the leader carries out changes; others name
+    the leader. `who_answers`: another controller with the disk that it reports now; None if it does not answer.
 
-    One change at a time: each takes several steps, between which another would find things half done.
+    One change at a time: each takes several steps, between which another would find an intermediate state.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class QuorumService:
         self._under_way = ""
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the controller's server is to serve, by method."""
+        """Return the handlers, by method."""
         served: tuple[tuple[str, Any, Any], ...] = (
             (methods.DESCRIBE_QUORUM, self._describe, pb.DescribeQuorumRequest),
             (methods.ADD_VOTER, self._add_voter, pb.AddVoterRequest),
@@ -98,7 +98,7 @@ class QuorumService:
         )
 
     async def _lost_stores(self, status: RaftStatus) -> dict[Member, str]:
-        """Why voters are silent whose nodes answer, with another store than the one that votes."""
+        """Return why voters are silent whose nodes answer, but with another store than the one that votes."""
         silent = [voter for voter in status.configuration.voters if voter in status.unreachable]
         found: dict[Member, str] = {}
 
