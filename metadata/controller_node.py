@@ -1,7 +1,8 @@
 """A whole controller: the Raft node, its metadata, the active controller's logic, and its services.
 
-node = ControllerNode(runtime, store, await store.load(), {1: "host1:9093", ...}) server = await
-runtime.network.serve(address, node.handlers(), on_panic) group.create_task(node.run())
+node = ControllerNode(runtime, store, await store.load(), {1: "host1:9093", ...})
+server = await runtime.network.serve(address, node.handlers(), on_panic)
+group.create_task(node.run())
 """
 
 import asyncio

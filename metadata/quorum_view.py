@@ -1,4 +1,4 @@
-"""The Raft node as the rest of a controller sees it: there once the node takes part, and asked with patience."""
+"""The Raft node as the rest of a controller sees it: absent until the node takes part, and queried with retries."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from lograft.runtime.tasks.retry import ExponentialWait, retrying
 
 log = get_logger(__name__)
 
-# Whoever asks takes a controller for dead of which nothing is heard for 1.5 s, and takes its connection down.
+# Callers give up on a controller that is silent for 1.5 s, and close its connection.
 _READ_INDEX_SECONDS = 1.2
 _ASK_AGAIN_MS = 20
 
 
 class Quorum:
-    """Until `node` is set, nobody leads."""
+    """Until `node` is set, no leader is known."""
 
     def __init__(self, member: Member, clock: Clock) -> None:
         self.node: RaftNode | None = None
@@ -46,8 +46,8 @@ class Quorum:
         return self.node
 
     async def latest_index(self) -> int:
-        """By which all that was committed anywhere before the call is applied here. `ControllerError` UNAVAILABLE if
-        there is no leader to be found in a while."""
+        """Return an index by which everything committed anywhere before the call is applied here. Raise UNAVAILABLE if
+        no leader is found in a while."""
         try:
             async with asyncio.timeout(_READ_INDEX_SECONDS):
                 # `ReadLost` means that the leader changed, or that there is none, which is answered at once.
@@ -61,7 +61,7 @@ class Quorum:
 
 
 class VoterList(NodeObserver):
-    """Warns of voters that this node's configuration does not list: should it lose its disk, it would not ask them."""
+    """Warns of voters that this node's configuration does not list: after losing its disk, it would not ask them."""
 
     def __init__(self, quorum: Quorum, controllers: Mapping[int, str]) -> None:
         self._quorum = quorum

@@ -29,7 +29,7 @@ _OWN_KEYS = by_name(
     ),
     ConfigKey(
         "leader.rebalance.enable", Flag(), "true",
-        "Do leaders move back to the first replica of each partition by themselves?",
+        "Whether leadership moves back to the first replica of each partition automatically.",
     ),
     ConfigKey(
         "log.cleaner.io.max.bytes.per.second", Whole(1, LONG_MAX), str(100 * 1024 * 1024),
@@ -49,7 +49,7 @@ _OWN_KEYS = by_name(
     ),
     ConfigKey(
         "offsets.topic.replication.factor", Whole(1, _MOST_REPLICAS), "3",
-        "How many replicas the topic of group offsets gets; it is created once there are so many brokers.",
+        "How many replicas the topic of group offsets gets; it is created once there are that many brokers.",
     ),
     ConfigKey(
         "offsets.topic.segment.bytes", Whole(SMALLEST_SEGMENT_BYTES, INT_MAX), str(16 * 1024 * 1024),

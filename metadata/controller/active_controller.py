@@ -1,7 +1,10 @@
 """The controller while this node leads the quorum: decides requests ahead of their commit, and answers after it.
 
-controller = ActiveController(node, machine) node.observe(machine) node.observe(controller)
-group.create_task(controller.run()) committed = await controller.submit(lambda image: create_topic(image, request, rng))
+controller = ActiveController(node, machine)
+node.observe(machine)
+node.observe(controller)
+group.create_task(controller.run())
+committed = await controller.submit(lambda image: create_topic(image, request, rng))
 """
 
 import asyncio

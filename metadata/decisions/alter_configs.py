@@ -1,4 +1,4 @@
-"""The decision to change the configuration of a topic, of a broker or of the cluster. Pure."""
+"""Changes of the configuration of a topic, a broker or the cluster. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from lograft.rpc.coded_error import ControllerError
 
 @dataclass(frozen=True, slots=True)
 class AlteredConfig:
-    """`changed`: the keys whose value is another now, in order, and what it is; None: it is not set any more."""
+    """`changed`: the keys whose value changes, in order, with the new value; None: unset."""
 
     changed: Mapping[str, str | None]
 
@@ -34,7 +34,8 @@ def alter_configs(
 ) -> Decision[AlteredConfig]:
     """Set each key of `changes` on the resource, or unset it (None): all of them, or none if one is not acceptable.
 
-    With `min.insync.replicas` change, in the same operation, all partitions whose effective minimum is another then.
+    A change of `min.insync.replicas` also changes, in the same operation, all partitions whose effective minimum it
+    affects.
     """
     check_resource(image, resource)
     wanted = check_changes(KEYS[resource.kind], changes, OWNERS[resource.kind])
@@ -68,7 +69,8 @@ def _check_internal(image: ClusterImage, topic: Topic, changed: Mapping[str, str
 
 
 def _check_min_isr(image: ClusterImage, resource: ConfigResource, value: str | None) -> None:
-    """A topic cannot ask for more than it has. The cluster can: each topic then asks for as many as it has."""
+    """Raise if a topic asks for more replicas in sync than it has. The cluster may: each topic then needs all that it
+    has."""
     if resource.kind is not ResourceKind.TOPIC or value is None:
         return
     topic = topic_of(image, resource)
@@ -82,7 +84,7 @@ def _check_min_isr(image: ClusterImage, resource: ConfigResource, value: str | N
 
 
 def _settled(image: ClusterImage, resource: ConfigResource, value: str | None) -> Iterator[PartitionChanged]:
-    """What partitions become when `min.insync.replicas` of the resource is `value`."""
+    """Return what partitions become when `min.insync.replicas` of the resource is `value`."""
     for topic, setting in _topics_concerned(image, resource, value):
         for number, partition in topic.partitions.items():
             min_isr = topic_min_isr_under(setting, partition, is_internal=topic.is_internal)
@@ -96,7 +98,7 @@ def _settled(image: ClusterImage, resource: ConfigResource, value: str | None) -
 def _topics_concerned(
     image: ClusterImage, resource: ConfigResource, value: str | None
 ) -> Iterator[tuple[Topic, str | None]]:
-    """The topics for which something may change, each with its setting after the change."""
+    """Return the topics that the change may affect, each with its setting after the change."""
     if resource.kind is ResourceKind.TOPIC:
         topic = topic_of(image, resource)
         default = image.config_of(CLUSTER).get(MIN_ISR) if not topic.is_internal else None

@@ -1,4 +1,5 @@
-"""One decision on many partitions: a single operation for all that can be changed, and a result for each. Pure."""
+"""One decision on many partitions: a single operation for all possible changes, and a result for each
+partition. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from lograft.rpc.coded_error import ControllerError
 # So that the operation fits in one Raft entry of 8 MiB, whatever the replication factor: a partition is one and each of
 # its replicas is one, of about 60 bytes at most.
 MAX_PARTS_IN_ONE_OPERATION = 100_000
-# What concerns all partitions is done bit by bit, so that whoever asks for something else does not wait: under 0.1 s.
+# Changes of all partitions are made bit by bit, each under 0.1 s, so that other requests need not wait.
 PARTS_AT_A_TIME = 5_000
 
 Change: TypeAlias = Callable[[TopicId, int, Partition], Partition]
@@ -23,7 +24,7 @@ Change: TypeAlias = Callable[[TopicId, int, Partition], Partition]
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """`error` None: it is now as was asked."""
+    """`error` None: the partition is as requested."""
 
     topic_id: TopicId
     number: int
@@ -33,10 +34,10 @@ class PartitionResult:
 def change_each(
     image: ClusterImage, keys: Iterable[PartitionKey], change: Change, *, bit_by_bit: bool = False
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Each of these partitions changed, or refused for itself.
+    """Change each of these partitions, or refuse it on its own.
 
-    If they are too many for one operation, all are refused; or, `bit_by_bit`, the rest is left for the next time and
-    has no result: ask again until there are no records.
+    If they are too many for one operation, refuse all; or, with `bit_by_bit`, leave the rest without a result: ask
+    again until there are no records.
     """
     changes: list[PartitionChanged] = []
     results: list[PartitionResult] = []
@@ -80,5 +81,5 @@ def known_partition(image: ClusterImage, topic_id: TopicId, number: int) -> Part
 
 
 def name_of(image: ClusterImage, topic_id: TopicId, number: int) -> str:
-    """As users know it."""
+    """Return the partition's name for people."""
     return f"{image.topics[topic_id].name}-{number}"

@@ -1,4 +1,5 @@
-"""Is there such a topic, and may it be changed? Pure."""
+"""Checks that decisions share: the topic exists and may change, the request is from the broker's present
+process. Pure."""
 
 from lograft.metadata.image.broker import Broker
 from lograft.metadata.image.cluster_image import ClusterImage, Topic
@@ -18,7 +19,7 @@ def known_topic(image: ClusterImage, topic_id: TopicId) -> Topic:
 
 
 def check_may_change(topic: Topic, *, is_internal_request: bool) -> None:
-    """INVALID_TOPIC if a user would delete, or change the shape of, one of the cluster's own topics."""
+    """Raise INVALID_TOPIC if a user tries to delete, or to change the shape of, one of the cluster's own topics."""
     if topic.is_internal and not is_internal_request:
         raise ControllerError(
             errors_pb2.INVALID_TOPIC,
@@ -27,8 +28,8 @@ def check_may_change(topic: Topic, *, is_internal_request: bool) -> None:
 
 
 def check_broker_epoch(image: ClusterImage, broker_id: BrokerId, epoch: BrokerEpoch) -> Broker:
-    """The broker, whose latest registration got `epoch`. Else UNKNOWN_BROKER or STALE_BROKER_EPOCH: what a process asks
-    after another one has registered in its place has no effect."""
+    """Return the broker if `epoch` is its latest registration's. Raise UNKNOWN_BROKER or STALE_BROKER_EPOCH otherwise:
+    requests of a process that another one has replaced have no effect."""
     broker = check_registered(image, broker_id)
     if epoch != broker.epoch:
         raise ControllerError(

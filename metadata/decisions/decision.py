@@ -1,7 +1,7 @@
-"""What a decision of the controller consists of. Pure.
+"""A decision of the controller: records and an answer. Pure.
 
-A decision is a function of the image (and what it is asked, and dice where it needs them): it returns the records that
-bring the change about and the answer to give once they are committed, or raises `ControllerError`. It changes nothing.
+A decision is a function of the image (plus the request, and dice where needed): it returns the records that make the
+change and the answer to give once they are committed, or raises `ControllerError`. It changes nothing.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T]):
-    """`records` empty: nothing is to change; the answer still waits until what it was based on is committed."""
+    """`records` empty: nothing changes; the answer still waits until its basis is committed."""
 
     records: tuple[Record, ...]
     answer: T

@@ -1,4 +1,4 @@
-"""What the configuration of a topic, of a broker or of the cluster is, and where each value comes from. Pure."""
+"""The configuration of a topic, a broker or the cluster, and where each value comes from. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class ConfigSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One key. `value` is in force; `default` is what it would be if nothing were set anywhere. Either is None if it
-    depends on the topic. `kind` is the type of value in a word, `accepts` in a phrase. `is_of_topics`: what the cluster
-    sets is the default of topics. `setting` is what is set on the resource itself, if anything is."""
+    """One key. `value` is in force; `default` applies if nothing is set anywhere. Either is None if it depends on the
+    topic. `kind` names the type of value, `accepts` describes acceptable values. `is_of_topics`: the cluster's value is
+    the default of topics. `setting` is the value set on the resource itself, if any."""
 
     key: str
     value: str | None
@@ -47,8 +47,8 @@ _SOURCES = {
 
 
 def describe(image: ClusterImage, resource: ConfigResource, keys: Collection[str] | None = None) -> list[ConfigValue]:
-    """Every key of the resource, or those of `keys`, in order. UNKNOWN_TOPIC, UNKNOWN_BROKER or INVALID_CONFIG if there
-    is no such thing."""
+    """Return every key of the resource, or those of `keys`, in order. Raise UNKNOWN_TOPIC, UNKNOWN_BROKER or
+    INVALID_CONFIG if the resource or a key does not exist."""
     check_resource(image, resource)
     known = KEYS[resource.kind]
     if keys is not None:
@@ -84,7 +84,7 @@ def _value_of(image: ClusterImage, resource: ConfigResource, key: ConfigKey) -> 
 
 
 def _setting_of(image: ClusterImage, resource: ConfigResource, key: str) -> tuple[str | None, ConfigSource]:
-    """What is set nearest to the resource: what a topic does not set, the cluster may."""
+    """Return the value set nearest to the resource: the topic's own, else the cluster's."""
     levels = [resource]
     if resource.kind is ResourceKind.TOPIC and not topic_of(image, resource).is_internal:
         levels.append(CLUSTER)

@@ -1,4 +1,4 @@
-"""One registered broker as the metadata sees it. Pure."""
+"""A registered broker. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,8 +8,8 @@ from lograft.metadata.image.partition import BrokerEpoch, BrokerId
 
 
 class BrokerState(Enum):
-    """FENCED: in no ISR, leads nothing. ACTIVE: may lead and be in sync. SHUTTING_DOWN: keeps what it has for the
-    moment, and is given nothing more."""
+    """FENCED: in no ISR, leads nothing. ACTIVE: may lead and be in sync. SHUTTING_DOWN: keeps its replicas for the
+    moment, and gets no more."""
 
     FENCED = 1
     ACTIVE = 2

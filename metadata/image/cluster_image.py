@@ -1,6 +1,6 @@
-"""The cluster's metadata as it is after so many operations. Pure.
+"""The image: the cluster's metadata after a number of operations. Pure.
 
-One mutable object with unchanging leaves: applying a record costs what the record changes, whatever the cluster's size;
+One mutable object with immutable leaves: applying a record costs what the record changes, whatever the cluster's size;
 `copy` costs a few dictionaries, and shares the leaves.
 """
 
@@ -85,7 +85,7 @@ class ClusterImage:
         return topic.partitions.get(number) if topic is not None else None
 
     def hosted_by(self, broker_id: BrokerId) -> Iterator[tuple[TopicId, int, Partition]]:
-        """Every partition with a replica on the broker."""
+        """Yield every partition with a replica on the broker."""
         for topic_id, number in self._hosted.get(broker_id, {}):
             yield topic_id, number, self.topics[topic_id].partitions[number]
 
@@ -111,11 +111,11 @@ class ClusterImage:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     def config_of(self, resource: ConfigResource) -> Mapping[str, str]:
-        """What is set on the resource itself."""
+        """Return the values that are set on the resource itself."""
         return self.configs.get(resource, NO_CONFIG)
 
     def copy(self) -> "ClusterImage":
-        """An image that changes to this one do not reach."""
+        """Return an image that later changes to this one do not affect."""
         other = ClusterImage()
         other.sequence = self.sequence
         other.brokers = dict(self.brokers)
@@ -136,7 +136,7 @@ class ClusterImage:
         return other
 
     def __eq__(self, other: object) -> bool:
-        """The same metadata, whatever way it came about."""
+        """Compare the metadata, not the operations that led to it."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
         return self._content() == other._content()
@@ -152,7 +152,7 @@ class ClusterImage:
     # -- changing
 
     def apply_operation(self, operation: Operation) -> bool:
-        """Whether it took effect: one that was decided on another state does not."""
+        """Apply the operation. Return False, changing nothing, if it was decided on another state."""
         if operation.base_sequence != self.sequence:
             return False
         for record in operation.records:
@@ -161,7 +161,7 @@ class ClusterImage:
         return True
 
     def apply(self, record: Record) -> None:
-        """One record of an operation or of a snapshot."""
+        """Apply one record of an operation or of a snapshot."""
         match record:
             case PartitionChanged(topic_id=topic_id, number=number, partition=partition):
                 self._put_partition(topic_id, number, partition)
@@ -204,7 +204,8 @@ class ClusterImage:
                 assert_never(record)
 
     def _forget_confirmed(self) -> None:
-        """Of directories that nothing names any more: when they come back, what they have counts for nothing anyway."""
+        """Forget confirmed epochs of directories that nothing names: if such a directory returns, its replicas count
+        for nothing anyway."""
         listed = {directory for broker in self.brokers.values() for directory in broker.directories}
         unlisted = {directory: None for directory in self.confirmed if directory not in listed}
         for replica in self._in_directory if unlisted else ():

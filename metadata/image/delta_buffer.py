@@ -1,4 +1,4 @@
-"""The latest changes of the metadata, for those who follow it and were away for a moment. Pure."""
+"""The latest changes of the metadata, for followers that were away for a moment. Pure."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False)
 class Delta:
-    """An operation that took effect: where in the Raft log it is, and its bytes there.
+    """An operation that took effect: its index in the Raft log, and its bytes there.
 
-    `wire` is the same as it travels to followers. Whoever is first to send it makes it; the others find it here.
+    `wire` is the same operation as it travels to followers. The first sender encodes it; later ones find it here.
     """
 
     index: int
@@ -44,14 +44,14 @@ class DeltaBuffer:
             self._forget_oldest()
 
     def restart(self, index: int) -> None:
-        """What came before `index` is not known; what comes next follows it."""
+        """Forget all deltas: changes before `index` are unknown, and the next one follows it."""
         self._deltas, self._first, self._size_bytes = [], 0, 0
         self.floor = index
 
     def since(self, index: int, max_bytes: int | None = None) -> list[Delta] | None:
-        """What came after `index`, in order; None if some of that is forgotten.
+        """Return the deltas after `index`, in order; None if some of them are forgotten.
 
-        `max_bytes`: only as many of them as that allows, but at least one.
+        `max_bytes` limits them, but at least one is returned.
         """
         if index < self.floor:
             return None
@@ -65,7 +65,7 @@ class DeltaBuffer:
         return self._deltas[begin : end if max_bytes is not None else None]
 
     def count_since(self, index: int) -> int:
-        """How many came after `index`, of which none is forgotten."""
+        """Return how many deltas came after `index`; none of them is forgotten."""
         assert index >= self.floor
         return len(self._deltas) - bisect_right(self._deltas, index, lo=self._first, key=_index_of)
 

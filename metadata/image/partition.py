@@ -1,4 +1,4 @@
-"""One partition as the metadata sees it. Pure."""
+"""One partition in the metadata. Pure."""
 
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
@@ -16,7 +16,7 @@ PartitionKey: TypeAlias = tuple[TopicId, int]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A copy of a partition: on which broker, and in which of its directories."""
+    """A copy of a partition: its broker, and its directory there."""
 
     broker_id: BrokerId
     directory_id: UUID
@@ -68,8 +68,7 @@ class Partition:
 
     @property
     def final_replicas(self) -> tuple[BrokerId, ...]:
-        """The replicas once the reassignment under way, if there is one, is through: what the replication factor
-        counts."""
+        """The replicas after the reassignment under way, if there is one: their number is the replication factor."""
         return self.target or self.replica_ids
 
     @property

@@ -1,9 +1,9 @@
-"""How a partition changes: every change of ISR, replicas, leader or minimum goes through `settle`. Pure.
+"""Transitions of a partition: every change of ISR, replicas, leader or minimum goes through `settle`. Pure.
 
-Nothing else computes an ELR, elects a leader or counts up an epoch. What `settle` keeps true:
+Nothing else computes an ELR, elects a leader or counts up an epoch. Invariants of `settle`:
 
 - the leader is in the ISR, and there is none only if the ISR is empty;
-- below the effective minimum ISR, nobody leaves ISR ∪ ELR but those named in `dropped` and those no longer replicas;
+- below the effective minimum ISR, nobody leaves ISR ∪ ELR except brokers in `dropped` and former replicas;
 - a clean leader comes from the ISR or, if that is empty, from the ELR.
 """
 
@@ -20,7 +20,7 @@ NO_EPOCH = LeaderEpoch(-1)
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a partition's change is decided by: the brokers as they are after it, and the effective minimum ISR."""
+    """The conditions of a partition's change: the brokers as they are after it, and the effective minimum ISR."""
 
     brokers: Mapping[BrokerId, Broker]
     min_isr: int
@@ -45,10 +45,10 @@ def settle(
     dropped: Collection[BrokerId] = (),
     avoid_leader: BrokerId | None = None,
 ) -> Partition:
-    """`before` itself if nothing is to change, or what it becomes: `wanted`'s replicas, target and ISR, with the
-    leader, ELR and epochs that follow.
+    """Return `before` itself if nothing changes, or the partition with `wanted`'s replicas, target and ISR, and with
+    the leader, ELR and epochs that follow.
 
-    `dropped`: brokers whose data does not count any more (corrupt, or lost). `avoid_leader`: who is to lead only if
+    `dropped`: brokers whose data no longer counts (corrupt, or lost). `avoid_leader`: the broker that leads only if
     nobody else in the ISR can.
     """
     isr = _in_replica_order(wanted, [broker for broker in wanted.isr if broker not in dropped])
@@ -64,7 +64,7 @@ def settle(
 
 
 def elect_unclean(before: Partition, elected: BrokerId, last_epoch: LeaderEpoch = NO_EPOCH) -> Partition:
-    """Have `elected` lead although records that were acknowledged may be missing there.
+    """Make `elected` the leader although it may lack acknowledged records.
 
     `last_epoch`: the latest that any replica has in its log. Metadata restored from a copy may not know it, and two
     leaders must not share an epoch.
@@ -76,7 +76,7 @@ def elect_unclean(before: Partition, elected: BrokerId, last_epoch: LeaderEpoch 
 
 
 def renew(before: Partition) -> Partition:
-    """The same, in another partition epoch: what was asked for in the old one comes too late."""
+    """Return the same partition in another partition epoch, so that requests made in the old one come too late."""
     return replace(before, partition_epoch=PartitionEpoch(before.partition_epoch + 1))
 
 

@@ -1,4 +1,4 @@
-"""What the latest operations touched, for those who watch the cluster. Pure."""
+"""Keys of what the latest operations changed, for clients that watch the cluster. Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -23,8 +23,8 @@ MAX_REMEMBERED_RECORDS = 50_000
 
 @dataclass(slots=True)
 class ChangedKeys:
-    """Brokers and topics that are another, new or gone, and of each topic the partitions that are. Their order is that
-    of the latest operation, then of those before."""
+    """Brokers and topics that changed, are new or gone, and of each topic the changed partitions. Keys of the latest
+    operation come first."""
 
     brokers: dict[BrokerId, None] = field(default_factory=dict)
     topics: dict[TopicId, dict[int, None]] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class RecentChanges:
             self._count -= len(forgotten)
 
     def restart(self, index: int) -> None:
-        """What came before `index` is not known; what comes next follows it."""
+        """Forget all records: changes before `index` are unknown, and the next one follows it."""
         self.floor, self._count = index, 0
         self._operations.clear()
 
     def since(self, index: int) -> ChangedKeys | None:
-        """What was touched after `index`; None if some of that is forgotten."""
+        """Return the keys that changed after `index`; None if some of the changes are forgotten."""
         if index < self.floor:
             return None
         touched = ChangedKeys()

@@ -1,7 +1,6 @@
 """The records of the metadata log to bytes and back. Pure.
 
-Bytes that are no such thing are a `CodecError`; so is a record of a kind that this version does not know, for what it
-says cannot be left out.
+Other bytes are a `CodecError`; so is a record of a kind that this version does not know, because it cannot be left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +53,7 @@ def encode_operation(operation: Operation) -> bytes:
 
 
 def decode_operation(data: bytes) -> Operation:
-    """What `encode_operation` was given."""
+    """Return the operation that `encode_operation` encoded."""
     message = parse(pb.MetadataOperation, data)
     return Operation(message.base_sequence, decode_records(message.records))
 
@@ -70,7 +69,7 @@ def encode_record(record: Record) -> pb.MetadataRecord:
 
 
 def decode_records(messages: Iterable[pb.MetadataRecord]) -> tuple[Record, ...]:
-    """What `encode_records` was given."""
+    """Return the records that `encode_records` encoded."""
     return tuple([_read(message) for message in messages])
 
 
@@ -100,7 +99,7 @@ def _fill_partition(target: pb.PartitionChanged, record: PartitionChanged) -> No
         target.leader = partition.leader
     target.leader_epoch = partition.leader_epoch
     target.partition_epoch = partition.partition_epoch
-    # What is below most partitions do not have.
+    # Most partitions do not have the following fields.
     if partition.elr:
         target.elr.extend([replica.broker_id for replica in partition.elr])
         target.elr_directories.extend([replica.directory_id.bytes for replica in partition.elr])

@@ -1,6 +1,6 @@
-"""What the metadata log consists of: each operation is a few of these, applied together. Pure.
+"""The records of the metadata log: each operation is a few of them, applied together. Pure.
 
-A record says what is true from now on, not how it came to be; replaying all of them gives the image.
+A record states the new value, not the reason for it; replaying all of them gives the image.
 """
 
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ class BrokerUnregistered:
 
 @dataclass(frozen=True, slots=True)
 class BrokerEpochsUsed:
-    """All broker epochs up to `last` were given out; and of each directory in `confirmed`, the one in which it was last
-    used. Only in snapshots: a registration, and the change of state to ACTIVE, say it by their epochs."""
+    """All broker epochs up to `last` were given out; `confirmed` maps directories to the epoch that last used them.
+    Only in snapshots: in the log, registrations and changes of state to ACTIVE carry the same by their epochs."""
 
     last: BrokerEpoch
     confirmed: tuple[tuple[UUID, BrokerEpoch], ...] = ()
@@ -44,7 +44,7 @@ class BrokerEpochsUsed:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
-    """Its partitions follow."""
+    """A new topic. Its partitions follow."""
 
     topic_id: TopicId
     name: str
@@ -52,7 +52,8 @@ class TopicCreated:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """With its partitions and its configuration. The id is remembered for a while, lest a late retry create it anew.
+    """The topic is gone, with its partitions and its configuration. The id is remembered for a while, so that a late
+    retry does not create it again.
 
     In a snapshot: such an id.
     """
@@ -62,7 +63,7 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanged:
-    """The partition is now so; it is new if its number was not there."""
+    """The new value of the partition; the partition is new if its number was not there."""
 
     topic_id: TopicId
     number: int
@@ -77,8 +78,8 @@ class ResourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """What a configuration belongs to. `name`: a topic's id in text (so that a topic of the same name, created later,
-    does not inherit it), a broker's id in text, or empty for the cluster."""
+    """The owner of a configuration. `name`: a topic's id in text (so that a topic of the same name, created later, does
+    not inherit it), a broker's id in text, or empty for the cluster."""
 
     kind: ResourceKind
     name: str = ""
@@ -102,7 +103,7 @@ class ProducerIdsAllocated:
 
 @dataclass(frozen=True, slots=True)
 class FeatureLevelChanged:
-    """What records and requests the cluster's nodes may use."""
+    """The level that decides which records and requests the cluster's nodes may use."""
 
     level: int
 
@@ -126,7 +127,7 @@ class Operation:
     """One Raft entry: `records`, decided on the image after `base_sequence` operations.
 
     An image at another sequence ignores it, on every replica alike. So an operation never takes effect on a state that
-    whoever decided it had not seen, whatever became of those proposed before it.
+    its decision had not seen, whatever the fate of the operations proposed before it.
     """
 
     base_sequence: int

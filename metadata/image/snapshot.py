@@ -1,7 +1,7 @@
 """An image as records, and those as bytes: whole, or in parts for a stream. Pure.
 
-Measured: a partition takes about 95 bytes; zlib makes them a quarter of it, at a tenth more of the time. So they stay
-plain: a megabyte in ten thousand partitions is not worth it.
+Measured: a partition takes about 95 bytes; zlib reduces that to a quarter, and takes a tenth more time. So snapshots
+stay uncompressed: a megabyte for ten thousand partitions is not worth it.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,14 @@ from lograft.proto import metadata_pb2 as pb
 from lograft.proto.wire_format import CodecError
 from lograft.raft.store.state_codec import parse
 
-_CONFIRMED_A_RECORD = 1000  # about 30 KB: no record is to be much larger than the parts it goes into
+_CONFIRMED_A_RECORD = 1000  # about 30 KB: no record should be much larger than the parts that carry it
 _FRAME_BYTES = 24
 """What a part has at most besides its records: its sequence, its number, whether it is the last."""
 
 
 def records_of(image: ClusterImage) -> Iterator[Record]:
-    """Applied to an empty image, in this order, they make it equal to this one but for its sequence."""
+    """Yield the records that, applied to an empty image in this order, make it equal to this one except for its
+    sequence."""
     yield FeatureLevelChanged(image.feature_level)
     for broker in image.brokers.values():
         yield BrokerRegistered(broker)
@@ -52,13 +53,14 @@ def records_of(image: ClusterImage) -> Iterator[Record]:
 
 
 def encode_snapshot(image: ClusterImage) -> bytes:
-    """The image in one part, whatever its size."""
+    """Return the image in one part, whatever its size."""
     (data,) = split(image, max_bytes=None)
     return data
 
 
 def decode_snapshot(data: bytes) -> ClusterImage:
-    """The image that `encode_snapshot` was given; `CodecError` if it cannot be that, or not all of it."""
+    """Return the image that `encode_snapshot` encoded. Raise `CodecError` if `data` is something else, or
+    incomplete."""
     image = SnapshotBuilder().take(data)
     if image is None:
         raise CodecError("a part of a snapshot, where a whole one should be, or one cut short")
@@ -66,9 +68,9 @@ def decode_snapshot(data: bytes) -> ClusterImage:
 
 
 def split(image: ClusterImage, max_bytes: int | None) -> Iterator[bytes]:
-    """The image in parts of at most `max_bytes` (a record that is over it has one to itself), for a `SnapshotBuilder`.
+    """Yield the image in parts of at most `max_bytes` (a larger record has a part to itself), for a `SnapshotBuilder`.
 
-    The parts are made one by one; until the last, the image must not change.
+    Parts are made one by one; until the last, the image must not change.
     """
     part = pb.MetadataSnapshot(sequence=image.sequence)
     size_bytes = _FRAME_BYTES
@@ -86,12 +88,12 @@ def split(image: ClusterImage, max_bytes: int | None) -> Iterator[bytes]:
 
 
 def _bytes_within(size_bytes: int) -> int:
-    """What a message of that size takes as an item of another: its tag and length (seven bits a byte) go before it."""
+    """Return the size of a message of that size as an item of another: with its tag and length (seven bits a byte)."""
     return 1 + max(1, (size_bytes.bit_length() + 6) // 7) + size_bytes
 
 
 class SnapshotBuilder:
-    """Takes the parts of one snapshot, each in its turn. Until the last is there, there is no image to see."""
+    """Takes the parts of one snapshot, in order. There is no image before the last part."""
 
     def __init__(self) -> None:
         self._image = ClusterImage()
@@ -100,7 +102,8 @@ class SnapshotBuilder:
         self._is_complete = False
 
     def take(self, data: bytes) -> ClusterImage | None:
-        """The image, with its last part; None before. `CodecError`: not what is due; the builder is of no more use."""
+        """Take the next part. Return the image with the last part, None before. Raise `CodecError` for any other part;
+        then the builder cannot be used further."""
         part = parse(pb.MetadataSnapshot, data)
         if self._is_complete:
             raise CodecError(f"part {part.part} of a snapshot that is complete")

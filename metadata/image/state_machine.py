@@ -20,27 +20,28 @@ _INDEX_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of a committed operation. Without effect: it was decided on another state than it met."""
+    """The result of a committed operation. Without effect: it was decided on another state than the present one."""
 
     index: int
     took_effect: bool
 
 
 class MachineListener:
-    """Override what is of interest. Called on the loop, right after it happened; must return at once, and not raise."""
+    """Override the events of interest. Called on the loop, right after the event; must return at once, and
+    not raise."""
 
     def applied(self, index: int, records: tuple[Record, ...]) -> None:
         """The operation at `index` took effect: these records."""
 
     def restored(self, index: int) -> None:
-        """The image is another one, as of `index`: what changed is not known."""
+        """The image was replaced by one as of `index`: the changes are unknown."""
 
     def advanced(self, index: int) -> None:
-        """All up to `index` is applied; told once for all that came together."""
+        """Everything up to `index` is applied; called once for all entries that came together."""
 
 
 class MetadataMachine(NodeObserver):
-    """The committed `image`, the last `index` it is known to be as of, and the latest `deltas` that led to it.
+    """The committed `image`, the last `index` up to which it is known, and the latest `deltas`.
 
     `index` never goes back. It may lag behind the Raft log for a moment, when entries follow that are not for the state
     machine; those change nothing, so the image is as of both.
@@ -53,13 +54,14 @@ class MetadataMachine(NodeObserver):
         self._listeners: list[MachineListener] = []
 
     def listen(self, listener: MachineListener) -> None:
-        """Tell `listener` what happens from now on."""
+        """Report events to `listener` from now on."""
         self._listeners.append(listener)
 
     # -- what the Raft node asks of it
 
     def apply(self, index: int, data: bytes) -> Applied:
-        """Bytes that are no operation are a broken invariant: what is committed must be applied everywhere."""
+        """Apply one entry. Bytes that are no operation are a broken invariant: every replica must apply every committed
+        entry."""
         assert index > self.index, f"operation {index} after {self.index}"
         operation = decode_operation(data)
         took_effect = self.image.apply_operation(operation)
@@ -76,7 +78,7 @@ class MetadataMachine(NodeObserver):
 
     def restore(self, data: bytes) -> None:
         self.image = decode_snapshot(data[_INDEX_BYTES:])
-        # Ours may be higher than that of who made the snapshot: by entries that changed nothing.
+        # Our index may be higher than the snapshot's: by entries that changed nothing.
         self.index = max(self.index, int.from_bytes(data[:_INDEX_BYTES], "big"))
         self.deltas.restart(self.index)
         for listener in self._listeners:
@@ -85,7 +87,8 @@ class MetadataMachine(NodeObserver):
     # -- what the Raft node tells
 
     def committed(self, index: int) -> None:
-        """Comes after what was applied, and counts the entries that are not for the state machine, too."""
+        """Note the commit of all entries up to `index`, those that are not for the state machine included. Called after
+        they were applied."""
         assert index >= self.index, f"{index} committed after {self.index}"
         self.index = index
         for listener in self._listeners:

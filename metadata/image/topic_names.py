@@ -1,4 +1,4 @@
-"""What a topic may be called. Pure."""
+"""Valid topic names, and collisions between them. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _BAD_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def check_topic_name(name: str, *, internal: bool = False) -> None:
-    """INVALID_TOPIC unless a topic may be called so. `internal`: it is one of the cluster's own."""
+    """Raise INVALID_TOPIC unless a topic may have this name. `internal`: it is one of the cluster's own."""
     if not name:
         raise _invalid("a topic needs a name: give one of 1 to 180 letters, digits, dots, underscores and hyphens")
     if len(name) > MAX_NAME_CHARACTERS:
@@ -35,18 +35,18 @@ def check_topic_name(name: str, *, internal: bool = False) -> None:
 
 
 def collision_key(name: str) -> str:
-    """The same for names that metrics, where a dot becomes an underscore, cannot tell apart."""
+    """Return the same key for names that metrics, where a dot becomes an underscore, cannot tell apart."""
     return name.replace(".", "_")
 
 
 def find_collision(name: str, names: Mapping[str, str]) -> str | None:
-    """The other name that collides with `name`, if any. `names`: each existing name by its `collision_key`."""
+    """Return the name that collides with `name`, if any. `names`: each existing name by its `collision_key`."""
     existing = names.get(collision_key(name))
     return existing if existing != name else None
 
 
 def check_collision(name: str, names: Mapping[str, str]) -> None:
-    """INVALID_TOPIC if another existing name collides with this one."""
+    """Raise INVALID_TOPIC if another existing name collides with this one."""
     existing = find_collision(name, names)
     if existing is not None:
         raise _invalid(

@@ -1,6 +1,6 @@
-"""What any broker is asked, but only the active controller can do: handed on to it, and its answer back.
+"""Admin requests that any broker accepts and forwards to the active controller, and their answers.
 
-Each attempt at a controller is told how much time is left: looking for the active one takes some, too.
+Each attempt at a controller names the time that is left: finding the active one takes some of it.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MAX_IN_FLIGHT = 256
 
 @dataclass(frozen=True, slots=True)
 class ForwardedMethod:
-    """A method: what a request is, and whether making it twice is as good as once."""
+    """A method's request type, and whether making a request twice is as good as once."""
 
     request_type: type[Message]
     repeatable: bool
@@ -54,8 +54,8 @@ FORWARDED: Mapping[str, ForwardedMethod] = {
 
 
 class AdminForwarding:
-    """Relays requests as they are but for their `timeout_ms`, and answers and errors as they come; in the time that
-    the request's `timeout_ms` leaves."""
+    """Relays requests unchanged except for their `timeout_ms`, and answers and errors as they come, within the time
+    that the request's `timeout_ms` leaves."""
 
     def __init__(self, runtime: Runtime, client: ControllerClient, max_in_flight: int = MAX_IN_FLIGHT) -> None:
         self._runtime = runtime
@@ -64,7 +64,7 @@ class AdminForwarding:
         self._in_flight = 0
 
     def handlers(self, names: Iterable[str] = FORWARDED) -> dict[str, Handler]:
-        """For a broker's server, by method."""
+        """Return the handlers for a broker's server, by method."""
         return {name: self._handler(name, FORWARDED[name]) for name in names}
 
     def _handler(self, name: str, forwarded: ForwardedMethod) -> Handler:
@@ -111,7 +111,7 @@ def _time_to_answer_ms(request: Message) -> int:
 
 
 def give_ids(request: CreateTopicsRequest, rng: Rng) -> bool:
-    """An id for each new topic that has none. Whether there was one."""
+    """Give each new topic without an id one. Return whether there was any."""
     nameless = [topic for topic in request.topics if not topic.topic_id]
     for topic in nameless:
         topic.topic_id = rng.uuid().bytes

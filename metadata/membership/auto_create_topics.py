@@ -1,4 +1,4 @@
-"""Topics that are created when a client first asks for them, in a cluster that wants that."""
+"""Creation of topics when a client first asks for them, in a cluster that allows it."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ from lograft.runtime.rng import Rng
 
 
 def missing_topics(image: ClusterImage, names: Sequence[str]) -> list[str]:
-    """Those that are to be created: none, unless the cluster wants that; and its own it makes itself."""
+    """Return the missing topics to create: none unless the cluster allows it; internal topics are created elsewhere."""
     if cluster_setting(image, "auto.create.topics.enable") != "true":
         return []
     return [name for name in names if image.topic(name) is None and not name.startswith(INTERNAL_PREFIX)]
 
 
 async def create_topics(client: ControllerClient, rng: Rng, names: Sequence[str], timeout_ms: int) -> None:
-    """With as many partitions and replicas as the cluster gives by default. `ControllerError` if one cannot be; that
-    somebody else was quicker is no error."""
+    """Create the topics with the cluster's default numbers of partitions and replicas. Raise `ControllerError` if one
+    cannot be created; a topic that exists by now is no error."""
     topics = [NewTopic(name=name, topic_id=rng.uuid().bytes) for name in names]
     request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
     answer = await client.call(CREATE_TOPICS, request, CreateTopicsResponse, repeatable=True)

@@ -1,4 +1,4 @@
-"""A broker's life in the cluster: it registers, then says to every controller that it lives and what it wants.
+"""A broker's session: it registers, then sends heartbeats with what it wants to every controller.
 
 session = BrokerSession(runtime, client, controllers, cluster_id, registration, ports)
 group.create_task(session.run())
@@ -42,7 +42,7 @@ log = get_logger(__name__)
 _REGISTER_FIRST_RETRY_MS = 100
 _REGISTER_LAST_RETRY_MS = 2000
 
-# After these the process has no broker epoch any more: another one has its place, or an operator took it away.
+# After these the process has lost its broker epoch: another process has its place, or an operator removed it.
 _REPLACED = (errors_pb2.STALE_BROKER_EPOCH, errors_pb2.UNKNOWN_BROKER)
 
 _STATES: dict[int, BrokerState] = {
@@ -62,8 +62,8 @@ class Wanted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEnd:
-    """Where this broker's log of a partition ends. `last_epoch` -1: the log is empty. `is_damaged`: something is
-    missing, and this is where the rest ends."""
+    """Where this broker's log of a partition ends. `last_epoch` -1: the log is empty. `is_damaged`: records are
+    missing, and this is where the remaining ones end."""
 
     topic_id: TopicId
     number: int
@@ -82,13 +82,13 @@ class FullDirectory:
 
 @dataclass(frozen=True, slots=True)
 class SessionHooks:
-    """What a session asks of its broker, and tells it.
+    """The session's calls to its broker.
 
-    - `metadata_index()`: how far the broker's image is.
-    - `log_ends()`: of the partitions it has a replica of that have no leader.
+    - `metadata_index()`: the index of the broker's image.
+    - `log_ends()`: ends of local logs whose partitions have no leader.
     - `commit_index_heard(index)`: the metadata is committed up to there.
     - `controller_learned(controller_id, address)`: there is one more controller than was known.
-    - `full_directories()`: all that are full; None: not known.
+    - `full_directories()`: all full directories; None: not known.
     """
 
     metadata_index: Callable[[], int]
@@ -99,10 +99,11 @@ class SessionHooks:
 
 
 class BrokerSession:
-    """Of one process. All its tasks are inside `run`.
+    """The session of one process. All its tasks are inside `run`.
 
-    Only the word of an active controller counts, and of two who think that they are, the word of the one who is
-    further: `state` and what else is told here never go back to what an old one still believes.
+    Only the answers of an active controller count, and if two controllers believe that they are active, those of the
+    one with the higher index: `state` and other values from the controller never go back to what an old one still
+    believes.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class BrokerSession:
 
     @property
     def registration_index(self) -> int:
-        """An image that is not as far yet does not concern this process: it is of an earlier one's time."""
+        """The index of the registration. An older image describes an earlier process of this broker."""
         assert self._registered is not None, "not registered yet"
         return self._registered.index
 
@@ -172,28 +173,28 @@ class BrokerSession:
 
     @property
     def metadata_behind_since_ms(self) -> int | None:
-        """Since when something is known to be committed that the broker's image does not have; None if it has."""
+        """Since when the broker's image lacks a change that is known to be committed; None if it lacks none."""
         return self._lag.behind_since_ms(self._ports.metadata_index())
 
     def set_wanted(self, wanted: Wanted) -> None:
-        """Say so to all controllers at once. READY is not said before the image has the registration."""
+        """Announce `wanted` to all controllers at once. READY is announced only once the image has the registration."""
         if wanted is not self._wanted:
             self._wanted = wanted
             self.hurry()
 
     def hurry(self) -> None:
-        """Send the next heartbeat to each controller now: what it says has changed."""
+        """Send the next heartbeat to each controller now: its content has changed."""
         for stream in self._streams.values():
             stream.hurry()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Return when `condition` holds; it is looked at whenever something here changes."""
+        """Return when `condition` holds; it is checked whenever the session changes."""
         while not condition():
             await self._bell.wait()
 
     async def wait_until_may_stop(self, *, at_most_ms: int = 30_000, without_active_ms: int = 2_000) -> bool:
-        """After `set_wanted(SHUT_DOWN)`: whether the controller lets the broker go. False: it did not in time, or there
-        is no active one to do so."""
+        """Return whether the controller lets the broker stop, after `set_wanted(SHUT_DOWN)`. False: it did not in time,
+        or there is no active controller."""
         clock = self._runtime.clock
         began_ms = clock.monotonic_ms()
         while not self.may_stop.is_set():
@@ -209,10 +210,10 @@ class BrokerSession:
     async def run(self) -> None:
         """Register, and keep the session until cancelled.
 
-        Raises `ControllerError` if the broker is refused for good. That is at registration whatever a retry cannot
-        help, such as WRONG_CLUSTER. Later STALE_BROKER_EPOCH: another process of this broker has registered; and
-        UNKNOWN_BROKER: it was unregistered while it was away. A registration is committed before it is answered, so it
-        is never lost in any other way. The process has no place then, and must stop; a restart registers anew.
+        Raise `ControllerError` if the broker is refused finally. At registration that is any error that a retry cannot
+        help, such as WRONG_CLUSTER. Later it is STALE_BROKER_EPOCH (another process of this broker has registered) or
+        UNKNOWN_BROKER (the broker was unregistered while it was away). A registration is committed before it is
+        answered, so it is never lost in any other way. The process must stop then; a restart registers again.
         """
         await self._register()
         self._refusal = asyncio.get_running_loop().create_future()
@@ -247,7 +248,7 @@ class BrokerSession:
             raise
 
     async def _latest_epoch(self) -> BrokerEpoch | None:
-        """Of a process before this one, or of this one, if it is registered and was not told."""
+        """Return the epoch of an earlier process, or of this one if it is registered and the answer was lost."""
         request = LatestEpochRequest(cluster_id=self._cluster_id, broker_id=self._registration.broker_id)
         latest = await self._client.call(LATEST_EPOCH, request, LatestEpochResponse, repeatable=True)
         return BrokerEpoch(latest.broker_epoch) if latest.HasField("broker_epoch") else None
@@ -263,7 +264,8 @@ class BrokerSession:
         self._tasks.append(self._group.create_task(stream.run(), name=f"heartbeats-{controller_id}"))
 
     def _compose(self, *, is_to_active: bool) -> BrokerHeartbeatRequest:
-        """Log ends go to the active controller alone: nobody else decides by them, and they may be many."""
+        """Compose a heartbeat. Log ends go to the active controller alone: no other decides by them, and they may be
+        many."""
         index = self._ports.metadata_index()
         wanted = self._wanted
         if wanted is Wanted.READY and index < self.registration_index:
@@ -309,7 +311,7 @@ class BrokerSession:
         self._ring()
 
     def _heed(self, answer: BrokerHeartbeatResponse) -> None:
-        """The word of the active controller."""
+        """Take over the active controller's answer."""
         self._last_active_contact_ms = self._runtime.clock.monotonic_ms()
         if answer.HasField("error"):
             self._refused(error_of(answer.error))
@@ -328,7 +330,7 @@ class BrokerSession:
             self._refusal.set_result(error)
 
     def _learn(self, answer: BrokerHeartbeatResponse) -> None:
-        """The quorum may have got members that were in nobody's configuration when this broker started."""
+        """Learn of members that the quorum has got since this broker was configured."""
         controller_id, address = answer.active_id, answer.active_address
         if self._group is not None and address and controller_id not in self._streams:
             self._log.info("controller_learned", controller=controller_id, address=address)

@@ -1,6 +1,6 @@
-"""The image as the `Cluster` service tells it. Pure.
+"""The image as messages of the `Cluster` service. Pure.
 
-Leaves are told as they are at the moment, so that many changes of one thing are told once.
+Messages carry current values, so repeated changes coalesce.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _STATES: dict[BrokerState, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """Which topics someone wants to hear of: those of these names, or all, the cluster's own only on request."""
+    """Which topics a client wants to hear of: the named ones, or all; internal ones only on request."""
 
     names: Mapping[str, None] = field(default_factory=dict)
     include_internal: bool = False
@@ -40,7 +40,7 @@ class TopicChoice:
 def describe_cluster(
     image: ClusterImage, index: int, choice: TopicChoice, cluster_id: str, controller_id: int | None
 ) -> pb.ClusterDescription:
-    """All brokers, and the topics of the choice, those asked for in vain included."""
+    """Return all brokers and the chosen topics, and the names that were not found."""
     description = pb.ClusterDescription(cluster_id=cluster_id, controller_id=controller_id, metadata_index=index)
     for broker_id in sorted(image.brokers):
         _fill_broker(description.brokers.add(), image, image.brokers[broker_id])
@@ -55,7 +55,7 @@ def describe_cluster(
 
 
 def describe_change(image: ClusterImage, index: int, choice: TopicChoice, touched: ChangedKeys) -> pb.ClusterChange:
-    """What became of all that was touched."""
+    """Return the current values of all changed keys."""
     change = pb.ClusterChange(metadata_index=index)
     for broker_id in touched.brokers:
         broker = image.brokers.get(broker_id)
@@ -66,7 +66,7 @@ def describe_change(image: ClusterImage, index: int, choice: TopicChoice, touche
     for topic_id, numbers in touched.topics.items():
         topic = image.topics.get(topic_id)
         if topic is None:
-            # Whether it was of the choice nobody can tell any more.
+            # The deleted topic's name is gone, so the choice cannot be checked.
             change.deleted_topics.append(topic_id.bytes)
         elif choice.has(topic):
             _fill_topic(change.topics.add(), image, topic, numbers)
@@ -74,7 +74,7 @@ def describe_change(image: ClusterImage, index: int, choice: TopicChoice, touche
 
 
 def is_news(change: pb.ClusterChange) -> bool:
-    """Is there more in it than that the stream is alive?"""
+    """Return whether the message says more than that the stream is alive."""
     return bool(
         change.brokers
         or change.removed_brokers
@@ -107,7 +107,7 @@ def _fill_topic(target: pb.Topic, image: ClusterImage, topic: Topic, numbers: It
 
 
 def _fill_partition(target: pb.Partition, number: int, partition: Partition) -> None:
-    """Field by field: a cluster has many of these, and all at once takes twice as long."""
+    """Fill field by field: a cluster has many partitions, and the constructor takes twice as long."""
     target.number = number
     if partition.leader is not None:
         target.leader = partition.leader

@@ -1,4 +1,4 @@
-"""A broker's part in the cluster: its session, the metadata it follows, and what it asks of the controller.
+"""A broker's membership in the cluster: its session, the metadata that it follows, and its requests to the controller.
 
 membership = ClusterMembership(runtime, {1: "host1:9093", ...}, cluster_id, registration, log_ends)
 server = await runtime.network.serve(address, membership.handlers(), on_panic)
@@ -47,8 +47,8 @@ from lograft.runtime.world import Runtime
 
 
 class ClusterMembership:
-    """Of one process. `run` ends only with an error or when cancelled; calls wait until there is an answer, for as long
-    as the caller lets them."""
+    """The membership of one process. `run` ends only with an error or when cancelled; calls wait for an answer, for as
+    long as the caller lets them."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class ClusterMembership:
         return self.session.broker_epoch
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What any broker answers about the cluster, or hands on to its controller, by method."""
+        """Return the handlers of requests that any broker answers, or forwards to its controller, by method."""
         return {**self._cluster.handlers(), **self._forwarding.handlers()}
 
     async def run(self) -> None:
-        """Follow the metadata and keep the session. Raises `ControllerError` when the broker has no place in the
+        """Follow the metadata and keep the session. Raise `ControllerError` when the broker has lost its place in the
         cluster."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -109,16 +109,16 @@ class ClusterMembership:
             await self.client.close()
 
     async def until_registered(self) -> None:
-        """Return when this process is registered, and its image has that."""
+        """Return when this process is registered and the image has the registration."""
         await self.session.wait_until(lambda: self.session.is_registered)
         await self.follower.wait_for(self.session.registration_index)
 
     # -- what it asks of the controller
 
     async def alter_partitions(self, alterations: Sequence[Alteration]) -> AlterPartitionsResponse:
-        """Other ISRs for partitions that this broker leads. What comes of it is to be taken from the image, once that
-        is at the answer's index: there it comes in order with all else that changed. CONTROLLER_MOVED: it may have been
-        done, or may be yet, even if the next attempt is refused, until the partition epoch is another."""
+        """Ask for other ISRs of partitions that this broker leads. Take the result from the image once it is at the
+        answer's index: there it comes in order with all other changes. CONTROLLER_MOVED: the request may have been
+        carried out, or may be yet, even if the next attempt is refused, until the partition epoch changes."""
         request = AlterPartitionsRequest(broker_id=self._registration.broker_id, broker_epoch=self.session.broker_epoch)
         for alteration in alterations:
             item = request.items.add(
@@ -133,14 +133,15 @@ class ClusterMembership:
                     broker_epoch=member.broker_epoch,
                     directory_id=member.directory_id.bytes,
                 )
-        # Not repeatable: if the first attempt was carried out, a second one is refused, and who takes that for the
-        # answer no longer counts on a member that is in the ISR.
+        # Not repeatable: if the first attempt was carried out, a second one is refused, and a leader that takes the
+        # refusal for the answer no longer counts on a member that is in the ISR.
         return await self.client.call(ALTER_PARTITIONS, request, AlterPartitionsResponse)
 
     async def report_failures(
         self, directories: Iterable[UUID], corrupt: Iterable[tuple[TopicId, int]], reason: str
     ) -> int:
-        """By which index the replicas have left: only then may they be discarded."""
+        """Report failed directories and corrupt replicas. Return the index by which the replicas have left: only then
+        may they be discarded."""
         request = ReportFailuresRequest(
             broker_id=self._registration.broker_id,
             broker_epoch=self.session.broker_epoch,
@@ -152,7 +153,7 @@ class ClusterMembership:
         return (await self.client.call(REPORT_FAILURES, request, ReportFailuresResponse, repeatable=True)).index
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """Ids that nobody else has. Ones that were allocated but lost on the way here are not used by anybody."""
+        """Return ids that no other broker has. Allocated ids whose answer was lost are never used."""
         # Clients may ask as soon as there is an address to ask at.
         await self.session.wait_until(lambda: self.session.is_registered)
         request = AllocateProducerIdsRequest(
@@ -162,7 +163,7 @@ class ClusterMembership:
         return ProducerIdBlock(answer.first, answer.count)
 
     async def create_internal_topic(self, name: str) -> None:
-        """Return when the topic is there, and in the image."""
+        """Create the topic unless it exists. Return when the image has it."""
         await self.session.wait_until(lambda: self.session.is_registered)
         request = CreateInternalTopicRequest(
             broker_id=self._registration.broker_id,
@@ -174,10 +175,10 @@ class ClusterMembership:
         await self.follower.wait_for(answer.index)
 
     async def catch_up(self) -> None:
-        """Return when the image has all that was committed anywhere before this was called."""
+        """Return when the image has everything that was committed anywhere before this call."""
         await self.follower.wait_for(await self.latest_index())
 
     async def latest_index(self) -> int:
-        """By which all is applied that was committed anywhere by now."""
+        """Return an index by which everything committed anywhere before this call is applied."""
         answer = await self.client.call(READ_INDEX, MetadataIndexRequest(), MetadataIndexResponse, repeatable=True)
         return answer.index

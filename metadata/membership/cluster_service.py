@@ -1,4 +1,4 @@
-"""The public service `lograft.v1.Cluster`, of brokers and controllers: what the cluster is, and each change of it."""
+"""The public service `lograft.v1.Cluster` of brokers and controllers: describe the cluster, and watch its changes."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ _MAX_SHARED_ANSWERS = 64
 
 
 class ImageSource(Protocol):
-    """Where the metadata comes from: a controller's machine, or a broker's follower.
+    """The source of the metadata: a controller's machine, or a broker's follower.
 
     `image` is as of `index`, which never goes back; 0: there is nothing yet.
     """
@@ -46,13 +46,13 @@ class ImageSource(Protocol):
     def index(self) -> int: ...
 
     def listen(self, listener: MachineListener) -> None:
-        """Tell `listener` what happens from now on."""
+        """Report events to `listener` from now on."""
         ...
 
 
 @dataclass(slots=True)
 class _Watcher:
-    """How far it was told. `position` None: nothing yet."""
+    """How much a client has received. `position` None: nothing yet."""
 
     choice: TopicChoice
     position: int | None
@@ -60,9 +60,9 @@ class _Watcher:
 
 
 class ClusterService(MachineListener):
-    """`read_index`: whoever has applied that index has all that was committed anywhere when it was asked for; it may
-    raise `ControllerError` or `RaftError`. `controller_id`: the active controller, as far as known here. `create`: has
-    topics created, whoever asks waits for so many milliseconds; it may raise `ControllerError`."""
+    """`read_index`: return an index by which everything committed before the call is applied; it may raise
+    `ControllerError` or `RaftError`. `controller_id`: the active controller, as far as known here. `create`: create
+    topics, waiting up to the given milliseconds; it may raise `ControllerError`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ClusterService(MachineListener):
         source.listen(self)
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What the node's server is to serve, by method."""
+        """Return the handlers, by method."""
         return {DESCRIBE_CLUSTER: self._serve_describe, WATCH_CLUSTER: self._serve_watch}
 
     # -- what the source tells
@@ -149,14 +149,14 @@ class ClusterService(MachineListener):
         return describe_cluster(source.image, source.index, choice, self._cluster_id, self._controller_id())
 
     def _check_ready(self) -> None:
-        """Nothing at all is known before the first word from the quorum: that is not an empty cluster."""
+        """Raise UNAVAILABLE before the first message from the quorum: until then the cluster is unknown, not empty."""
         if self._source.index == 0:
             raise ControllerError(
                 errors_pb2.UNAVAILABLE, "this node has heard nothing of the cluster yet: ask another, or try again soon"
             )
 
     async def _catch_up(self, deadline: Deadline) -> None:
-        """Return once all that was committed anywhere when this was called is in the image."""
+        """Return once the image has everything that was committed anywhere before this call."""
         try:
             async with asyncio.timeout(deadline.left_ms / 1000):
                 index = await self._committed_index()
@@ -196,15 +196,15 @@ class ClusterService(MachineListener):
             raise ControllerError(
                 errors_pb2.INVALID_REQUEST,
                 f"there is no metadata index {request.from_index}: leave from_index out, or name the last "
-                "you were told",
+                "one you received",
             )
-        # An index of another cluster says nothing about what is known of this one.
+        # An index of another cluster says nothing about this one.
         is_of_here = request.cluster_id in ("", self._cluster_id)
         position = request.from_index if request.HasField("from_index") and is_of_here else None
         return _Watcher(_choice(request.topics, request.include_internal), position)
 
     async def _next_message(self, watcher: _Watcher) -> bytes:
-        """What there is to tell, as soon as there is something; or, after a while, that the stream is alive."""
+        """Return the next news, as soon as there is any; or, after a while, a sign that the stream is alive."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ALIVE_EVERY_MS / 1000):
                 while (news := self._news(watcher)) is None:
@@ -213,7 +213,7 @@ class ClusterService(MachineListener):
         return self._news(watcher) or _alive(watcher)
 
     def _news(self, watcher: _Watcher) -> bytes | None:
-        """All that the watcher has not been told yet, if there is anything; it counts as told."""
+        """Return everything that the watcher has not received yet, if there is anything; it counts as received."""
         choice, position, controller_id = watcher.choice, watcher.position, self._controller_id()
         touched = self._recent.since(position) if position is not None else None
         new_controller = controller_id if controller_id != watcher.controller_id else None
@@ -235,7 +235,8 @@ class ClusterService(MachineListener):
         return news
 
     def _share(self, key: object, choice: TopicChoice, encode: Callable[[], bytes | None]) -> bytes | None:
-        """What `encode` gives. All who ask for the same, naming no topics, share it for as long as nothing changes."""
+        """Return what `encode` returns. Watchers of the same choice without topic names share it until something
+        changes."""
         if choice.names:
             return encode()
         as_of = (self._source.index, self._controller_id())

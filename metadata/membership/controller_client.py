@@ -22,15 +22,14 @@ log = get_logger(__name__)
 # Of errors with a detail: nothing was done, and another controller may do it.
 _ASK_ELSEWHERE = (errors_pb2.NOT_CONTROLLER, errors_pb2.UNAVAILABLE)
 
-# Of errors without one: the stream was lost, and the request perhaps with it. Others are the answer of who serves
-# there.
+# Of errors without a detail: the stream was lost, and the request perhaps with it. Other codes are the server's answer.
 _LOST = (Status.UNAVAILABLE, Status.CANCELLED, Status.DEADLINE_EXCEEDED, Status.UNKNOWN, Status.ABORTED)
 
 
 class ControllerClient:
     """Finds the active controller among `controllers` (id to address) and keeps to it while it is the active one.
 
-    It asks until there is an answer: how long is up to the caller, who cancels it (`asyncio.timeout_at`). A request is
+    It asks until there is an answer; the caller bounds the time by cancelling it (`asyncio.timeout_at`). A request is
     made again only if the one before certainly did nothing, or if the caller says that it is `repeatable`: that doing
     it twice is as good as once. Any other that may have been carried out ends with CONTROLLER_MOVED.
     """
@@ -45,11 +44,11 @@ class ControllerClient:
         for controller_id, address in controllers.items():
             self.learn(controller_id, address)
 
-    # -- what is known of the controllers
+    # -- known controllers
 
     @property
     def active_id(self) -> int | None:
-        """Who is asked first: the active controller, as far as is known."""
+        """The controller to ask first: the active one, as far as known."""
         return self._active_id
 
     @property
@@ -74,7 +73,7 @@ class ControllerClient:
     # -- requests
 
     async def call(self, method: str, request: Message, response_type: type[R], *, repeatable: bool = False) -> R:
-        """The answer of the active controller, or the `ControllerError` it has for it."""
+        """Return the active controller's answer, or raise its `ControllerError`."""
         try:
             answer = await self.call_bytes(method, request.SerializeToString, repeatable=repeatable)
         except StreamError as error:
@@ -112,7 +111,7 @@ class ControllerClient:
         return await retrying(self._runtime.clock, wait, on=())(ask_all)
 
     async def close(self) -> None:
-        """End all connections, and whoever still asks."""
+        """Close all connections, and end all calls."""
         self._is_closed = True
         for line in self._lines.values():
             await line.close()
@@ -140,7 +139,7 @@ class ControllerClient:
         if detail is not None and detail.HasField("leader_id"):
             if detail.leader_address:
                 self.learn(detail.leader_id, detail.leader_address)
-            # A node may go on naming a leader for a while that was found dead already.
+            # A node may keep naming a leader for a while that was found dead already.
             if detail.leader_id in self._lines and detail.leader_id not in tried:
                 self._active_id = detail.leader_id
 
@@ -151,7 +150,7 @@ class ControllerClient:
 
 
 def _refusal(error: ConnectFailed | StreamError, *, repeatable: bool) -> StreamError | None:
-    """How the call ends. None: it may be made again."""
+    """Return the error that ends the call; None if another attempt may be made."""
     if isinstance(error, ConnectFailed) or _did_nothing(error):
         return None
     detail = read_detail(error)
@@ -163,7 +162,7 @@ def _refusal(error: ConnectFailed | StreamError, *, repeatable: bool) -> StreamE
 
 
 def _did_nothing(error: ConnectFailed | StreamError) -> bool:
-    """And another controller may do it."""
+    """Return whether the controller certainly did nothing, so that another may do it."""
     if isinstance(error, ConnectFailed):
         return True
     detail = read_detail(error)

@@ -38,15 +38,15 @@ class ControllerConnection:
         self._is_closed = False
 
     def heard(self) -> None:
-        """The controller is alive: whoever waits for its answer may go on waiting."""
+        """Note that the controller is alive: callers may keep waiting for its answer."""
         for silence in self._silences:
             silence.heard()
 
     async def ask(self, method: str, request: Callable[[], bytes]) -> bytes:
-        """The answer to `request`, which is made once there is a connection. `ConnectFailed` or `NotSent`: nothing was
-        done. Any other `StreamError` as the controller gave it, or without a detail: then the outcome is unknown.
+        """Return the answer to `request`, made once there is a connection. Raise `ConnectFailed` or `NotSent` if
+        nothing was done; any other `StreamError` is the controller's, or has no detail: then the outcome is unknown.
 
-        A controller of which nothing is heard takes its connection with it, and whoever else waits there.
+        When a controller falls silent, its connection is closed, and all calls there fail.
         """
         connection = await self._connected()
         unanswered = StreamError(Status.DEADLINE_EXCEEDED, f"nothing heard for {self._limits.silence_ms} ms")

@@ -34,13 +34,14 @@ class HeartbeatTimes:
 
 
 class HeartbeatComposer(Protocol):
-    """Makes a heartbeat of what is true now. `is_to_active`: its receiver said that it is the active controller."""
+    """Composes a heartbeat from the present state. `is_to_active`: its receiver said that it is the active
+    controller."""
 
     def __call__(self, *, is_to_active: bool) -> BrokerHeartbeatRequest: ...
 
 
 class HeartbeatClient:
-    """To controller `controller_id` at `address`. `heard` is told of each answer."""
+    """Sends heartbeats to controller `controller_id` at `address`. `heard` is called with each answer."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class HeartbeatClient:
         self._complaints = Complaints(log.bind(controller=controller_id, address=address), "heartbeats_failed")
 
     def hurry(self) -> None:
-        """Send the next one now: what the broker wants has changed."""
+        """Send the next heartbeat now: the broker wants something else."""
         self._is_urgent.set()
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""The cluster's metadata as a broker follows it: from any controller, and never back."""
+"""A broker's copy of the cluster's metadata: followed from any controller, and never going back."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FollowerTimes:
-    """`behind_ms`: how long to stay with a controller that does not tell what is known to be committed."""
+    """`behind_ms`: how long to stay with a controller that does not send changes known to be committed."""
 
     connect_timeout_ms: int = 1000
     silence_ms: int = SILENCE_LIMIT_MS
@@ -37,15 +37,15 @@ class FollowerTimes:
 
 
 class _Unusable(Exception):
-    """What a controller sends cannot be used: look for another."""
+    """The controller's messages cannot be used: follow another controller."""
 
 
 class MetadataFollower:
-    """`image` is the metadata as of `index`, an index of the Raft log: all that was committed up to there, and nothing
+    """`image` is the metadata as of `index`, an index of the Raft log: everything committed up to there, and nothing
     else.
 
     Each operation is applied to the image in place, whole, with no await within. After a snapshot `image` is another
-    object: keep the follower, not the image. Nothing older than what is there is taken, whoever sends it.
+    object: keep the follower, not the image. Changes older than the image are ignored, whichever controller sends them.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MetadataFollower:
         self._wait = ExponentialWait(runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
         self._complaints = Complaints(log.bind(node_id=node_id), "metadata_source_failed")
 
-    # -- for who reads the image
+    # -- for readers of the image
 
     def listen(self, listener: MachineListener) -> None:
         """Tell `listener` what happens from now on."""
@@ -89,7 +89,7 @@ class MetadataFollower:
         finally:
             del self._waiters[waiter]
 
-    # -- what is known of the controllers
+    # -- known controllers
 
     def learn(self, controller_id: int, address: str) -> None:
         """There is a controller of that id. The address of one that is known already stays."""
@@ -255,31 +255,34 @@ class _Intake:
         self._follower.apply(delta.index, decode_records(delta.records))
 
     def _take_nothing(self, applied_index: int) -> None:
-        """All up to there was sent. Who has nothing yet was sent nothing; and a controller may be behind us."""
+        """Note that everything up to there was sent. Ignore it before a snapshot, and from a controller behind us."""
         if self._builder is None and self._follower.index > 0:
             self._follower.index = max(self._follower.index, applied_index)
 
 
 class Lag:
-    """Who keeps up is always a little behind the latest; what counts is how long it takes to reach what was heard
-    once."""
+    """Since when an announced index has not been reached.
+
+    A follower that keeps up is always a little behind the latest index; the measure is how long it takes to reach an
+    index once announced.
+    """
 
     def __init__(self) -> None:
         self._mark = 0
         self._since_ms: int | None = None
 
     def heard(self, index: int, own_index: int, now_ms: int) -> None:
-        """`index` was heard of; `own_index` is how far we are."""
+        """Note that `index` was announced; `own_index` is the one reached here."""
         if self.behind_since_ms(own_index) is None and own_index < index:
             self._mark, self._since_ms = index, now_ms
 
     def behind_since_ms(self, own_index: int) -> int | None:
-        """Since when we know of something that is not reached; None if that is reached."""
+        """Return since when an announced index has not been reached; None if all are."""
         if own_index >= self._mark:
             self._since_ms = None
         return self._since_ms
 
     def restart(self, now_ms: int) -> None:
-        """Begin to count anew, as something has changed."""
+        """Measure from now on, because something has changed."""
         if self._since_ms is not None:
             self._since_ms = now_ms

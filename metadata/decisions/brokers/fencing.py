@@ -1,4 +1,4 @@
-"""A broker is fenced, comes back, and goes in an orderly way. Pure.
+"""A broker is fenced, unfenced, or shut down in good order. Pure.
 
 Each is one operation: the broker's new state together with every leader and ISR that follows from it.
 """
@@ -18,13 +18,14 @@ from lograft.metadata.image.records import BrokerStateChanged, PartitionChanged,
 
 
 def fence(image: ClusterImage, broker_id: BrokerId, epoch: BrokerEpoch) -> Decision[None]:
-    """It is not heard of any more: it leaves every ISR, and what it led gets another leader or none."""
+    """Fence a broker that has fallen silent: it leaves every ISR, and what it led gets another leader or none."""
     broker = check_broker_epoch(image, broker_id, epoch)
     return Decision(_fencing(image, broker) if broker.is_live else (), None)
 
 
 def unfence(image: ClusterImage, broker_id: BrokerId, epoch: BrokerEpoch) -> Decision[BrokerState]:
-    """It is ready, so what has no leader and could have this one gets it. A broker that is going stays as it is."""
+    """Unfence a broker that is ready: partitions without a leader that it may lead get it. A broker that is shutting
+    down stays as it is."""
     broker = check_broker_epoch(image, broker_id, epoch)
     if broker.is_live:
         return Decision((), broker.state)
@@ -41,11 +42,11 @@ def unfence(image: ClusterImage, broker_id: BrokerId, epoch: BrokerEpoch) -> Dec
 
 
 def shut_down(image: ClusterImage, broker_id: BrokerId, epoch: BrokerEpoch) -> Decision[bool]:
-    """It wants to go: may it, now? Asked again and again until so.
+    """Decide whether a broker that wants to stop may stop now. The broker asks until it may.
 
-    First it is given nothing more, and its leaders move to others. It may go once nobody is the worse for it: it leads
-    nothing that another could lead, and no partition falls below its minimum while a replica that stays is still
-    catching up. Then it is fenced in the same operation, so that nobody waits for its session to end.
+    It first gets no new replicas, and its leaders move to others. It may stop once that harms nothing: it leads nothing
+    that another broker could lead, and no partition falls below its minimum while a remaining replica is still catching
+    up. Then it is fenced in the same operation, so that nobody waits for its session to end.
     """
     broker = check_broker_epoch(image, broker_id, epoch)
     if not broker.is_live:

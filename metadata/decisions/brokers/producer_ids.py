@@ -1,4 +1,4 @@
-"""The decision to give a broker producer ids, which it then gives to producers. Pure."""
+"""Allocation of producer ids to brokers, which assign them to producers. Pure."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class ProducerIdBlock:
 def allocate_producer_ids(
     image: ClusterImage, broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> Decision[ProducerIdBlock]:
-    """The next block. A retry gets another one: an answer that was lost costs the ids, not their uniqueness."""
+    """Return the next block. A retry gets another one: a lost answer costs ids, not their uniqueness."""
     check_broker_epoch(image, broker_id, broker_epoch)
     first = image.next_producer_id
     next_id = first + PRODUCER_IDS_PER_BLOCK

@@ -1,11 +1,10 @@
-"""A broker's process introduces itself. Pure.
+"""Registration of a broker's process, and removal of a registration. Pure.
 
-A new incarnation leads only in epochs given out after its registration, and is in sync only once it was found so again:
-in one operation it gets a new broker epoch, leaves every ISR, and what it led gets another leader or none.
+A new incarnation leads only in epochs that begin after its registration, and is in sync only once a leader finds it so
+again: in one operation it gets a new broker epoch, leaves every ISR, and what it led gets another leader or none.
 
-Requests may be on their way for long, so that of a process that is dead may come after its successor's. Each names the
-epoch that it is to replace, which its process asked for when it had started: whatever was registered since then is
-newer, and stays.
+Requests may be delayed, so one of a dead process may arrive after its successor's. Each names the epoch that it
+replaces, which its process asked for when it started: a registration made since then is newer, and stays.
 """
 
 import re
@@ -34,9 +33,9 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})"
 
 @dataclass(frozen=True, slots=True)
 class DirectoryUse:
-    """What a data directory says of its own past: the broker epoch that it was last used in (None: it does not say),
-    whether an operator has marked it as put back from a copy, and which of its own files it has lost, if any: then it
-    cannot say which logs it had."""
+    """A data directory's notes on its past: the broker epoch that last used it (None: not noted), whether an operator
+    has marked it as restored from a copy, and which of its own files are lost, if any: then it cannot say which logs it
+    had."""
 
     directory_id: UUID
     used_epoch: BrokerEpoch | None = None
@@ -46,10 +45,10 @@ class DirectoryUse:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker says of itself. `boot_id` is the kernel's: it changes when the page cache was lost. `clean_epoch`
-    is the broker epoch in the marker that a clean shutdown left, if there is one. Feature levels: the least and the
-    greatest that this program can work with. `uses`: one for each directory; none at all from a version that keeps no
-    such notes. `nodes_address`: where other brokers reach it; None: nowhere."""
+    """A broker's description of itself. `boot_id` is the kernel's: it changes when the page cache is lost.
+    `clean_epoch` is the broker epoch in the marker of a clean shutdown, if there is one. Feature levels: the lowest and
+    the highest that this program supports. `uses`: one for each directory; empty from a version that keeps no such
+    notes. `nodes_address`: where other brokers reach it; None: nowhere."""
 
     broker_id: BrokerId
     incarnation: UUID
@@ -65,7 +64,7 @@ class Registration:
 
 
 def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None:
-    """Of the broker's latest registration; None: it is not registered."""
+    """Return the epoch of the broker's latest registration; None if it is not registered."""
     broker = image.brokers.get(broker_id)
     return broker.epoch if broker is not None else None
 
@@ -73,11 +72,11 @@ def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None
 def register(
     image: ClusterImage, request: Registration, *, previous_epoch: BrokerEpoch | None, is_old_alive: bool
 ) -> Decision[BrokerEpoch]:
-    """The broker's epoch. `previous_epoch`: the latest that the process was told of. `is_old_alive`: is the process
-    that has this id at the moment still heard of?
+    """Register the process and return its broker epoch. `previous_epoch`: the latest that the process knew.
+    `is_old_alive`: whether the presently registered process is being heard.
 
-    The same process asking again gets the same answer, whichever epoch it names: it was not told of its own yet if the
-    first answer was lost.
+    A repeated request of the same process gets the same answer, whichever epoch it names: it does not know its own
+    epoch if the first answer was lost.
     """
     _check(image, request)
     old = image.brokers.get(request.broker_id)
@@ -97,11 +96,11 @@ def register(
 
 
 def stale_directories(image: ClusterImage, request: Registration) -> tuple[UUID, ...]:
-    """Those whose replicas may lack what they once had: a directory that was put back from a copy, having been used
-    only before the epoch in which it last counted, or one that has lost its own notes.
+    """Return the directories whose replicas may lack records that they once had: a directory restored from a copy,
+    which was last used before the epoch in which it last counted, or one that has lost its own notes.
 
-    A process writes its epoch into each directory before it can count for anything, and the metadata confirm it only
-    when it does. So one that was killed in between is not mistaken for a copy.
+    A process writes its epoch into each directory before the directory can count for anything, and the metadata confirm
+    the epoch only then. So a process killed in between is not mistaken for a copy.
     """
     return tuple(use.directory_id for use in request.uses if why_stale(image, use) is not None)
 
@@ -134,7 +133,7 @@ def _check_latest(image: ClusterImage, broker_id: BrokerId, previous_epoch: Brok
     if previous_epoch != latest:
         raise ControllerError(
             errors_pb2.STALE_BROKER_EPOCH,
-            f"broker {broker_id} is to be registered after {_in_words(previous_epoch)}, but the latest is "
+            f"broker {broker_id} asks to be registered after {_in_words(previous_epoch)}, but the latest is "
             f"{_in_words(latest)}: a process that lives asks for the latest epoch again",
         )
 
@@ -144,7 +143,8 @@ def _in_words(epoch: BrokerEpoch | None) -> str:
 
 
 def _check_successor(old: Broker, request: Registration) -> None:
-    """A directory is locked by the process that uses it: who has one of the old one's has outlived it."""
+    """Raise DUPLICATE_BROKER unless the processes share a directory, which its user locks: the new one has outlived the
+    old one."""
     if old.incarnation != request.incarnation and not any(one in old.directories for one in request.directories):
         raise ControllerError(
             errors_pb2.DUPLICATE_BROKER,
@@ -154,8 +154,8 @@ def _check_successor(old: Broker, request: Registration) -> None:
 
 
 def _distrusted(old: Broker, request: Registration) -> Collection[UUID]:
-    """The directories of which something that was not yet on the disk may be lost. The page cache survives a killed
-    process, but no reboot; and of a directory that was away it is not known what it has been through."""
+    """Return the directories that may have lost writes that were not on disk yet. The page cache survives a killed
+    process, but not a reboot; and nothing is known of a directory that was away."""
     if request.clean_epoch != old.epoch and request.boot_id != old.boot_id:
         return (*old.directories, *request.directories)
     return [directory for directory in request.directories if directory not in old.directories]
@@ -204,10 +204,10 @@ def _check(image: ClusterImage, request: Registration) -> None:
 
 def _check_uses(image: ClusterImage, request: Registration) -> None:
     if request.uses and tuple(use.directory_id for use in request.uses) != request.directories:
-        raise _invalid("what is said of the use of data directories is to be one for each of them, in their order")
+        raise _invalid("the uses of data directories must be one for each directory, in the same order")
     for use in request.uses:
         if use.damage is not None and len(use.damage) > MAX_DAMAGE_CHARACTERS:
-            raise _invalid(f"the damage of a data directory is told in at most {MAX_DAMAGE_CHARACTERS} characters")
+            raise _invalid(f"the damage of a data directory has at most {MAX_DAMAGE_CHARACTERS} characters")
         if use.used_epoch is not None and use.used_epoch > image.last_broker_epoch:
             raise _invalid(
                 f"data directory {use.directory_id} was used in broker epoch {use.used_epoch}, but the cluster's "
@@ -238,7 +238,8 @@ def _invalid(message: str) -> ControllerError:
 
 
 def unregister_broker(image: ClusterImage, broker_id: BrokerId) -> Decision[None]:
-    """No broker of that id. BROKER_IN_USE while it lives, or has replicas: they may be the last copies."""
+    """Remove the registration. Raise BROKER_IN_USE while the broker lives, or has replicas, which may be the last
+    copies."""
     broker = check_registered(image, broker_id)
     if broker.is_live:
         raise ControllerError(

@@ -1,4 +1,4 @@
-"""A broker reports what it lost: a directory that failed, replicas that are corrupt. Pure."""
+"""Failures that a broker reports: a failed directory, corrupt replicas. Pure."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -19,12 +19,12 @@ def report_failures(
     directories: Collection[UUID],
     corrupt: Sequence[tuple[TopicId, int]],
 ) -> Decision[None]:
-    """Those replicas leave their ISRs, and what they led gets another leader, in one operation.
+    """Remove those replicas from their ISRs and elect other leaders where they led, in one operation.
 
-    A directory that failed may come back with a later registration: what was eligible to lead stays so, tied to it.
-    What is corrupt counts for nothing any more, and its partition gets another epoch even if it did not count before:
-    its leader may be asking to have it in the ISR at this moment, by what it had until now. Reports of what is not
-    there, or not any more, are passed over: they may have crossed a deletion or a move.
+    A failed directory may return with a later registration: its replicas that were eligible to lead stay so, tied to
+    it. A corrupt replica no longer counts, and its partition gets another epoch even if the replica did not count
+    before: its leader may be asking at this moment to have it in the ISR. Reports of unknown replicas are ignored: they
+    may have crossed a deletion or a move.
     """
     broker = check_broker_epoch(image, broker_id, epoch)
     failed = [directory for directory in broker.directories if directory in directories]

@@ -1,8 +1,8 @@
-"""A leader asks for another ISR: the one way by which a replica joins, and the usual one by which it leaves. Pure.
+"""Changes of the ISR that leaders request: the one way to join it, and the usual way to leave it. Pure.
 
 Compare-and-set on the broker epoch, the leader epoch and the partition epoch: a leader that does not know the
-partition's latest state changes nothing. The answer names the state that came of it; the leader acts on it once its own
-image is there, where it meets every change of the minimum ISR in its place.
+partition's latest state changes nothing. The answer names the resulting state; the leader acts on it once its own image
+contains it, in order with every change of the minimum ISR.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ from lograft.rpc.coded_error import ControllerError
 
 @dataclass(frozen=True, slots=True)
 class IsrMember:
-    """A replica that is to be in the ISR, as its leader knows it: the broker epoch and the directory that its
-    subscription named."""
+    """A proposed member of the ISR, as its leader knows it: the broker epoch and the directory that its subscription
+    named."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -54,7 +54,7 @@ class Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """What came of one: the partition as it is now, or why not."""
+    """The result of one alteration: the partition as it is now, or an error."""
 
     topic_id: TopicId
     number: int
@@ -64,7 +64,7 @@ class Altered:
 def alter_partitions(
     image: ClusterImage, broker_id: BrokerId, epoch: BrokerEpoch, alterations: Sequence[Alteration]
 ) -> Decision[tuple[Altered, ...]]:
-    """All that can be done, in one operation; an answer for each."""
+    """Make all possible changes in one operation. Return an answer for each."""
     check_broker_epoch(image, broker_id, epoch)
     records: list[Record] = []
     answers: list[Altered] = []
@@ -96,7 +96,7 @@ def _alter(image: ClusterImage, broker_id: BrokerId, alteration: Alteration) -> 
     wanted = replace(before, replicas=replicas, isr=tuple(directories))
     after = settle(before, wanted, conditions_for(image, topic_id, before))
     if after is before:
-        # Who asks for what is so already wants to be sure that nothing it asked for earlier comes about any more.
+        # A leader that asks for the present ISR wants to be sure that none of its earlier requests takes effect later.
         return replace(before, partition_epoch=PartitionEpoch(before.partition_epoch + 1))
     return complete_if_due(image, topic_id, before, after)
 
@@ -146,7 +146,8 @@ def _check_members(image: ClusterImage, before: Partition, leader: BrokerId, alt
 
 
 def _check_member(image: ClusterImage, before: Partition, member: IsrMember, alteration: Alteration) -> None:
-    """A process that died since the leader heard of it, or is about to go, does not count on as in sync."""
+    """Raise unless the member counts: a process that has died since the leader heard of it, or that is shutting down,
+    does not."""
     broker_id, broker = member.broker_id, image.brokers.get(member.broker_id)
     if broker is None or broker.epoch != member.broker_epoch:
         known = f"epoch {broker.epoch}" if broker is not None else "no registration"

@@ -1,6 +1,6 @@
-"""Leaders are elected because someone asks for it, or because a timer finds that it is possible by now. Pure.
+"""Elections that are requested, or that a timer finds possible; and the return to preferred leaders. Pure.
 
-Elections that a change of an ISR brings about are part of that change (`partition_change.settle`).
+Elections that follow from a change of the ISR are part of that change (`partition_transition.settle`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,9 +33,9 @@ MOVES_AT_ONCE = 100
 def elect_preferred(
     image: ClusterImage, partitions: Iterable[PartitionKey] | None, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Have the first replica lead, of each of these partitions.
+    """Make the first replica of each of these partitions its leader.
 
-    None: of all that have another leader, or none, bit by bit: ask again until there are no records.
+    None: all partitions with another leader, or none, bit by bit: ask again until there are no records.
     """
 
     def elect(topic_id: TopicId, number: int, before: Partition) -> Partition:
@@ -50,11 +50,11 @@ def elect_preferred(
 def elect_unclean_leaders(
     image: ClusterImage, partitions: Iterable[PartitionKey] | None, log_ends: LogEnds
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Have a live replica lead, of each of these partitions that has no leader: one that has everything acknowledged if
+    """Elect a live replica for each of these partitions without a leader: one that has every acknowledged record if
     that is possible by now; else the one with the longest log.
 
-    None: of all that have no leader, bit by bit: ask again until there are no records. Of the cluster's own topics only
-    those that are named: who gives up records of topics may not know that committed offsets would go with them.
+    None: all partitions without a leader, bit by bit: ask again until there are no records. Internal topics must be
+    named: a user who gives up records of topics may not know that committed offsets would be lost with them.
     """
     elect = _election_at_any_price(image, log_ends)
     if partitions is None:
@@ -63,18 +63,19 @@ def elect_unclean_leaders(
 
 
 def elect_allowed_unclean(image: ClusterImage, log_ends: LogEnds) -> Decision[int]:
-    """The same for every partition without a leader whose topic allows unclean election; how many got one.
+    """Do the same for every partition without a leader whose topic allows unclean election. Return how many got one.
 
-    A timer asks for it. If any got one, ask again: it is done bit by bit.
+    A timer calls it. If any got one, ask again: it works bit by bit.
     """
     decision = change_each(image, _allowing_unclean(image), _election_at_any_price(image, log_ends), bit_by_bit=True)
     return Decision(decision.records, len(decision.records))
 
 
 def elect_possible(image: ClusterImage) -> Decision[int]:
-    """A leader for every partition that has none although a live replica has everything acknowledged; how many got one.
+    """Elect a leader for every partition without one if a live replica has every acknowledged record. Return how many
+    got one.
 
-    If any did, ask again: it is done bit by bit.
+    If any did, ask again: it works bit by bit.
     """
 
     def elect(topic_id: TopicId, _: int, before: Partition) -> Partition:
@@ -85,13 +86,13 @@ def elect_possible(image: ClusterImage) -> Decision[int]:
 
 
 def move_leader(image: ClusterImage, topic_id: TopicId, before: Partition, leader: BrokerId) -> Partition:
-    """The partition led by `leader`, which is in sync."""
+    """Return the partition led by `leader`, which is in sync."""
     assert leader in before.isr
     return settle(before, replace(before, leader=leader), conditions_for(image, topic_id, before))
 
 
 def can_lead(image: ClusterImage, partition: Partition, broker_id: BrokerId) -> bool:
-    """Is it in sync, and going to stay?"""
+    """Return whether the broker is in sync, and not shutting down."""
     return broker_id in partition.isr and image.brokers[broker_id].state is BrokerState.ACTIVE
 
 
@@ -121,7 +122,7 @@ def _with_live_eligible(image: ClusterImage) -> Iterator[PartitionKey]:
 
 
 def _allowing_unclean(image: ClusterImage) -> Iterator[PartitionKey]:
-    """Those without a leader whose topic allows unclean election, if there is anybody to elect."""
+    """Yield partitions without a leader whose topic allows unclean election, if any replica can be elected."""
     allowed: dict[TopicId, bool] = {}
     for topic_id, number, partition in image.leaderless():
         if topic_id not in allowed:
@@ -131,7 +132,7 @@ def _allowing_unclean(image: ClusterImage) -> Iterator[PartitionKey]:
 
 
 def _has_live_copy(image: ClusterImage, replica: Replica) -> bool:
-    """Is the broker there, with the replica's directory?"""
+    """Return whether the broker is live, with the replica's directory."""
     broker = image.brokers.get(replica.broker_id)
     return broker is not None and broker.is_live and replica.directory_id in broker.directories
 
@@ -161,7 +162,7 @@ def _check_preferred(image: ClusterImage, room: DiskRoom, topic_id: TopicId, num
 
 
 def _elect_cleanly(image: ClusterImage, topic_id: TopicId, before: Partition) -> Partition:
-    """With a leader if a live replica has everything acknowledged, else `before`."""
+    """Return the partition with a leader if a live replica has every acknowledged record, else `before`."""
     settled = settle(before, before, conditions_for(image, topic_id, before))
     return complete_if_due(image, topic_id, before, settled)
 
@@ -204,9 +205,9 @@ def _sparing_internal(image: ClusterImage, elect: Change) -> Change:
 def _longest_log(
     image: ClusterImage, topic_id: TopicId, number: int, partition: Partition, log_ends: LogEnds
 ) -> BrokerId:
-    """The live replica that loses least: that with the greatest (last epoch, end offset).
+    """Return the live replica that loses least: the one with the greatest (last epoch, end offset).
 
-    Waits for the word of each of them: one that has not said yet may have more than those that have.
+    Wait for the report of each live replica: one without a report may have more than the others.
     """
     ends = log_ends.get((topic_id, number), NO_LOG_ENDS)
     live = [replica.broker_id for replica in partition.replicas if _has_live_copy(image, replica)]
@@ -237,10 +238,10 @@ def _longest_log(
 def rebalance_leaders(
     image: ClusterImage, limit: int = MOVES_AT_ONCE, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[int]:
-    """Give leadership back to up to `limit` preferred leaders that are in sync, stay and can take records, the brokers
-    taking turns; how many got it. A partition that is being reassigned is left alone.
+    """Give leadership back to up to `limit` preferred leaders that are in sync, stay and can take records, broker by
+    broker in turn. Return how many got it. A partition that is being reassigned is left alone.
 
-    Looks at every partition: some milliseconds for 10,000, so not for each change but every half minute or so.
+    This looks at every partition, some milliseconds for 10,000: call it twice a minute or so, not for each change.
     """
     if cluster_setting(image, "leader.rebalance.enable") == "false":
         return Decision((), 0)
@@ -255,7 +256,7 @@ def rebalance_leaders(
 
 
 def _waiting(image: ClusterImage, room: DiskRoom) -> dict[BrokerId, list[PartitionKey]]:
-    """For each broker, what it could lead and should, but does not."""
+    """Return, for each broker, the partitions that it could lead and should, but does not."""
     waiting: dict[BrokerId, list[PartitionKey]] = {}
     for topic_id, topic in image.topics.items():
         for number, partition in topic.partitions.items():

@@ -13,7 +13,7 @@ from lograft.metadata.image.partition import BrokerId, Partition, PartitionKey, 
 
 def leave_full_disks(image: ClusterImage, room: DiskRoom) -> Decision[int]:
     """Hand each partition whose leader's directory takes no records to a member of the ISR whose directory does; return
-    how many were handed over. If any were, ask again: it is done bit by bit.
+    how many were handed over. If any were, ask again: it works bit by bit.
 
     Leadership stays where it is unless the members of the ISR that can take records are at least the effective minimum
     ISR. With fewer, the new leader could not have a write acknowledged either, and producers would wait for a time-out
@@ -36,7 +36,7 @@ def _to_hand_over(image: ClusterImage, room: DiskRoom) -> Iterator[PartitionKey]
 
 
 def _successor(image: ClusterImage, room: DiskRoom, topic_id: TopicId, partition: Partition) -> BrokerId | None:
-    """Return who is to lead instead; None: the leader can take records, or too few others can."""
+    """Return the next leader; None: the present one can take records, or too few others can."""
     if partition.leader is None or has_room(image, room, topic_id, partition, partition.leader):
         return None
     able = room.in_sync_with_room(image, partition, is_internal=is_internal(image, topic_id))

@@ -1,4 +1,4 @@
-"""A broker leaves ISRs: because it is fenced, starts anew, or lost a replica. Pure."""
+"""A broker leaves ISRs: because it is fenced, restarted, or lost a replica. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,9 +21,9 @@ def leave_isrs(
     *,
     is_data_lost: bool = False,
 ) -> Iterator[PartitionChanged]:
-    """What becomes of those of `hosted` that change. `brokers`: as they are once this is applied.
+    """Return the changes of `hosted` partitions. `brokers`: as they are once this is applied.
 
-    `is_data_lost`: what the broker has of them does not count any more, so it is not eligible to lead either.
+    `is_data_lost`: the broker's data no longer counts, so the broker is not eligible to lead either.
     """
     dropped = (broker_id,) if is_data_lost else ()
     for topic_id, number, partition in hosted:

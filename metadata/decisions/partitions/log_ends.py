@@ -1,4 +1,4 @@
-"""How far the replicas of a partition without a leader say that they are. Pure."""
+"""Log ends that replicas of a partition without a leader report. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch,
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a replica's log ends, as the process with that broker epoch said. `last_epoch` -1: the log is empty.
+    """Where a replica's log ends, as the process with that broker epoch reported. `last_epoch` -1: the log is empty.
     `is_damaged`: records before that end are missing."""
 
     broker_epoch: BrokerEpoch
@@ -19,6 +19,6 @@ class LogEnd:
 
 
 LogEnds: TypeAlias = Mapping[PartitionKey, Mapping[BrokerId, LogEnd]]
-"""Who keeps them forgets those of a partition that has a leader: under it logs are cut."""
+"""Log ends of partitions with a leader must be forgotten: a leader has logs truncated."""
 
 NO_LOG_ENDS: Mapping[BrokerId, LogEnd] = {}

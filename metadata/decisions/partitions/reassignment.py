@@ -1,7 +1,7 @@
-"""A partition moves to other brokers: replicas are added, it is waited until they are in sync, then others leave. Pure.
+"""A partition moves to other brokers: replicas are added, catch up, and then others leave. Pure.
 
-What is asked for is the `target`: the replicas in their order, as they are once it is through. Until then the partition
-has its original replicas and those added, and can be sent elsewhere or back at any time.
+A request names the `target`: the replicas in their final order. Until it is reached the partition has its original
+replicas and the added ones, and can be redirected or sent back at any time.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ _WHY_NOT = {
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """What is asked for one partition. `target` None: that the reassignment under way be undone."""
+    """A request for one partition. `target` None: cancel the reassignment under way."""
 
     topic_id: TopicId
     number: int
@@ -45,7 +45,7 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentProgress:
-    """One that is under way: it is through when all of `adding` are in sync, and enough of the target."""
+    """A reassignment under way: it completes when all of `adding` are in sync, and enough of the target."""
 
     topic_id: TopicId
     number: int
@@ -59,7 +59,7 @@ class ReassignmentProgress:
 def reassign(
     image: ClusterImage, requests: Sequence[Reassignment], disk_room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[tuple[PartitionResult, ...]]:
-    """Begin, redirect or cancel each of them; all that can be, in one operation."""
+    """Begin, redirect or cancel each reassignment; all possible ones in one operation."""
     wanted = {(request.topic_id, request.number): request.target for request in requests}
     if len(wanted) < len(requests):
         raise ControllerError(
@@ -84,8 +84,8 @@ def complete_if_due(
     settled: Partition,
     brokers: Mapping[BrokerId, Broker] | None = None,
 ) -> Partition:
-    """What `before` becomes in one step if it is to become `settled`: that, or, if a reassignment can be finished then,
-    exactly what was asked for, in that order.
+    """Return what `before` becomes in one step when it becomes `settled`: that, or, if this completes a reassignment,
+    exactly the target in its order.
 
     `brokers`: as they are after this operation, if it changes them.
     """
@@ -102,10 +102,10 @@ def complete_if_due(
 
 
 def complete_due(image: ClusterImage) -> Decision[int]:
-    """Finish every reassignment that can be finished; how many.
+    """Complete every reassignment that can be completed. Return how many.
 
-    Most end together with what made it possible. A lower `min.insync.replicas` makes it possible too: those a timer
-    finds. If any were finished, ask again: it is done bit by bit.
+    Most complete together with the change that makes it possible. A lower `min.insync.replicas` makes it possible, too,
+    which a timer finds. If any were completed, ask again: it works bit by bit.
     """
 
     def change(topic_id: TopicId, _: int, before: Partition) -> Partition:
@@ -117,7 +117,7 @@ def complete_due(image: ClusterImage) -> Decision[int]:
 
 
 def list_reassignments(image: ClusterImage, topic_ids: Iterable[TopicId] | None) -> list[ReassignmentProgress]:
-    """Those under way of these topics (ids that there are not are passed over); None: of all."""
+    """Return the reassignments under way of these topics (unknown ids are ignored); None: of all."""
     wanted = dict.fromkeys(topic_ids) if topic_ids is not None else None
     return [_progress(*one) for one in image.reassigning() if wanted is None or one[0] in wanted]
 
@@ -149,7 +149,7 @@ def _begin(
         replicas = tuple(replica_of[broker] for broker in (*before.original, *adding))
         wanted = replace(before, replicas=replicas, target=target, adding=adding)
     else:
-        # Only the order is another: nobody is to be waited for.
+        # Only the order differs: there is no replica to wait for.
         wanted = replace(before, replicas=tuple(replica_of[broker] for broker in target), target=(), adding=())
     _check_keeps_a_copy(name, before, wanted)
     settled = settle(before, wanted, conditions_for(image, topic_id, wanted))
@@ -214,7 +214,7 @@ def _check_internal_factor(image: ClusterImage, topic: str, before: Partition, t
 
 
 def _check_keeps_a_copy(name: str, before: Partition, wanted: Partition) -> None:
-    """Somebody who has everything acknowledged must stay, if there is anybody."""
+    """Raise unless a replica with every acknowledged record stays, if there is any."""
     eligible = tuple(replica.broker_id for replica in before.elr)
     if before.isr and not _any_of(before.isr, wanted.replica_ids):
         raise ControllerError(
@@ -239,7 +239,7 @@ def _named(brokers: Iterable[BrokerId]) -> str:
 
 
 class _Room:
-    """Where replicas that are added go, counting those that the same operation adds."""
+    """Where added replicas go, counting those that the same operation adds."""
 
     def __init__(self, image: ClusterImage, on_disks: DiskRoom) -> None:
         self.on_disks = on_disks

@@ -1,4 +1,4 @@
-"""The decision to give a topic more partitions. Pure."""
+"""More partitions for a topic. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """`total`: how many partitions the topic is to have, so that a retry adds none. `assignments`: the brokers of each
-    new one, the preferred leader first; or empty, and the controller chooses."""
+    """`total`: the number of partitions that the topic gets, so that a retry adds none. `assignments`: the brokers of
+    each new one, the preferred leader first; if empty, the controller chooses."""
 
     topic_id: TopicId
     total: int
@@ -46,7 +46,8 @@ class AddedPartitions:
 def add_partitions(
     image: ClusterImage, request: AddPartitions, rng: Rng, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[AddedPartitions]:
-    """`total` partitions. The new ones have as many replicas as partition 0 has, or will have once it is reassigned."""
+    """Extend the topic to `total` partitions. New ones have as many replicas as partition 0 has, or will have once it
+    is reassigned."""
     topic = known_topic(image, request.topic_id)
     check_may_change(topic, is_internal_request=request.is_internal_request)
     check_partition_count(request.total)

@@ -1,4 +1,4 @@
-"""The decision to create a topic. Pure."""
+"""Creation of a topic. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """`topic_id` is made by who asks: by it a retry is recognised.
+    """`topic_id` comes from the sender, so that a retry is recognised.
 
     `partitions`, `replication_factor`: None for the cluster's default. `assignments`: the brokers of each partition,
-    the preferred leader first; or empty, and the controller chooses. `is_internal`: it is one of the cluster's own.
+    the preferred leader first; if empty, the controller chooses. `is_internal`: one of the cluster's own topics.
     """
 
     name: str
@@ -50,7 +50,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """The topic as it is. `is_new` False: it was there, created by an earlier attempt of the same request."""
+    """The topic. `is_new` False: an earlier attempt of the same request created it."""
 
     topic_id: TopicId
     name: str
@@ -62,7 +62,7 @@ class CreatedTopic:
 def create_topic(
     image: ClusterImage, request: CreateTopic, rng: Rng, room: DiskRoom = ROOM_EVERYWHERE
 ) -> Decision[CreatedTopic]:
-    """A topic of that name and id; nothing more is done if there is one."""
+    """Create the topic; do nothing if there is one of that name and id."""
     existing = _created_before(image, request)
     if existing is not None:
         return Decision((), _answer(existing.topic_id, existing.name, existing.partitions, is_new=False))
@@ -85,11 +85,11 @@ def _answer(topic_id: TopicId, name: str, partitions: Mapping[int, Partition], *
 
 
 def _created_before(image: ClusterImage, request: CreateTopic) -> Topic | None:
-    """What an earlier attempt of the same request created. An id is for one topic, once."""
+    """Return the topic that an earlier attempt of the same request created, if any. An id is for one topic, once."""
     topic_id = request.topic_id
     if topic_id.int == 0:
         raise ControllerError(errors_pb2.INVALID_REQUEST, "the topic id is all zeros: make a random UUID")
-    # Not UNKNOWN_TOPIC_ID, which is worth a retry: this is for good.
+    # Not UNKNOWN_TOPIC_ID, which is worth a retry: this is final.
     if topic_id in image.deleted_topics:
         raise ControllerError(
             errors_pb2.INVALID_REQUEST,
@@ -132,7 +132,7 @@ def _new_partitions(
         count = int(cluster_setting(image, "num.partitions"))
     replication_factor = request.replication_factor
     if replication_factor is None:
-        # At least one, so that without any live broker the error says what is missing.
+        # At least one, so that without any live broker the error names the shortage.
         live = max(1, len(usable_brokers(image)))
         replication_factor = min(int(cluster_setting(image, "default.replication.factor")), live)
     check_partition_count(count)
@@ -153,6 +153,6 @@ def _check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
     if value is not None and int(value) > replication_factor:
         raise ControllerError(
             errors_pb2.INVALID_CONFIG,
-            f"{MIN_ISR} cannot be {value} for a topic of {replication_factor} replicas: give at most so many, "
+            f"{MIN_ISR} cannot be {value} for a topic of {replication_factor} replicas: give at most that number, "
             "or ask for more replicas",
         )

@@ -1,4 +1,4 @@
-"""The decision to delete a topic. Pure."""
+"""Deletion of a topic. Pure."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from lograft.metadata.image.records import TopicDeleted
 
 @dataclass(frozen=True, slots=True)
 class DeletedTopic:
-    """`name` None: it was deleted before, by an earlier attempt of the same request perhaps."""
+    """`name` None: deleted before, perhaps by an earlier attempt of the same request."""
 
     topic_id: TopicId
     name: str | None
@@ -20,7 +20,7 @@ class DeletedTopic:
 def delete_topic(
     image: ClusterImage, topic_id: TopicId, *, is_internal_request: bool = False
 ) -> Decision[DeletedTopic]:
-    """No topic of that id, its partitions and its configuration included.
+    """Delete the topic of that id, with its partitions and its configuration.
 
     By id, never by name: a retry does not delete a topic of the same name that was created meanwhile.
     """

@@ -1,4 +1,4 @@
-"""Which data directories have room for records, as far as brokers have reported. Pure."""
+"""Room on data directories, as brokers have reported it. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from lograft.metadata.image.partition import BrokerId, Partition, Replica
 @dataclass(frozen=True, slots=True)
 class DiskRoom:
     """`full`: the directories that take no records of users' topics; the value is True where they take none of internal
-    topics either. A directory that no broker has reported has room."""
+    topics either. A directory without a report has room."""
 
     full: Mapping[Replica, bool] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class DiskRoom:
 ROOM_EVERYWHERE = DiskRoom()
 
 FindRoom: TypeAlias = Callable[[ClusterImage], DiskRoom]
-"""Returns what is known of the brokers as they are registered in the image."""
+"""Return the room that the presently registered brokers have reported."""
 
 
 def nothing_reported(_: ClusterImage) -> DiskRoom:

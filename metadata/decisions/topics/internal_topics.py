@@ -1,4 +1,4 @@
-"""The cluster's own topics: each is created when a broker first needs it. Pure."""
+"""The cluster's own topics, each created when a broker first needs it. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +15,7 @@ from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.rng import Rng
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-"""What groups have committed, and who is in them."""
+"""The topic of committed offsets and of group members."""
 
 
 def create_internal_topic(
@@ -27,7 +27,8 @@ def create_internal_topic(
     rng: Rng,
     room: DiskRoom = ROOM_EVERYWHERE,
 ) -> Decision[None]:
-    """The topic `name`, unless it is there. NOT_ENOUGH_BROKERS as long as there are fewer than it has replicas."""
+    """Create the topic `name` unless it exists. Raise NOT_ENOUGH_BROKERS while there are fewer brokers than it has
+    replicas."""
     check_broker_epoch(image, broker_id, broker_epoch)
     make = _INTERNAL_TOPICS.get(name)
     if make is None:
@@ -38,7 +39,7 @@ def create_internal_topic(
 
 
 def _consumer_offsets(image: ClusterImage, topic_id: TopicId) -> CreateTopic:
-    """What would lose commits is set too, for brokers of a version that has no `internal_setting`."""
+    """Set values that keep commits safe, too, for brokers of a version without `internal_setting`."""
     return CreateTopic(
         CONSUMER_OFFSETS,
         topic_id,

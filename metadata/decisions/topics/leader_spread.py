@@ -1,10 +1,10 @@
-"""Which replica of each partition is to lead, so that every broker leads as many as the others. Pure.
+"""The leader of each partition, chosen so that every broker leads as many as the others. Pure.
 
 Taking the least burdened replica of each partition in turn does not suffice: the last partitions may have replicas only
 on brokers that lead their share. Then leadership is handed on: a broker takes the new partition and passes another one,
-which it leads, to a further replica of that, and so on until it comes to a broker that leads less than its share.
+which it leads, to a further replica of that, and so on until the chain reaches a broker that leads less than its share.
 
-There is such a chain if replicas are spread evenly. Of as many consecutive partitions as there are brokers, each with f
+Such a chain exists if replicas are spread evenly. Of as many consecutive partitions as there are brokers, each with f
 replicas, no broker then has more than f; so any k of these partitions have replicas on at least k brokers, and by
 Hall's theorem each of them can have a leader of its own.
 """
@@ -22,7 +22,7 @@ def choose_leaders(
     led_in_cluster: Mapping[BrokerId, int],
     rng: Rng,
 ) -> list[BrokerId]:
-    """One of `replicas` for each partition. The mappings have every broker that there is to share the burden."""
+    """Return one of `replicas` for each partition. The mappings contain every broker that shares the burden."""
     burdens = _Burdens(replicas, led_in_topic, led_in_cluster, rng)
     for number in range(len(replicas)):
         burdens.add(number)
@@ -30,8 +30,8 @@ def choose_leaders(
 
 
 class _Burdens:
-    """What each broker leads. `_led` has numbers of partitions, the latest last: that is the one it hands on. So a
-    search looks at each broker once at most, and at one partition of it."""
+    """The partitions that each broker leads. `_led` has their numbers, the latest last: that is the one it hands on. So
+    a search looks at each broker at most once, and at one partition of it."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class _Burdens:
         self._total = sum(led_in_topic.values())
 
     def add(self, number: int) -> None:
-        """Have someone lead this partition."""
+        """Choose a leader for this partition."""
         share = self._total // len(self._led)
         least = min(self._replicas[number], key=self._burden)
         giver: dict[BrokerId, BrokerId | None] = dict.fromkeys(self._replicas[number])
@@ -66,8 +66,8 @@ class _Burdens:
         return self._in_topic[broker_id], self._in_cluster[broker_id], self._rank[broker_id]
 
     def _find_taker(self, giver: dict[BrokerId, BrokerId | None], least: BrokerId, share: int) -> BrokerId:
-        """Who can take one more, by the shortest chain; else who of all in reach leads the fewest. Notes in `giver`
-        from whom each would get one."""
+        """Return the broker that can take one more, by the shortest chain; else the reachable one that leads the
+        fewest. Note in `giver` from which broker each would get one."""
         waiting = deque(giver)
         while waiting:
             broker_id = waiting.popleft()

@@ -1,4 +1,4 @@
-"""Partitions that are about to be created: how many, where, and the state they begin in. Pure."""
+"""New partitions: how many, where, and their initial state. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ MAX_REPLICAS_AT_ONCE = 100_000  # so that they fit in one Raft entry
 
 @dataclass(frozen=True, slots=True)
 class RoomNeeded:
-    """What new partitions of a topic need of disks, and what is known of those. `min_isr`: how many of its replicas a
-    write waits for."""
+    """The disk room that new partitions of a topic need, and reported room. `min_isr`: how many replicas a write waits
+    for."""
 
     room: DiskRoom = ROOM_EVERYWHERE
     min_isr: int = 1
@@ -35,8 +35,8 @@ def placed_partitions(
     existing: Sequence[Partition] = (),
     needed: RoomNeeded | None = None,
 ) -> list[Partition]:
-    """So many new partitions of a topic that has `existing`, where the controller sees fit. Raise DISK_FULL if too few
-    disks have room."""
+    """Return `count` new partitions of a topic that has `existing`, on brokers that the controller chooses. Raise
+    DISK_FULL if too few disks have room."""
     _check_fits(count * replication_factor)
     needed = needed or RoomNeeded()
     placed = place(image, rng, count, replication_factor, existing, needed.room)
@@ -50,11 +50,12 @@ def assigned_partitions(
     replication_factor: int,
     needed: RoomNeeded | None = None,
 ) -> list[Partition]:
-    """New partitions from `first_number` on, each on the brokers that its assignment names, the preferred leader first.
+    """Return new partitions from `first_number` on, each on the brokers that its assignment names, the preferred leader
+    first.
 
-    INVALID_REPLICAS unless all are as many as `replication_factor`, distinct and registered. Brokers that are not live
-    may be among them and join the ISR later; but one must be live, or the partition would begin without a leader.
-    Raise DISK_FULL if too few of their disks have room.
+    Raise INVALID_REPLICAS unless every assignment has `replication_factor` distinct, registered brokers. Brokers that
+    are not live may be among them and join the ISR later; but one must be live, or the partition would begin without a
+    leader. Raise DISK_FULL if too few of their disks have room.
     """
     needed = needed or RoomNeeded()
     for number, assignment in enumerate(assignments, start=first_number):
@@ -69,7 +70,7 @@ def assigned_partitions(
 
 
 def check_partition_count(count: int) -> None:
-    """INVALID_PARTITIONS unless a topic may have so many."""
+    """Raise INVALID_PARTITIONS unless a topic may have `count` partitions."""
     if not 1 <= count <= MAX_PARTITIONS_PER_TOPIC:
         raise ControllerError(
             errors_pb2.INVALID_PARTITIONS,
@@ -78,7 +79,7 @@ def check_partition_count(count: int) -> None:
 
 
 def check_replication_factor(replication_factor: int) -> None:
-    """INVALID_REPLICAS unless partitions may have so many replicas, were there as many brokers."""
+    """Raise INVALID_REPLICAS unless partitions may have that many replicas, given enough brokers."""
     if not 1 <= replication_factor <= MAX_REPLICATION_FACTOR:
         raise ControllerError(
             errors_pb2.INVALID_REPLICAS,
@@ -88,8 +89,8 @@ def check_replication_factor(replication_factor: int) -> None:
 
 
 def _beginning(image: ClusterImage, replicas: tuple[Replica, ...], needed: RoomNeeded) -> Partition:
-    """Empty logs are equal: all active replicas that can take records are in sync, and the first of them leads. An
-    internal topic is never refused: without it, no group could commit."""
+    """Return the initial state. Empty logs are equal: all active replicas that can take records are in sync, and the
+    first of them leads. An internal topic is never refused: without it, no group could commit."""
     active = [replica for replica in replicas if _is_active(image, replica.broker_id)]
     able = [one for one in active if needed.room.takes_records(one, is_internal=needed.is_internal)]
     if needed.is_internal and len(able) < needed.min_isr:
@@ -110,7 +111,7 @@ def _no_room(replicas: Sequence[Replica], able: Sequence[Replica], min_isr: int)
 
 
 def _is_active(image: ClusterImage, broker_id: BrokerId) -> bool:
-    """A broker that is shutting down is given nothing more."""
+    """Return whether the broker gets replicas; one that is shutting down does not."""
     return image.brokers[broker_id].state is BrokerState.ACTIVE
 
 

@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go: brokers, the order of leading, directories. Pure."""
+"""Placement of new replicas: brokers, the order of preference for leading, directories. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,15 +26,15 @@ def place(
     existing: Sequence[Partition] = (),
     room: DiskRoom = ROOM_EVERYWHERE,
 ) -> list[tuple[Replica, ...]]:
-    """The replicas of each of so many new partitions of one topic, the preferred leader first. `existing`: the
+    """Return the replicas of `count` new partitions of one topic, the preferred leader first. `existing`: the
     partitions that the topic has.
 
-    Only active brokers are given replicas. Those of a partition are on distinct brokers and on as many racks as can be;
-    replicas and leaders are spread evenly within the topic, and what that leaves open, in the cluster. The followers of
-    a partition are in random order: so who leads instead of a broker that died differs from partition to partition.
+    Only active brokers get replicas. Those of a partition are on distinct brokers and on as many racks as possible;
+    replicas and leaders are spread evenly within the topic, and, among equal choices, over the cluster. The followers
+    of a partition are in random order, so that the successors of a dead leader differ from partition to partition.
 
-    Brokers whose disks are full come last: they get replicas only if the others are too few, and lead only if there are
-    no others.
+    Brokers with full disks come last: they get replicas only if the others are too few, and lead only if there are no
+    others.
     """
     brokers = _brokers_for(image, replication_factor)
     with_room = [broker for broker in brokers if room.has_place_on(broker)]
@@ -78,7 +78,7 @@ def _choose(
 
 
 def usable_brokers(image: ClusterImage) -> list[Broker]:
-    """Those that may be given new replicas, in the order of their ids."""
+    """Return the brokers that may get new replicas, in the order of their ids."""
     usable = [broker for broker in _live_brokers(image) if not is_cordoned(image, broker.broker_id)]
     return sorted(usable, key=lambda broker: broker.broker_id)
 
@@ -88,7 +88,7 @@ def _live_brokers(image: ClusterImage) -> list[Broker]:
 
 
 def check_replica_limit(image: ClusterImage, added: Iterable[BrokerId]) -> None:
-    """INVALID_REPLICAS if one more replica for each time that a broker is named would be too many for it."""
+    """Raise INVALID_REPLICAS if one more replica for each time that a broker is named would exceed its limit."""
     for broker_id, count in Counter(added).items():
         total = image.replica_count(broker_id) + count
         if total > MAX_REPLICAS_PER_BROKER:
@@ -100,7 +100,7 @@ def check_replica_limit(image: ClusterImage, added: Iterable[BrokerId]) -> None:
 
 
 class DirectoryChoice:
-    """The directory for each new replica: of the broker's directories that have room, or of all if none has, the one
+    """Chooses the directory of each new replica: of the broker's directories with room, or of all if none has, the one
     with the fewest replicas, those chosen here before included."""
 
     def __init__(self, image: ClusterImage, room: DiskRoom = ROOM_EVERYWHERE) -> None:
@@ -109,7 +109,7 @@ class DirectoryChoice:
         self._choices: dict[BrokerId, tuple[list[Replica], list[int]]] = {}
 
     def replica_on(self, broker_id: BrokerId) -> Replica:
-        """A replica on this broker, which has directories."""
+        """Return a replica on this broker, which has directories."""
         if broker_id not in self._choices:
             places = [Replica(broker_id, each) for each in self._image.brokers[broker_id].directories]
             assert places, f"broker {broker_id} has no directory"

@@ -1,9 +1,9 @@
-"""Which brokers get the replicas of a topic's partitions: evenly, over racks first. Pure.
+"""The brokers of a topic's replicas: spread evenly, over racks first. Pure.
 
-Each replica goes to the rack that has the fewest of its partition, of those to the one that has the fewest of the topic
+Each replica goes to the rack that has the fewest of its partition, among those to the one with the fewest of the topic
 for its size, then the fewest of the whole cluster; and in the rack likewise to the broker with the fewest of the topic,
-then of the cluster. So a topic is spread evenly whatever else there is, and what is left open evens the cluster out.
-Were the cluster's balance to go first, a broker that is new and empty would be given all of the next topic.
+then of the cluster. So a topic is spread evenly whatever else there is, and its free choices even the cluster out. If
+the cluster's balance came first, a new, empty broker would get all of the next topic.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ from lograft.runtime.rng import Rng
 
 
 class Spread:
-    """Replicas of one topic, dealt out to `brokers`, partition by partition.
+    """Deals the replicas of one topic out to `brokers`, partition by partition.
 
-    `existing`: the partitions that the topic has. If some of the brokers say their rack and others do not, racks are
-    not heeded: those of the others are unknown, not one more rack.
+    `existing`: the partitions that the topic has. If only some of the brokers name their rack, racks are ignored: those
+    of the others are unknown, not one more rack.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Spread:
         self._racks = [_Rack(name, members, in_topic, in_cluster, rng) for name, members in by_rack.items()]
 
     def choose(self, count: int, kept: Collection[BrokerId] = ()) -> list[BrokerId]:
-        """Brokers for `count` more replicas of a partition that has replicas on `kept`."""
+        """Return brokers for `count` more replicas of a partition that has replicas on `kept`."""
         in_partition = Counter(self._rack_of(broker_id) for broker_id in kept)
         queue = [(in_partition[rack.name], rack.load, number) for number, rack in enumerate(self._racks)]
         heapify(queue)
@@ -59,7 +59,7 @@ class Spread:
 
 
 class _Rack:
-    """Brokers of one rack, the one to be next given a replica first."""
+    """Brokers of one rack, in the order in which they get replicas."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _Rack:
         return self._in_topic / self._size, self._in_cluster / self._size, self._rank
 
     def take(self, kept: Collection[BrokerId]) -> BrokerId | None:
-        """The next broker that has no replica of the partition, or None. `kept` have one from before."""
+        """Return the next broker without a replica of the partition, or None. `kept` have one already."""
         while self._queue:
             entry = heappop(self._queue)
             in_topic, in_cluster, _, broker_id = entry
@@ -99,7 +99,7 @@ class _Rack:
         return None
 
     def end_partition(self) -> None:
-        """From now on it is about another partition."""
+        """Begin another partition."""
         for entry in self._passed:
             heappush(self._queue, entry)
         self._passed.clear()
