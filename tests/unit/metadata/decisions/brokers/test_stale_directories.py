@@ -224,7 +224,7 @@ def test_a_used_epoch_that_no_broker_had_yet_means_that_the_metadata_are_from_th
 
 def test_uses_are_one_for_each_directory() -> None:
     request = replace(used(None, None), directories=(SECOND, FIRST))
-    with pytest.raises(ControllerError, match="one for each of them"):
+    with pytest.raises(ControllerError, match="one for each directory"):
         decided(new_cluster(), request)
 
 
