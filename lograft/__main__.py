@@ -1,16 +1,18 @@
-"""`python -m lograft`, and what the `lograft` command runs: the composition root."""
+"""`python -m lograft` and the `lograft` command: the composition root."""
 
 from lograft.cli.common.lazy_group import LazyCommand
 from lograft.cli.main import run
 
-# Of rooms that the command line does not know.
+# Commands of rooms that the command line may not import.
 MORE_COMMANDS = {
-    "chaos": LazyCommand("lograft.chaos.live.commands:chaos", "Torment a cluster, and prove that nothing is lost."),
+    "chaos": LazyCommand(
+        "lograft.chaos.live.commands:chaos", "Inject faults into a cluster and verify that no data is lost."
+    ),
     "mark-restored": LazyCommand(
         "lograft.broker.node.mark_restored_command:mark_restored",
-        "Mark data directories that were put back from a copy.",
+        "Mark data directories as restored from a backup.",
     ),
-    "server": LazyCommand("lograft.broker.node.server_command:server", "Run one node of a cluster."),
+    "server": LazyCommand("lograft.broker.node.server_command:server", "Run a node."),
 }
 
 

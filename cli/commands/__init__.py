@@ -1,1 +1,1 @@
-"""Commands that are one module each."""
+"""Commands that consist of one module each."""

@@ -1,4 +1,4 @@
-"""`lograft api-resources`: the nouns there are, and what can be done with each."""
+"""`lograft api-resources`: print the resource types and their verbs."""
 
 import sys
 from collections.abc import Mapping
@@ -33,13 +33,16 @@ _COLUMNS = (
 @click.command("api-resources")
 @showing_command
 def api_resources(settings: Settings) -> None:
-    """List the nouns that commands are about, with their short names and the verbs that each goes with.
+    """Print the supported resource types, with their short names and verbs.
 
-    No cluster is needed.
+    This command does not contact a cluster.
 
     \b
-    lograft api-resources
-    lograft api-resources -o name
+    Examples:
+      # Print all resource types
+      lograft api-resources
+      # Print only their names
+      lograft api-resources -o name
     """
     resources = [_noun_resource(noun) for noun in VERBS]
     if settings.output == "name":

@@ -58,21 +58,27 @@ def _latency(one: Resource, name: str) -> float | None:
 
 @click.group("bench")
 def bench() -> None:
-    """Measure a cluster with the clients of this program.
+    """Measure produce throughput, consume throughput, or latency with lograft's own clients.
 
-    Without TOPIC a topic is made for it, and deleted afterwards.
+    Without TOPIC, the command creates a topic and deletes it afterwards.
 
     \b
-    lograft bench produce --size 1000 --replicas 3
-    lograft bench consume orders --records 1000000 --how arrow
-    lograft bench latency -o json
+    Examples:
+      # Measure produce throughput with records of 1,000 bytes on 3 replicas
+      lograft bench produce --size 1000 --replicas 3
+      # Measure how fast a consumer reads a million records as Arrow tables
+      lograft bench consume orders --records 1000000 --how arrow
+      # Measure end-to-end latency, as JSON
+      lograft bench latency -o json
     """
 
 
 def _scratch_flags(command: F) -> F:
-    replicas = click.option("--replicas", type=_COUNT, help="Of the topic that is made.  [default: min(3, brokers)]")
-    partitions = click.option("--partitions", type=_COUNT, default=1, help="Of the topic that is made.")
-    size = click.option("--size", type=_SIZE, default=100, show_default=True, help="Bytes of each value.")
+    replicas = click.option(
+        "--replicas", type=_COUNT, help="Replicas of the created topic.  [default: min(3, brokers)]"
+    )
+    partitions = click.option("--partitions", type=_COUNT, default=1, help="Partitions of the created topic.")
+    size = click.option("--size", type=_SIZE, default=100, show_default=True, help="Size of each value in bytes.")
     return size(partitions(replicas(command)))
 
 
@@ -84,7 +90,7 @@ def _producer_flags(command: F) -> F:
 
 @bench.command()
 @click.argument("topic", required=False)
-@click.option("--records", type=_COUNT, default=500_000, show_default=True, help="How many to send.")
+@click.option("--records", type=_COUNT, default=500_000, show_default=True, help="Number of records to send.")
 @click.option("--how", type=click.Choice(list(PRODUCING)), default="send_many", show_default=True)
 @_producer_flags
 @_scratch_flags
@@ -98,7 +104,7 @@ def produce(
     compression: CompressionOption,
     **made: Any,
 ) -> None:
-    """How many records a second are stored. `--how send` hands over each by itself."""
+    """Measure produce throughput in records per second. `--how send` sends records one by one."""
     size = made["size"]
     with _topic(settings, topic, made) as name, _producer(settings, acks, compression) as producer:
         producer.partitions_for(name)
@@ -110,7 +116,7 @@ def produce(
 
 @bench.command()
 @click.argument("topic", required=False)
-@click.option("--records", type=_COUNT, default=500_000, show_default=True, help="How many to read.")
+@click.option("--records", type=_COUNT, default=500_000, show_default=True, help="Number of records to read.")
 @click.option("--how", type=click.Choice(list(CONSUMING)), default="poll", show_default=True)
 @_producer_flags
 @_scratch_flags
@@ -124,7 +130,7 @@ def consume(
     compression: CompressionOption,
     **made: Any,
 ) -> None:
-    """How many records a second are read, from the beginning of a topic. One that is made for it is filled first."""
+    """Measure consume throughput from the beginning of a topic. A created topic is filled first."""
     size = made["size"]
     with _topic(settings, topic, made) as name:
         if topic is None:
@@ -141,14 +147,16 @@ def consume(
 
 @bench.command()
 @click.argument("topic", required=False)
-@click.option("--records", type=_COUNT, default=2_000, show_default=True, help="How many to send, one at a time.")
+@click.option(
+    "--records", type=_COUNT, default=2_000, show_default=True, help="Number of records to send, one at a time."
+)
 @_producer_flags
 @_scratch_flags
 @showing_command
 def latency(
     settings: Settings, topic: str | None, records: int, acks: AcksOption, compression: CompressionOption, **made: Any
 ) -> None:
-    """How long it takes from `send` until a consumer has the record, one at a time."""
+    """Measure the time from `send` until a consumer receives the record, one record at a time."""
     size = made["size"]
     with (
         _topic(settings, topic, made) as name,
@@ -167,7 +175,7 @@ def latency(
 
 @contextmanager
 def _topic(settings: Settings, given: str | None, made: dict[str, Any]) -> Iterator[str]:
-    """The one that was given, or one that is gone afterwards."""
+    """Yield the given topic, or a temporary one that is deleted on exit."""
     if given is not None:
         yield given
         return
@@ -204,13 +212,15 @@ def _check_there_are(consumer: Consumer, partitions: list[Any], records: int) ->
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     found = sum(ends[each] - starts[each] for each in partitions)
     if found < records:
-        remedy = f"ask for fewer: --records {found}" if found else "`lograft bench produce TOPIC` fills it"
+        remedy = (
+            f"pass --records {found} or less" if found else "write records to it with `lograft bench produce TOPIC`"
+        )
         raise CommandError(str(NotEnoughRecords(found)), remedy)
 
 
 @contextmanager
 def _progress(records: int) -> Iterator[Tick]:
-    """On a terminal, how far it is."""
+    """Report progress on a terminal."""
     with ProgressLine(sys.stderr, is_shown=sys.stderr.isatty()) as progress:
         yield lambda count: progress.tick(count, count / records)
 

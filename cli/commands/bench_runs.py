@@ -1,4 +1,4 @@
-"""Measures what the clients do against a running cluster: how much a second, at what cost, how long a record takes."""
+"""Measure throughput, CPU cost and latency of the clients against a running cluster."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from lograft.clients.producer.sync_producer import Producer
 from lograft.clients.types import TopicPartition
 from lograft.runtime.process.stopwatch import Stopwatch, now_seconds
 
-_AT_ONCE = 10_000  # records that are handed over together
-_SAMPLE_EVERY = 997  # when each is handed over by itself: to time all of them would be what takes the time
+_AT_ONCE = 10_000  # records per send_many call
+_SAMPLE_EVERY = 997  # with single sends: timing every record would dominate the measurement
 _TICK_EVERY = 1000
 _POLL_SECONDS = 1.0
 _PATIENCE_POLLS = 30
@@ -21,7 +21,7 @@ _PATIENCE_POLLS = 30
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was done, and how it went. `latencies`: from `send` to the acknowledgement, or to the consumer."""
+    """The result of a run. `latencies`: from `send` to the acknowledgement, or to the consumer."""
 
     records: int
     size: int
@@ -43,7 +43,7 @@ class Measured:
 
 
 class NotEnoughRecords(Exception):
-    """The topic has fewer than were to be read."""
+    """The topic has fewer records than requested."""
 
     def __init__(self, found: int) -> None:
         super().__init__(f"the topic has only {count_text(found, 'record')}")
@@ -51,7 +51,7 @@ class NotEnoughRecords(Exception):
 
 
 Tick = Callable[[int], None]
-"""Told now and then how many are through."""
+"""Called periodically with the number of records processed."""
 
 
 def produce_one_by_one(producer: Producer, topic: str, records: int, size: int, tick: Tick) -> Measured:
@@ -76,12 +76,12 @@ def _note(samples: LatencySamples, sent: float) -> Callable[[Delivery], None]:
 
 
 def produce_many(producer: Producer, topic: str, records: int, size: int, tick: Tick) -> Measured:
-    """In lists."""
+    """Send lists of values."""
     return _produce_columns(producer, topic, records, size, tick, lambda count: [bytes(size)] * count)
 
 
 def produce_arrow(producer: Producer, topic: str, records: int, size: int, tick: Tick) -> Measured:
-    """In Arrow arrays."""
+    """Send Arrow arrays."""
     import pyarrow
 
     return _produce_columns(
@@ -92,7 +92,7 @@ def produce_arrow(producer: Producer, topic: str, records: int, size: int, tick:
 def _produce_columns(
     producer: Producer, topic: str, records: int, size: int, tick: Tick, make: Callable[[int], object]
 ) -> Measured:
-    """What is sent is made before: to make it is not what is measured."""
+    """Build the values before the measurement starts, so that it does not include building them."""
     whole, rest = make(min(records, _AT_ONCE)), records % _AT_ONCE
     columns = [whole] * (records // _AT_ONCE) + ([make(rest)] if rest else [])
     samples = LatencySamples()
@@ -115,7 +115,7 @@ def consume_by_poll(consumer: Consumer, records: int, tick: Tick) -> Measured:
 
 
 def consume_one_by_one(consumer: Consumer, records: int, tick: Tick) -> Measured:
-    """By iteration. There have to be so many: else it waits for more."""
+    """Read by iteration, which waits until the topic has that many records."""
     taken = size = 0
     watch = Stopwatch()
     for record in islice(consumer, records):
@@ -131,7 +131,7 @@ def consume_arrow(consumer: Consumer, records: int, tick: Tick) -> Measured:
 
 
 def _consume(batches: Iterator[tuple[int, int]], records: int, tick: Tick) -> Measured:
-    """Until there are so many; the last poll may give more."""
+    """Poll until at least that many records were read; the last poll may return more."""
     taken = size = waited = 0
     watch = Stopwatch()
     for count, value_bytes in batches:
@@ -146,7 +146,7 @@ def _consume(batches: Iterator[tuple[int, int]], records: int, tick: Tick) -> Me
 
 
 def _polled(consumer: Consumer) -> Iterator[tuple[int, int]]:
-    """How many records each poll gives, and the bytes of one, times as many: they are alike."""
+    """Count the records of each poll, and estimate bytes from one record, since all have the same size."""
     while True:
         records = consumer.poll(_POLL_SECONDS)
         yield len(records), len(records) * len(records[0].value or b"") if records else 0
@@ -164,7 +164,7 @@ def _tables(consumer: Consumer) -> Iterator[tuple[int, int]]:
 def measure_latency(
     producer: Producer, consumer: Consumer, topic: str, records: int, size: int, tick: Tick
 ) -> Measured:
-    """One record at a time: from `send` until a consumer has it."""
+    """Measure one record at a time, from `send` until a consumer receives it."""
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_end(partition)

@@ -1,4 +1,4 @@
-"""`lograft completion bash|zsh|fish`: what a shell has to run for the Tab key to know lograft."""
+"""`lograft completion bash|zsh|fish`: print a shell completion script."""
 
 import click
 
@@ -11,13 +11,18 @@ _VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"
 @click.command("completion")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
-    """Write what a shell has to run for the Tab key to complete commands, flags, and the names of topics, partitions,
-    groups, brokers and contexts as they are at the moment. Without a cluster there are no names, and no errors.
+    """Print a completion script for bash, zsh, or fish.
+
+    The script completes commands, flags, and the current names of topics, partitions, groups, brokers, and contexts. If
+    the cluster is unreachable, it completes no names and prints no errors.
 
     \b
-    source <(lograft completion bash)                    now; in ~/.bashrc, always
-    lograft completion zsh > "${fpath[1]}/_lograft"
-    lograft completion fish > ~/.config/fish/completions/lograft.fish
+    Examples:
+      # Load completion into the current bash; add this line to ~/.bashrc for every shell
+      source <(lograft completion bash)
+      # Install completion for zsh or fish
+      lograft completion zsh > "${fpath[1]}/_lograft"
+      lograft completion fish > ~/.config/fish/completions/lograft.fish
     """
     from click.shell_completion import get_completion_class
 
@@ -25,6 +30,6 @@ def completion(shell: str) -> None:
     assert made is not None
     script = made(cli, {}, PROGRAM, _VARIABLE).source()
     if shell == "fish":
-        # click splits at every comma, and what fish tells of a command would end at its first one.
+        # click splits at every comma, which would truncate fish's descriptions at the first comma.
         script = script.replace('(string split "," $completion)', '(string split --max 1 "," $completion)')
     click.echo(script)

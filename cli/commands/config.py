@@ -1,4 +1,4 @@
-"""`lograft config set|unset`: the configuration of topics, brokers and the cluster."""
+"""`lograft config set|unset`: change the configuration of topics, brokers and the cluster."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,10 @@ from lograft.cli.resources.manifest_writer import declared_setting
 
 @click.group()
 def config() -> None:
-    """Set and unset keys of a topic, a broker or the cluster; what the cluster sets is the default of every topic.
+    """Set or unset configuration keys of topics, brokers, or the cluster. Cluster values are defaults for all topics.
 
-    It is in force at once, everywhere. `lograft get configs topic/orders` shows what is, and where it is set.
+    Changes take effect immediately, without a restart. `lograft get configs topic/orders` lists the effective values
+    and their sources.
     """
 
 
@@ -27,15 +28,19 @@ def config() -> None:
     shell_complete=complete_types(Noun.TOPIC, Noun.BROKER, also=["cluster"]),
 )
 @click.argument("changes", metavar="KEY=VALUE...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Check all, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate the change without making it.")
 @changing_command
 def set_command(settings: Settings, whose: str, changes: Sequence[str], dry_run: bool) -> None:
-    """Set keys: all of them, or none if one is refused.
+    """Set one or more configuration keys. If one key is rejected, none is set.
 
     \b
-    lograft config set topic/orders retention.ms=60000 segment.ms=10000
-    lograft config set cluster min.insync.replicas=2
-    lograft config set broker/1 log.level=debug
+    Examples:
+      # Set two keys of a topic
+      lograft config set topic/orders retention.ms=60000 segment.ms=10000
+      # Set the default of all topics
+      lograft config set cluster min.insync.replicas=2
+      # Change the log level of a broker
+      lograft config set broker/1 log.level=debug
     """
     run_async(_change(settings, parse_owner(whose), _values(changes), dry_run=dry_run))
 
@@ -47,17 +52,19 @@ def set_command(settings: Settings, whose: str, changes: Sequence[str], dry_run:
     shell_complete=complete_types(Noun.TOPIC, Noun.BROKER, also=["cluster"]),
 )
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Check all, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate the change without making it.")
 @changing_command
 def unset_command(settings: Settings, whose: str, keys: Sequence[str], dry_run: bool) -> None:
-    """Unset keys, so that what is set for the cluster is in force again, or else the default.
+    """Unset one or more configuration keys. The cluster's value applies again, or else the default.
 
     \b
-    lograft config unset topic/orders retention.ms
+    Examples:
+      # Use the cluster's retention for a topic again
+      lograft config unset topic/orders retention.ms
     """
     for key in keys:
         if "=" in key:
-            raise click.UsageError(f"{key!r} has a value: name the key alone, or use `lograft config set`")
+            raise click.UsageError(f"{key!r} has a value: pass the key alone, or use `lograft config set`")
     run_async(_change(settings, parse_owner(whose), dict.fromkeys(keys), dry_run=dry_run))
 
 
@@ -69,7 +76,7 @@ def _values(changes: Sequence[str]) -> dict[str, str]:
         if not separator or not key:
             raise click.UsageError(f"{change!r} is not KEY=VALUE, such as retention.ms=86400000")
         if key in values:
-            raise click.UsageError(f"{key} is there twice: which value is meant?")
+            raise click.UsageError(f"{key} is set twice: pass it once")
         values[key] = value.strip()
     return values
 

@@ -1,4 +1,4 @@
-"""`lograft context list|use|set|delete|current|show`: clusters by name, for whoever has more than one."""
+"""`lograft context list|use|set|delete|current|show`: manage named clusters."""
 
 import os
 import sys
@@ -16,9 +16,9 @@ from lograft.cli.output.resource_output import Resource, write_resources
 from lograft.cli.resources.change_report import ChangeReport
 from lograft.cli.resources.context_resources import CONTEXT_COLUMNS, context_resources
 
-_NONE = "There are no contexts: `lograft context set NAME --bootstrap HOST:PORT` makes one."
+_NONE = "No contexts found. Create one with `lograft context set NAME --bootstrap HOST:PORT`."
 
-# None of these looks for a cluster: they are what helps if LOGRAFT_CONTEXT names none.
+# None of these resolves a cluster: they must work even if LOGRAFT_CONTEXT names a missing context.
 _local_change = command_flags(*FORMATS, asks_cluster=False)
 _local_look = command_flags(*FORMATS, has_titles=True, asks_cluster=False)
 _local_list = command_flags(*FORMATS, has_titles=True, can_watch=True, asks_cluster=False)
@@ -27,31 +27,35 @@ _name = click.argument("name", shell_complete=complete_names(Noun.CONTEXT))
 
 @click.group()
 def context() -> None:
-    """Clusters by name, for whoever has more than one.
+    """Manage contexts. A context is a name for a cluster.
+
+    Contexts are stored in ~/.config/lograft/config.yaml, or in the file named by LOGRAFT_CONFIG. A command selects its
+    cluster by the first of these that is set: --bootstrap, --context, LOGRAFT_BOOTSTRAP, LOGRAFT_CONTEXT, the current
+    context, localhost:9092.
 
     \b
-    lograft context set prod --bootstrap a.example:9092,b.example:9092
-    lograft context use prod            from now on, commands mean this one
-    lograft get topics --context dev    but not this command
-
-    They are in ~/.config/lograft/config.yaml, or where LOGRAFT_CONFIG says. What counts most comes first: --bootstrap,
-    --context, LOGRAFT_BOOTSTRAP, LOGRAFT_CONTEXT, the current context, localhost:9092.
+    Examples:
+      # Create a context and make it the current one
+      lograft context set prod --bootstrap a.example:9092,b.example:9092
+      lograft context use prod
+      # Use another context for one command
+      lograft get topics --context dev
 
     \b
-    Exit code  0  done
-               1  there is no such context, or the file cannot be read or written
+    Exit code  0  success
+               1  the context does not exist, or the file cannot be read or written
     """
 
 
 @context.command("list")
 @_local_list
 def list_command(settings: Settings) -> None:
-    """All contexts, and which is the current one; `lograft get contexts` is the same."""
+    """List all contexts and mark the current one. Same as `lograft get contexts`."""
     show_contexts(settings, [])
 
 
 def show_contexts(settings: Settings, names: list[str]) -> None:
-    """Once, or again whenever the file has changed."""
+    """Print contexts once, or whenever the file changes if the settings say to watch."""
     if settings.is_watching:
         from lograft.cli.output.watch import run_until_interrupted
 
@@ -78,19 +82,19 @@ async def _watch(settings: Settings, names: list[str]) -> None:
 @click.argument("name", required=False, shell_complete=complete_names(Noun.CONTEXT))
 @_local_look
 def show_command(settings: Settings, name: str | None) -> None:
-    """One context; the current one, if none is named."""
+    """Show a context. Defaults to the current one."""
     show_contexts(settings, [name if name is not None else _current(load_contexts())])
 
 
 @context.command("current")
 def current_command() -> None:
-    """The name of the current context."""
+    """Print the name of the current context."""
     click.echo(_current(load_contexts()))
 
 
 def _current(contexts: Contexts) -> str:
     if contexts.current is None:
-        raise CommandError("there is no current context", "`lograft context use NAME` chooses one")
+        raise CommandError("there is no current context", "select one with `lograft context use NAME`")
     return contexts.current
 
 
@@ -98,7 +102,7 @@ def _current(contexts: Contexts) -> str:
 @_name
 @_local_change
 def use_command(settings: Settings, name: str) -> None:
-    """Have commands mean this cluster from now on, unless they say otherwise."""
+    """Set the current context."""
     contexts = load_contexts()
     find_bootstrap(contexts, name)
     changed = contexts.using(name)
@@ -109,11 +113,13 @@ def use_command(settings: Settings, name: str) -> None:
 
 @context.command("set")
 @_name
-@click.option("--bootstrap", cls=TypedFlag, required=True, metavar="HOST:PORT,...", help="Some brokers of the cluster.")
-@click.option("--use", is_flag=True, help="Make it the current one, too.")
+@click.option(
+    "--bootstrap", cls=TypedFlag, required=True, metavar="HOST:PORT,...", help="Addresses of one or more brokers."
+)
+@click.option("--use", is_flag=True, help="Also make it the current context.")
 @_local_change
 def set_command(settings: Settings, name: str, bootstrap: str, use: bool) -> None:
-    """Give a cluster a name, or a name another cluster."""
+    """Create or change a context."""
     contexts = load_contexts()
     try:
         changed = contexts.with_context(name, bootstrap)
@@ -126,29 +132,29 @@ def set_command(settings: Settings, name: str, bootstrap: str, use: bool) -> Non
     if use:
         _tell_what_overrules()
     if changed.current is None:
-        click.echo(f"`lograft context use {name}` has commands mean it.", err=True)
+        click.echo(f"To make it the current context, run `lograft context use {name}`.", err=True)
 
 
 @context.command("delete")
 @_name
 @command_flags("name", asks_cluster=False)
 def delete_command(settings: Settings, name: str) -> None:
-    """Forget a name; the cluster is not asked, and nothing happens to it."""
+    """Delete a context. The cluster itself is not contacted or changed."""
     contexts = load_contexts()
     find_bootstrap(contexts, name)
     save_contexts(contexts.without(name))
     ChangeReport(settings).tell(Noun.CONTEXT, name, "deleted")
     if contexts.current == name:
-        click.echo(f"It was the current one; now there is none in {contexts_path()}.", err=True)
+        click.echo(f"{name} was the current context. {contexts_path()} has no current context now.", err=True)
 
 
 def _tell_what_overrules() -> None:
-    """Somebody who has just chosen a context means the next command to go there."""
+    """Warn if an environment variable overrides the context that the user has just selected."""
     for variable in ("LOGRAFT_BOOTSTRAP", "LOGRAFT_CONTEXT"):
         if os.environ.get(variable):
             click.echo(
-                f"{variable} ({os.environ[variable]}) counts more than the current context: unset it, or name the "
-                "context with --context.",
+                f"Warning: {variable} ({os.environ[variable]}) overrides the current context; unset it, or pass "
+                "--context.",
                 err=True,
             )
             return

@@ -1,4 +1,4 @@
-"""`lograft create topic NAME...`."""
+"""`lograft create topic NAME...`: create topics."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ _COUNT = click.IntRange(1, 2**31 - 1)
 
 @click.command("create")
 @click.argument("words", metavar="topic NAME...", nargs=-1, required=True)
-@click.option("--partitions", type=_COUNT, help="How many.  [default: 1, or as the cluster is set]")
-@click.option("--replicas", type=_COUNT, help="Of each partition.  [default: min(3, brokers)]")
-@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A setting of the topic; repeatable.")
-@click.option("--dry-run", is_flag=True, help="Check all, create nothing.")
+@click.option("--partitions", type=_COUNT, help="Number of partitions.  [default: 1, or the cluster's num.partitions]")
+@click.option("--replicas", type=_COUNT, help="Replicas of each partition.  [default: min(3, brokers)]")
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Topic configuration. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="Validate the request without creating anything.")
 @changing_command
 def create(
     settings: Settings,
@@ -32,12 +32,15 @@ def create(
     """Create topics.
 
     \b
-    lograft create topic orders --partitions 6 --replicas 3 --config retention.ms=86400000
-    lograft create topic orders --dry-run -o yaml > orders.yaml     for `lograft apply`
+    Examples:
+      # Create a topic with 6 partitions, each on 3 brokers, that keeps records for a day
+      lograft create topic orders --partitions 6 --replicas 3 --config retention.ms=86400000
+      # Write a resource file for `lograft apply` without creating the topic
+      lograft create topic orders --dry-run -o yaml > orders.yaml
     """
     _, names = parse_nouns(words, [Noun.TOPIC])
     if not names:
-        raise click.UsageError("the topic has no name: `lograft create topic NAME`")
+        raise click.UsageError("topic name required: `lograft create topic NAME`")
     config = parse_config(configs)
     topics = [NewTopic(name, partitions, replicas, config) for name in names]
     run_async(_create(settings, topics, dry_run=dry_run))

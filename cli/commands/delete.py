@@ -1,4 +1,4 @@
-"""`lograft delete topic NAME...`, `lograft delete group NAME...` and `lograft delete broker ID`."""
+"""`lograft delete topic|group|broker NAME...`: delete resources."""
 
 from collections.abc import Sequence
 
@@ -18,24 +18,30 @@ _NOUNS = (Noun.TOPIC, Noun.GROUP, Noun.BROKER)
 
 @click.command("delete")
 @click.argument("words", metavar="NOUN NAME...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS))
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @command_flags("name")
 def delete(settings: Settings, words: Sequence[str], yes: bool) -> None:
-    """Delete topics with all their records, groups with what they have committed, or forget brokers that are stopped
-    and empty.
+    """Delete topics with all their records, groups with their committed offsets, or unregister brokers that are stopped
+    and host no replicas.
+
+    The command asks for confirmation. Scripts must pass --yes.
 
     \b
-    lograft delete topic orders
-    lograft delete group billing --yes      without being asked: scripts have to say so
-    lograft delete broker 4 --yes
+    Examples:
+      # Delete a topic and its records
+      lograft delete topic orders
+      # Delete a group without confirmation
+      lograft delete group billing --yes
+      # Unregister a stopped, drained broker
+      lograft delete broker 4 --yes
 
     \b
-    Exit code  0  done
-               1  one of them is not there, or cannot be deleted; or you said no
+    Exit code  0  success
+               1  a resource does not exist or cannot be deleted, or you declined
     """
     noun, names = parse_nouns(words, _NOUNS)
     if not names:
-        raise click.UsageError(f"which? `lograft delete {noun.value} NAME`")
+        raise click.UsageError(f"name required: `lograft delete {noun.value} NAME`")
     check_names(noun, names)
     check_may_ask(is_given=yes)
     if not yes:
@@ -45,7 +51,7 @@ def delete(settings: Settings, words: Sequence[str], yes: bool) -> None:
 
 
 async def _what_is_lost(settings: Settings, noun: Noun, names: Sequence[str]) -> str:
-    """As a person should hear it before. What is not there is refused before anything is asked."""
+    """Describe what would be deleted, for the confirmation. Raise if a resource does not exist."""
     if noun is Noun.BROKER:
         return f"broker {', '.join(names)}"
     async with open_admin(settings) as admin:

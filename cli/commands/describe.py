@@ -1,4 +1,4 @@
-"""`lograft describe NOUN [NAME...]`: all about one thing, or several."""
+"""`lograft describe TYPE [NAME...]`: show details of resources."""
 
 import sys
 from collections.abc import Sequence
@@ -22,27 +22,34 @@ _NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.GROUP, Noun.QUORUM, Noun
 
 
 @click.command("describe")
-@click.argument("words", metavar="NOUN [NAME]...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS))
+@click.argument("words", metavar="TYPE [NAME]...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS))
 @showing_command
 def describe(settings: Settings, words: Sequence[str]) -> None:
-    """Tell all about a topic, a topic's partitions, a broker, a group, the quorum or a configuration.
+    """Show details of one or more resources.
+
+    A group with lag is observed for up to six seconds. It is `keeping up` if its members read the remaining records,
+    `falling behind` if records arrive faster than they are read, and `stalled` if it committed nothing for 30 seconds
+    or has no members.
 
     \b
-    lograft describe topic orders           partitions, offsets, sizes, who reads it, configuration
-    lograft describe partition orders-0     what each broker has of it
-    lograft describe broker 1               state, what it leads and hosts, directories
-    lograft describe group billing          members, lag, and whether it keeps up
-    lograft describe quorum                 who votes, who leads, who is behind
-    lograft describe config topic/orders    what each key means, too
-    lograft describe brokers                all of them
-
-    A group that has something left to read is looked at for up to six seconds. It is `keeping up` if what is left is
-    being read, `falling behind` if more comes in than is read, and `stalled` if nothing was committed for half a minute
-    or nobody reads it.
+    Examples:
+      # Partitions, offsets, sizes, consumer groups, and configuration of a topic
+      lograft describe topic orders
+      # Each broker's copy of a partition
+      lograft describe partition orders-0
+      # State, load, disks, and replicas of a broker, or of all brokers
+      lograft describe broker 1
+      lograft describe brokers
+      # Members, lag, and progress of a group
+      lograft describe group billing
+      # Voters of the metadata quorum
+      lograft describe quorum
+      # Configuration keys with their documentation
+      lograft describe config topic/orders
 
     \b
-    Exit code  0  done
-               1  there is no such thing, or nobody can be asked
+    Exit code  0  success
+               1  a resource does not exist, or the cluster is unreachable
     """
     noun, names = parse_nouns(words, _NOUNS)
     if noun is Noun.CONFIG:
@@ -55,7 +62,7 @@ def describe(settings: Settings, words: Sequence[str]) -> None:
         write_document(sys.stdout, content, settings.output)
         return
     if not resources and settings.is_table:
-        click.echo(f"There are no {noun.value}s.", err=True)
+        click.echo(f"No {noun.value}s found.", err=True)
     for number, each in enumerate(resources):
         if settings.output == "name":
             click.echo(resource_name(each))
@@ -89,7 +96,7 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
 
 
 async def _partitions(admin: Admin, names: list[str]) -> list[Resource]:
-    """With what each broker has of them."""
+    """Return partitions with the copy that each broker has."""
     described = await named_partitions(admin, names, include_internal=bool(names))
     topics = list(dict.fromkeys(partition.topic for partition in described))
     replicas = await admin.describe_replicas(topics, include_internal=True)

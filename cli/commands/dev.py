@@ -1,4 +1,4 @@
-"""`lograft dev ...`: a cluster of real processes on this machine."""
+"""`lograft dev ...`: run a local cluster of real processes."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def _data_directory(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--data-dir", "directory", default=default_directory, show_default="~/.local/share/lograft/dev", metavar="DIR",
         callback=lambda _context, _parameter, value: Path(value).absolute(),
-        help="Where the cluster is: which one is meant.",
+        help="Directory of the cluster. Selects the cluster.",
     )(command)  # fmt: skip
 
 
@@ -51,7 +51,7 @@ _number = click.argument("number", metavar="N", type=int)
 
 @click.group()
 def dev() -> None:
-    """A local cluster of real processes on 127.0.0.1. Its nodes are numbered from 1."""
+    """Run a local cluster of real processes on 127.0.0.1. Nodes are numbered from 1."""
 
 
 # -- the whole cluster
@@ -62,9 +62,9 @@ def dev() -> None:
               help=f"How many; {DEFAULT_NODES} for a new cluster.")  # fmt: skip
 @_data_directory
 @click.option("--port", type=click.IntRange(1, HIGHEST_PORT), metavar="PORT",
-              help=f"Node 1's port for clients, {DEFAULT_PORT} for a new cluster. The other nodes' follow; controllers "
-              "are 10 above, HTTP 20, other brokers 40.")  # fmt: skip
-@click.option("--detach", is_flag=True, help="Return once the cluster is ready, and leave it running.")
+              help=f"Client port of node 1.  [default: {DEFAULT_PORT}] The other nodes use the next ports. Controllers "
+              "listen 10 ports above, HTTP 20, brokers among themselves 40.")  # fmt: skip
+@click.option("--detach", is_flag=True, help="Return when the cluster is ready and leave it running.")
 def up(nodes: int | None, directory: Path, port: int | None, detach: bool) -> None:
     """Start the cluster: a new one, or the one that was here before. Stays in front until Ctrl+C, which stops it."""
     with _interruptions() as interrupted:
@@ -83,14 +83,14 @@ def up(nodes: int | None, directory: Path, port: int | None, detach: bool) -> No
             click.echo("Ctrl+C stops it.", err=True)
             _watch(cluster, interrupted)
         if interrupted.count > 0:
-            click.echo("Stopping the cluster (again Ctrl+C: at once)...", err=True)
+            click.echo("Stopping the cluster (press Ctrl+C again to kill it) ...", err=True)
             _stop(cluster, lambda: interrupted.count > 1)
 
 
 @dev.command()
 @_data_directory
 def down(directory: Path) -> None:
-    """Stop all nodes, in an orderly way. Their data stays."""
+    """Stop all nodes gracefully. Their data is kept."""
     cluster = existing_cluster(directory)
     if not cluster.up_nodes:
         click.echo("No node was running.", err=True)
@@ -102,7 +102,7 @@ def down(directory: Path) -> None:
 @_data_directory
 @command_flags(*FORMATS, has_titles=True, asks_cluster=False)
 def status(settings: Settings, directory: Path) -> None:
-    """Tell how each node is."""
+    """Show the state of each node."""
     cluster = existing_cluster(directory)
     write_status(cluster, [(node, node.status()) for node in cluster.nodes], settings)
 
@@ -114,11 +114,11 @@ def status(settings: Settings, directory: Path) -> None:
 @_number
 @_data_directory
 def kill(number: int, directory: Path) -> None:
-    """Kill node N as a crash would (kill -9)."""
+    """Kill node N with SIGKILL, as a crash would."""
     node = _running_node(directory, number)
     node.send(signal.SIGKILL)
     if not wait_until(lambda: not node.is_up, timeout_seconds=_KILL_SECONDS):
-        raise CommandError(f"node {number} does not die", "its process may hang in the kernel: look at `dmesg`")
+        raise CommandError(f"node {number} does not die", "its process may hang in the kernel: check `dmesg`")
     click.echo(f"node {number} killed")
 
 
@@ -126,7 +126,7 @@ def kill(number: int, directory: Path) -> None:
 @_number
 @_data_directory
 def pause(number: int, directory: Path) -> None:
-    """Stop node N in its tracks (SIGSTOP): it keeps its connections, and answers nobody."""
+    """Pause node N with SIGSTOP. It keeps its connections but does not respond."""
     _running_node(directory, number).send(signal.SIGSTOP)
     click.echo(f"node {number} paused")
 
@@ -135,7 +135,7 @@ def pause(number: int, directory: Path) -> None:
 @_number
 @_data_directory
 def resume(number: int, directory: Path) -> None:
-    """Let a paused node N go on."""
+    """Resume paused node N."""
     _running_node(directory, number).send(signal.SIGCONT)
     click.echo(f"node {number} resumed")
 
@@ -144,7 +144,7 @@ def resume(number: int, directory: Path) -> None:
 @_number
 @_data_directory
 def restart(number: int, directory: Path) -> None:
-    """Start node N, after an orderly stop if it is up, and return when it is ready."""
+    """Start node N and wait until it is ready. If it is running, stop it gracefully first."""
     node = existing_cluster(directory).node(number)
     with _interruptions() as interrupted, node.being_started():
         if node.is_up:
@@ -193,14 +193,14 @@ def _tell(line: str) -> None:
 
 
 class _Interruptions:
-    """How often somebody wanted this command to end."""
+    """The number of signals received that ask this command to end."""
 
     count = 0
 
 
 @contextmanager
 def _interruptions() -> Iterator[_Interruptions]:
-    """Ctrl+C and its like are counted, not obeyed at once: there are nodes to stop first."""
+    """Count Ctrl+C and termination signals instead of ending at once, because nodes must be stopped first."""
     counted = _Interruptions()
 
     def count(_number: int, _frame: object) -> None:
@@ -219,7 +219,7 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"{directory} cannot be made: {error.strerror}", "choose another --data-dir") from None
+        raise CommandError(f"cannot create {directory}: {error.strerror}", "choose another --data-dir") from None
 
 
 def _plan(directory: Path, nodes: int | None, port: int | None) -> LocalCluster:
@@ -259,7 +259,7 @@ def _start(cluster: LocalCluster, interrupted: _Interruptions) -> None:
 
 
 def _watch(cluster: LocalCluster, interrupted: _Interruptions) -> None:
-    """Until somebody wants to end it here, or took it down elsewhere. Tells of nodes that come and go."""
+    """Watch the nodes until this command is interrupted or `dev down` stops them. Report nodes that stop or start."""
     was_up = dict.fromkeys(cluster.nodes, True)
 
     def look() -> bool:
@@ -283,7 +283,7 @@ def _stop(cluster: LocalCluster, is_hurried: Callable[[], bool]) -> None:
 
 def _report_killed(nodes: list[LocalNode]) -> None:
     for node in nodes:
-        click.echo(f"node {node.number} did not stop in time, and was killed", err=True)
+        click.echo(f"node {node.number} did not stop in time and was killed", err=True)
 
 
 def _running_node(directory: Path, number: int) -> LocalNode:
@@ -296,7 +296,7 @@ def _running_node(directory: Path, number: int) -> LocalNode:
 
 
 def _same_directory(directory: Path) -> str:
-    """What to add to a command so that it means the same cluster."""
+    """Return the flag that selects the same cluster in another command, or an empty string for the default one."""
     return "" if str(directory) == default_directory() else f" --data-dir {directory}"
 
 

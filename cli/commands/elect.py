@@ -24,39 +24,52 @@ _LOOK_EVERY_MS = 500
 
 @click.group()
 def elect() -> None:
-    """Have other replicas lead."""
+    """Elect partition leaders."""
 
 
 @elect.command("leaders")
 @click.argument("names", metavar="[TOPIC[-N]]...", nargs=-1, shell_complete=complete_names(Noun.TOPIC, Noun.PARTITION))
-@click.option("--preferred", is_flag=True, help="The first replica of each partition, if it is in sync.")
-@click.option("--unclean", is_flag=True, help="Of partitions that nobody can lead: who has most. Records may be lost.")
-@click.option("--all", "is_all", is_flag=True, help="Of all that need it; --preferred does so if none are named.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say which would be elected, and elect none.")
+@click.option("--preferred", is_flag=True, help="Elect the first replica of each partition, if it is in sync.")
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="For partitions with no electable replica, elect the one with the longest log. May lose records.",
+)
+@click.option("--all", "is_all", is_flag=True, help="All partitions that need it. Default for --preferred.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Print the leaders that would be elected without electing them.")
 @changing_command
 def leaders_command(
     settings: Settings, names: Sequence[str], preferred: bool, unclean: bool, is_all: bool, yes: bool, dry_run: bool
 ) -> None:
-    """Elect leaders of topics, or of single partitions.
+    """Elect leaders for topics or single partitions.
 
-    --preferred is what happens by itself a while after a broker is back, unless `leader.rebalance.enable` is false.
-    --unclean gives up what only replicas have that are away: acknowledged records may be lost for good. With --all it
-    leaves out the cluster's own topics, which hold what groups committed: name their partitions to give that up.
+    The controller runs preferred elections automatically some time after a broker returns, unless
+    `leader.rebalance.enable` is false.
+
+    An unclean election can permanently lose acknowledged records that only unavailable replicas have. --unclean --all
+    skips internal topics, which hold the offsets committed by groups; name their partitions to include them.
 
     \b
-    lograft elect leaders --preferred
-    lograft elect leaders --unclean orders-0 --yes
+    Examples:
+      # Make the preferred replica of every partition its leader
+      lograft elect leaders --preferred
+      # Give up on the missing replicas of a partition
+      lograft elect leaders --unclean orders-0 --yes
     """
     if preferred == unclean:
-        raise click.UsageError("say --preferred or --unclean: one of the two")
+        raise click.UsageError("pass either --preferred or --unclean")
     if names and is_all:
-        raise click.UsageError("--all is all of them: leave the names out")
+        raise click.UsageError("--all cannot be combined with names")
     if unclean and not names and not is_all:
-        raise click.UsageError("records may be lost: name the topics or partitions (orders, orders-0), or say --all")
+        raise click.UsageError(
+            "an unclean election may lose records: name topics or partitions (orders, orders-0), or pass --all"
+        )
     if unclean and not dry_run:
         which = "all partitions without a leader" if is_all else ", ".join(names)
-        confirm(f"Acknowledged records of {which} may be lost for good. Elect uncleanly", settings, is_given=yes)
+        confirm(
+            f"Acknowledged records of {which} may be lost permanently. Run an unclean election", settings, is_given=yes
+        )
     kind = ElectionKind.UNCLEAN if unclean else ElectionKind.PREFERRED
     run_async(_elect(settings, kind, list(names), dry_run=dry_run))
 
@@ -75,14 +88,14 @@ async def _elect(settings: Settings, kind: ElectionKind, names: list[str], *, dr
         else:
             elections = await admin.elect_leaders(kind, partitions)
         if not elections:
-            click.echo("No partition needs it.", err=True)
+            click.echo("No partition needs an election.", err=True)
         await report.finish(admin, _tell(elections, report))
 
 
 async def elect_patiently(
     admin: Admin, partitions: Sequence[TopicPartition] | None, timeout_ms: int, clock: Clock
 ) -> list[Election]:
-    """Uncleanly; and again, within this time, those of which brokers have not said yet how much they have."""
+    """Run unclean elections. Retry, until the timeout, partitions whose replicas have not reported their log ends."""
     give_up_ms = clock.monotonic_ms() + timeout_ms
     found: dict[TopicPartition, Election] = {}
     waiting = partitions
@@ -100,7 +113,7 @@ async def elect_patiently(
 
 
 def _tell(elections: Sequence[Election], report: ChangeReport) -> list[LograftError]:
-    """What those that failed did so with."""
+    """Return the errors of failed elections."""
     failures: list[LograftError] = []
     for election in elections:
         topic, number = election.partition
@@ -120,14 +133,14 @@ async def _foretell(
     if named is not None:
         partitions = named
     else:
-        # An unclean election of all leaves the cluster's own topics out: those have to be named.
+        # An unclean election of all partitions skips internal topics, which must be named.
         cluster = await admin.describe_cluster(include_internal=kind is ElectionKind.PREFERRED)
         partitions = partitions_of(cluster)
     for partition in partitions:
         name = f"{partition.topic}-{partition.number}"
         if needs_election(kind, partition):
             preferred = partition.replicas[0] if kind is ElectionKind.PREFERRED else None
-            who = f"by {preferred}" if preferred is not None else "by who has most"
+            who = f"by {preferred}" if preferred is not None else "by the replica with the longest log"
             planned = partition_resource(replace(partition, leader=preferred))
             report.tell(Noun.PARTITION, name, f"would be led {who}", planned)
         elif named is not None:
@@ -135,7 +148,7 @@ async def _foretell(
 
 
 def needs_election(kind: ElectionKind, partition: PartitionDescription) -> bool:
-    """As far as can be seen from here."""
+    """Predict from the cluster's description whether the partition needs an election."""
     if kind is ElectionKind.UNCLEAN:
         return partition.leader is None
     return partition.leader != partition.replicas[0] and partition.replicas[0] in partition.isr

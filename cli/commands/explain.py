@@ -1,4 +1,4 @@
-"""`lograft explain TYPE[.FIELD...]`: what resources are made of."""
+"""`lograft explain TYPE[.FIELD...]`: show documentation for resources and fields."""
 
 import difflib
 import textwrap
@@ -17,21 +17,30 @@ _WIDTH = 100
 
 @click.command("explain")
 @click.argument("path", metavar="TYPE[.FIELD]...")
-@click.option("--recursive", is_flag=True, help="Fields of fields, too.")
+@click.option("--recursive", is_flag=True, help="Also list nested fields.")
 @cluster_command
 def explain(settings: Settings, path: str, recursive: bool) -> None:
-    """Tell what a resource is made of, as `get -o yaml` shows it and files say it.
+    """Show documentation for a resource type or one of its fields.
 
-    Keys of configuration are asked of the cluster, so that they are those that it has; all else needs none.
+    Documentation of configuration keys comes from the cluster. Everything else works without one.
 
     \b
-    lograft explain topic
-    lograft explain topic.spec.config                every key: type, default, what is accepted
-    lograft explain topic.spec.config.retention.ms   one key
-    lograft explain config.spec.value                keys of the cluster and of brokers
-    lograft explain broker.status.state
+    Examples:
+      # List the fields of topics
+      lograft explain topic
+      # List the configuration keys of topics with type, default, and accepted values
+      lograft explain topic.spec.config
+      # Explain one key
+      lograft explain topic.spec.config.retention.ms
+      # List the configuration keys of the cluster and of brokers
+      lograft explain config.spec.value
+      # Explain one field
+      lograft explain broker.status.state
 
-    Exit codes: 0 done, 1 the cluster cannot be asked, 2 there is no such type or field.
+    \b
+    Exit code  0  success
+               1  the cluster is unreachable
+               2  the type or field does not exist
     """
     word, _, rest = path.partition(".")
     noun, _ = parse_nouns([word], list(KINDS))
@@ -47,7 +56,7 @@ def explain(settings: Settings, path: str, recursive: bool) -> None:
 
 
 async def _config_keys(settings: Settings, noun: Noun) -> dict[str, list[ConfigEntry]]:
-    """By title: those of topics; or those that the cluster and brokers have besides."""
+    """Return configuration keys by title: those of topics, or the additional ones of the cluster and of brokers."""
     async with open_admin(settings) as admin:
         entries = await admin.describe_config(ConfigKind.CLUSTER)
         if noun is Noun.TOPIC:
@@ -55,8 +64,8 @@ async def _config_keys(settings: Settings, noun: Noun) -> dict[str, list[ConfigE
         some = next((broker for broker in (await admin.describe_cluster()).brokers), None)
         of_brokers = await admin.describe_config(ConfigKind.BROKER, str(some.id)) if some is not None else []
         return {
-            "KEYS OF THE CLUSTER, beside those of topics": [entry for entry in entries if not entry.is_of_topics],
-            "KEYS OF BROKERS": of_brokers,
+            "CLUSTER KEYS (in addition to topic keys)": [entry for entry in entries if not entry.is_of_topics],
+            "BROKER KEYS": of_brokers,
         }
 
 
@@ -64,7 +73,7 @@ async def _config_keys(settings: Settings, noun: Noun) -> dict[str, list[ConfigE
 
 
 def explained(kind: Kind, path: str, *, recursive: bool) -> Iterator[str]:
-    """`path`: within the resource; empty for all of it. `UsageError` if there is no such field."""
+    """Explain the field at `path`, or the whole resource if it is empty. Raise `UsageError` if it does not exist."""
     if path and path not in kind.fields:
         raise click.UsageError(_unknown(kind.name.lower(), path, list(kind.fields)))
     found = kind.fields.get(path)
@@ -89,7 +98,7 @@ def _fields_in(fields: Mapping[str, FieldDoc], path: str, *, recursive: bool) ->
 
 
 def explained_keys(kind: Kind, keys_at: str, key: str, keys: Mapping[str, Sequence[ConfigEntry]]) -> Iterator[str]:
-    """`key`: that one; or empty, and all of them. `UsageError` if there is no such key."""
+    """Explain `key`, or all keys if it is empty. Raise `UsageError` if it does not exist."""
     by_key = {entry.key: entry for entries in keys.values() for entry in entries}
     if key and key not in by_key:
         raise click.UsageError(_unknown(f"{kind.name.lower()}.{keys_at}", key, list(by_key)))
@@ -110,7 +119,7 @@ def explained_keys(kind: Kind, keys_at: str, key: str, keys: Mapping[str, Sequen
 def _meaning(entry: ConfigEntry) -> list[str]:
     default = entry.default if entry.default is not None else "depends on the topic"
     in_force = f", but the cluster sets {entry.setting}" if entry.is_of_topics and entry.setting is not None else ""
-    return [entry.description, f"Default: {default}{in_force}. Give {entry.accepts}."]
+    return [entry.description, f"Default: {default}{in_force}. Accepts {entry.accepts}."]
 
 
 # -- texts
@@ -140,5 +149,5 @@ def _listed(name: str, of_type: str, texts: Sequence[str], depth: int) -> Iterat
 
 def _unknown(where: str, name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"`lograft explain {where}` shows those there are"
-    return f"{where} has no {name!r}: {hint}"
+    hint = f"did you mean {close[0]}?" if close else f"run `lograft explain {where}` to list its fields"
+    return f"{where} has no field {name!r}: {hint}"

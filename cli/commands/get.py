@@ -1,6 +1,6 @@
-"""`lograft get NOUN [NAME...]`: what there is, in a line each.
+"""`lograft get TYPE [NAME...]`: list resources.
 
-It is what people type most: what only some nouns need is imported for those.
+The most frequent command: imports that only some types need are deferred.
 """
 
 import sys
@@ -43,11 +43,13 @@ _NOUNS = tuple(Noun)
 
 @click.command("get")
 @click.argument("words", metavar="NOUN [NAME]...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS))
-@click.option("--internal", is_flag=True, help="Internal topics, too.")
-@click.option("--under-replicated", is_flag=True, help="Only topics and partitions of which a replica is not in sync.")
-@click.option("--under-min-isr", is_flag=True, help="Only partitions with too few replicas in sync to be written to.")
-@click.option("--offline", is_flag=True, help="Only partitions without a leader, their topics, and brokers not active.")
-@click.option("--lagging", is_flag=True, help="Only groups that have something left to read.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
+@click.option("--under-replicated", is_flag=True, help="Only topics and partitions with replicas that are not in sync.")
+@click.option(
+    "--under-min-isr", is_flag=True, help="Only partitions with fewer in-sync replicas than min.insync.replicas."
+)
+@click.option("--offline", is_flag=True, help="Only partitions without a leader, their topics, and inactive brokers.")
+@click.option("--lagging", is_flag=True, help="Only groups with lag.")
 @watching_command
 def get(settings: Settings, words: Sequence[str], internal: bool, **flags: bool) -> None:
     """Show topics, partitions, brokers, groups, the quorum, configuration, reassignments or contexts, a line each.
@@ -82,7 +84,7 @@ def get(settings: Settings, words: Sequence[str], internal: bool, **flags: bool)
     selection = Selection(**flags)
     check_selection(selection, noun)
     if noun is Noun.CONFIG:
-        names = names or [CLUSTER]  # what is set there is the default of all others
+        names = names or [CLUSTER]  # cluster values are the defaults of all others
     if noun is Noun.CONTEXT:
         from lograft.cli.commands.context import show_contexts
 
@@ -105,7 +107,7 @@ def get(settings: Settings, words: Sequence[str], internal: bool, **flags: bool)
 
 
 class Wanted(NamedTuple):
-    """What is asked for. No names: all."""
+    """A query. Without names, it selects all resources of the type."""
 
     noun: Noun
     names: list[str]
@@ -131,7 +133,7 @@ def columns_of(wanted: Wanted) -> Sequence[Column]:
         case Noun.GROUP:
             from lograft.cli.resources.group_resources import GROUP_COLUMNS
 
-            # What was asked for is shown, though tables leave it out elsewhere.
+            # --lagging selects by lag, so show it even in narrow tables.
             return (
                 [replace(each, is_wide=False) for each in GROUP_COLUMNS] if wanted.selection.lagging else GROUP_COLUMNS
             )
@@ -147,7 +149,7 @@ def columns_of(wanted: Wanted) -> Sequence[Column]:
 
 
 def is_single(noun: Noun, name: str, found: Resource) -> bool:
-    """Whether it was asked for itself: a topic of one partition is a list of them all the same."""
+    """Whether `name` names a single resource. A topic's partitions are a list even if there is one."""
     if noun is Noun.CONFIG:
         return bool(name == found["metadata"]["name"])
     return noun not in (Noun.PARTITION, Noun.REASSIGNMENT) or name != found["metadata"]["topic"]
@@ -195,7 +197,7 @@ async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) 
             return await partitions(admin, settings, names, include_internal=include_internal)
         case Noun.BROKER:
             found = brokers(await admin.describe_cluster(include_internal=True), names)
-            # A table shows no disks, and asking for them takes a round to every broker. Watched, they always change.
+            # Narrow tables show no disks, which cost a call to every broker. Watched, they would change all the time.
             if settings.output in ("table", "name") or settings.is_watching:
                 return found
             return with_disks(found, await admin.describe_load(include_partitions=False))
@@ -215,7 +217,7 @@ async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) 
 
 
 def _of_all(admin: ClusterAdmin) -> "Admin":
-    """As `_open` made it for this noun."""
+    """Return the full client that `_open` created for this noun."""
     from lograft.clients.admin.aio_admin import Admin
 
     assert isinstance(admin, Admin)
@@ -223,7 +225,7 @@ def _of_all(admin: ClusterAdmin) -> "Admin":
 
 
 async def _min_isrs(admin: ClusterAdmin, found: Sequence[Resource]) -> dict[str, int]:
-    """By topic, of those that may have too few: never is it more than all replicas."""
+    """Return min.insync.replicas by topic, for topics that are under-replicated: no other can be below it."""
     topics = dict.fromkeys(each["metadata"]["topic"] for each in found if is_under_replicated(each))
     return {topic: await min_isr(admin, topic) for topic in topics}
 

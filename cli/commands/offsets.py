@@ -1,4 +1,4 @@
-"""`lograft offsets TOPIC`: where partitions start and end, and where in them a time is."""
+"""`lograft offsets TOPIC`: show first and end offsets of partitions, or offsets by time."""
 
 import sys
 from collections.abc import Sequence
@@ -28,21 +28,30 @@ _AT_COLUMN = Column("AT", lambda each: each["status"]["at"]["offset"], is_number
 
 @click.command("offsets")
 @click.argument("words", metavar="TOPIC[-N]...", nargs=-1, required=True, shell_complete=complete_names(Noun.TOPIC))
-@click.option("--at", metavar="TIME", help="The first record of this time or later, too; - where there is none.")
-@click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--at", metavar="TIME", help="Also show the offset of the first record at or after this time (- if none)."
+)
+@click.option(
+    "--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Only this partition. Repeatable."
+)
 @showing_command
 def offsets(settings: Settings, words: Sequence[str], at: str | None, numbers: Sequence[int]) -> None:
-    """Show where the partitions of topics start and end: the first offset there is, and that of the next record that
-    readers will see.
+    """Show the start and end offsets of partitions. The end offset is that of the next record that consumers can read.
+
+    Times without a UTC offset are in UTC.
 
     \b
-    lograft offsets orders
-    lograft offsets orders --at 2026-01-01T00:00Z     times without an offset are UTC
-    lograft offsets orders --at -1h --partition 0
+    Examples:
+      # Show the offsets of all partitions of a topic
+      lograft offsets orders
+      # Also show the offsets of the first records of 2026
+      lograft offsets orders --at 2026-01-01T00:00Z
+      # Look up an hour ago in one partition
+      lograft offsets orders --at -1h --partition 0
 
     \b
-    Exit code  0  done
-               1  there is no such topic or partition, or it has no leader to ask
+    Exit code  0  success
+               1  the topic or partition does not exist, or has no leader
     """
     names = parse_nouns(words, [Noun.TOPIC, Noun.PARTITION])[1] if "/" in words[0] else list(words)
     try:
@@ -68,11 +77,11 @@ async def _look(
 
 
 async def chosen_partitions(admin: Admin, names: list[str], numbers: Sequence[int]) -> list[TopicPartition]:
-    """Of topics and partitions as people name them; of these numbers only, if there are any."""
+    """Resolve names of topics and partitions, restricted to the given partition numbers, if any."""
     partitions = [partition.name for partition in await named_partitions(admin, names, include_internal=True)]
     for number in numbers:
         if all(name.partition != number for name in partitions):
-            raise UnknownPartition(f"there is no partition {number} of {', '.join(names)}")
+            raise UnknownPartition(f"partition {number} of {', '.join(names)} does not exist")
     return [name for name in partitions if not numbers or name.partition in numbers]
 
 

@@ -1,4 +1,4 @@
-"""`lograft quorum add|remove|replace|transfer ID`: who votes on the metadata, and who leads the vote."""
+"""`lograft quorum add|remove|replace|transfer ID`: change the voters and the leader of the metadata quorum."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from uuid import UUID
@@ -17,9 +17,10 @@ _id = click.argument("node", metavar="ID")
 
 @click.group()
 def quorum() -> None:
-    """Change who votes on the metadata, one controller at a time. `lograft describe quorum` shows who does.
+    """Change the voters or the leader of the metadata quorum, one controller at a time.
 
-    Each of these can be repeated: what is done is not done twice, and what was begun goes on.
+    These commands are idempotent: repeating one resumes a change that is under way and has no effect on a completed
+    one. `lograft describe quorum` shows the current voters.
     """
 
 
@@ -27,18 +28,21 @@ def quorum() -> None:
 @_id
 @changing_command
 def add_command(settings: Settings, node: str) -> None:
-    """Have a controller vote. It must be running, and be listed in `controllers` by all nodes; first it catches up."""
+    """Add a controller as a voter.
+
+    The controller must be running and be listed in `controllers` of all nodes. It catches up before it votes.
+    """
     run_async(_change(settings, _controller(node), "added", lambda admin, node_id: admin.add_voter(node_id)))
 
 
 @quorum.command("remove")
 @_id
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @changing_command
 def remove_command(settings: Settings, node: str, yes: bool) -> None:
-    """Have a controller vote no more: before it is stopped for good. If it leads, another one takes over.
+    """Remove a voter, before its node is decommissioned. If it leads the quorum, another voter takes over.
 
-    Asks before, on a terminal; scripts have to say --yes.
+    The command asks for confirmation. Scripts must pass --yes.
     """
     confirm(f"Remove voter {_controller(node)} from the quorum", settings, is_given=yes)
     run_async(_change(settings, _controller(node), "removed", lambda admin, node_id: admin.remove_voter(node_id)))
@@ -48,18 +52,19 @@ def remove_command(settings: Settings, node: str, yes: bool) -> None:
 @_id
 @changing_command
 def replace_command(settings: Settings, node: str) -> None:
-    """Have a controller that lost its disk vote again. It must be running, with an empty disk.
+    """Restore the vote of a controller that lost its disk. It must be running with an empty disk.
 
-    It learns first, and then takes the place of its former self. If it has the disk that it votes with, nothing is
-    lost, and nothing is changed.
+    The controller first catches up as a learner and then replaces its former self. If it still has the disk that it
+    votes with, the command changes nothing.
 
-    Replace one node at a time. Until this command has succeeded, the node does not vote, and the quorum tolerates one
-    failure less: keep the stores of all others until then. A quorum that loses most of its stores cannot be restored.
+    Replace one node at a time. Until this command succeeds, the node does not vote, and the quorum tolerates one
+    failure less, so keep the stores of all other voters. A quorum that loses the majority of its stores cannot be
+    restored.
     """
     run_async(
         _change(
             settings, _controller(node), "replaced", lambda admin, node_id: admin.replace_voter(node_id),
-            unchanged="unchanged, it has the disk that it votes with",
+            unchanged="unchanged: it still has the disk it votes with",
         )
     )  # fmt: skip
 
@@ -68,7 +73,7 @@ def replace_command(settings: Settings, node: str) -> None:
 @_id
 @changing_command
 def transfer_command(settings: Settings, node: str) -> None:
-    """Have another voter lead: it is the active controller then."""
+    """Transfer leadership of the quorum to another voter, which becomes the active controller."""
     run_async(_transfer(settings, _controller(node)))
 
 
@@ -93,7 +98,7 @@ async def _change(
 
 
 def _votes(members: Iterable[QuorumMember]) -> list[tuple[int, UUID | None]]:
-    """Who votes, and with which disk."""
+    """Return the voters with their disks."""
     return [(member.node_id, member.directory_id) for member in members if member.is_voter]
 
 

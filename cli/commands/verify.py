@@ -1,4 +1,4 @@
-"""`lograft verify replicas [TOPIC...]`: whether all brokers have the same."""
+"""`lograft verify replicas [TOPIC...]`: check that all replicas are identical."""
 
 import sys
 from collections.abc import Sequence
@@ -26,35 +26,38 @@ _COLUMNS = (
 
 @click.command("verify")
 @click.argument("words", metavar="replicas [TOPIC|PARTITION]...", nargs=-1, required=True)
-@click.option("--internal", is_flag=True, help="Internal topics, too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @showing_command
 @click.pass_context
 def verify(ctx: click.Context, settings: Settings, words: Sequence[str], internal: bool) -> None:
-    """Compare what brokers have on their disks.
+    """Compare the replicas of partitions on disk.
 
-    All brokers in sync must have the same records, up to what is committed; of compacted topics the same at each offset
-    that they have in common, and the same latest record of each key. Everything is read, and its checksums are checked:
-    a damaged copy is reported, and its broker makes it anew, if another is in sync.
-
-    \b
-    lograft verify replicas            all topics
-    lograft verify replicas orders     one topic, or several
-    lograft verify replicas orders-0   one partition
+    All in-sync replicas must have the same records up to the high watermark. For compacted topics, they must have the
+    same record at each common offset, and the same latest record of each key. The brokers read all data and verify its
+    checksums. A broker with a damaged copy rebuilds it from another in-sync replica.
 
     \b
-    Exit code  0  all replicas are the same
-               1  some are not, or were damaged, or cannot be compared
+    Examples:
+      # Compare all topics
+      lograft verify replicas
+      # Compare one topic, or one partition
+      lograft verify replicas orders
+      lograft verify replicas orders-0
+
+    \b
+    Exit code  0  all replicas are identical
+               1  replicas differ, were damaged, or could not be compared
     """
     noun, *names = words
     if noun not in ("replicas", "replica"):
-        raise click.UsageError(f"No such thing as {noun!r} here: it can be replicas")
+        raise click.UsageError(f"{noun!r} cannot be verified: use `lograft verify replicas`")
     found = run_async(_verify(settings, names, include_internal=internal))
     if found or settings.is_document:
         write_resources(sys.stdout, [_resource(each) for each in found], _COLUMNS, settings, is_one=False)
     else:
-        click.echo("There are no partitions.", err=True)
+        click.echo("No partitions found.", err=True)
     if bad := [each for each in found if not each.is_well]:
-        click.echo(f"{len(bad)} of {len(found)} partitions: not all replicas are known to be the same", err=True)
+        click.echo(f"{len(bad)} of {len(found)} partitions: replicas differ or could not be compared", err=True)
         ctx.exit(1)
 
 
@@ -64,8 +67,8 @@ async def _verify(settings: Settings, names: list[str], *, include_internal: boo
 
 
 async def verify_each(admin: Admin, partitions: Sequence[PartitionDescription]) -> list[PartitionVerification]:
-    """It may take hours: the trouble of one is told with what came of the others, and those deleted meanwhile are not
-    missed."""
+    """Verify partitions one by one, which may take hours. Report an error of one partition with the results of the
+    others, and skip partitions that are deleted meanwhile."""
     found = []
     line = StatusLine(sys.stderr)
     try:
@@ -79,7 +82,7 @@ async def verify_each(admin: Admin, partitions: Sequence[PartitionDescription]) 
                 line.clear()
                 click.echo(f"{name} was deleted meanwhile", err=True)
             except NoBrokerAvailable:
-                raise  # nor will any for the next
+                raise  # so neither will the next partition's
             except LograftError as error:
                 found.append(PartitionVerification(partition.name, (), 0, 0, problem=error.message))
     finally:
@@ -107,14 +110,14 @@ def _resource(found: PartitionVerification) -> Resource:
 
 
 def verdict(status: Resource) -> str:
-    """The status of a verification, in words."""
+    """Return the verdict on a verification."""
     parts = [status["problem"] or "same"]
     if status["damaged"] and status["damaged"] == status["brokers"]:
-        parts.append(f"the copy of broker {_named(status['damaged'])} is damaged, and no other is in sync")
+        parts.append(f"the copy of broker {_named(status['damaged'])} is damaged, and no other replica is in sync")
     elif status["damaged"]:
-        parts.append(f"the copy of broker {_named(status['damaged'])} was damaged, and is made anew")
+        parts.append(f"the copy of broker {_named(status['damaged'])} was damaged and is being rebuilt")
     if status["leftOut"]:
-        parts.append(f"not in sync, and not compared: broker {_named(status['leftOut'])}")
+        parts.append(f"not compared, because not in sync: broker {_named(status['leftOut'])}")
     if status["undecodable"]:
         parts.append(_undecodable(status["undecodable"]))
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""`lograft wait TYPE/NAME... --for CONDITION`: returns when it is so."""
+"""`lograft wait TYPE/NAME... --for CONDITION`: wait for a condition on resources."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -21,18 +21,18 @@ from lograft.clients.errors import GroupNotFound, TimedOut, UnknownPartition, Un
 from lograft.runtime.clock import LoopClock
 
 Look: TypeAlias = Callable[[Admin, str], Awaitable[str]]
-"""What keeps it from being so, in words; empty: it is so."""
+"""Return why the condition is not met, or an empty string if it is."""
 
 
 # -- topics
 
 
 async def _topic_exists(admin: Admin, name: str) -> str:
-    return "" if name in await admin.list_topics(include_internal=True) else "there is no such topic"
+    return "" if name in await admin.list_topics(include_internal=True) else "the topic does not exist"
 
 
 async def _topic_deleted(admin: Admin, name: str) -> str:
-    return "it is still there" if not await _topic_exists(admin, name) else ""
+    return "it still exists" if not await _topic_exists(admin, name) else ""
 
 
 async def _topic_in_sync(admin: Admin, name: str) -> str:
@@ -54,7 +54,7 @@ async def _topic_online(admin: Admin, name: str) -> str:
 
 
 async def _partitions(admin: Admin, name: str) -> list[PartitionDescription] | str:
-    """Or why not."""
+    """Return the partitions, or why there are none."""
     try:
         return await named_partitions(admin, [name], include_internal=True)
     except (UnknownTopic, UnknownPartition) as error:
@@ -92,7 +92,7 @@ async def _broker_alive(admin: Admin, name: str) -> str:
     state = await _broker_state(admin, name)
     if state is BrokerState.ACTIVE:
         return ""
-    return f"it is {state.value}" if state is not None else "it never registered, or was forgotten"
+    return f"it is {state.value}" if state is not None else "it is not registered"
 
 
 async def _broker_gone(admin: Admin, name: str) -> str:
@@ -131,11 +131,11 @@ async def _group(admin: Admin, name: str) -> GroupDescription | None:
 
 
 async def _group_exists(admin: Admin, name: str) -> str:
-    return "" if await _group(admin, name) is not None else "there is no such group"
+    return "" if await _group(admin, name) is not None else "the group does not exist"
 
 
 async def _group_deleted(admin: Admin, name: str) -> str:
-    return "it is still there" if not await _group_exists(admin, name) else ""
+    return "it still exists" if not await _group_exists(admin, name) else ""
 
 
 async def _group_stable(admin: Admin, name: str) -> str:
@@ -148,7 +148,7 @@ async def _group_empty(admin: Admin, name: str) -> str:
 
 def _in_state(group: GroupDescription | None, wanted: GroupState) -> str:
     if group is None:
-        return "there is no such group"
+        return "the group does not exist"
     members = count_text(len(group.members), "member")
     return "" if group.state is wanted else f"it is {group.state.value}, with {members}"
 
@@ -156,19 +156,19 @@ def _in_state(group: GroupDescription | None, wanted: GroupState) -> str:
 async def _group_caught_up(admin: Admin, name: str) -> str:
     group = await _group(admin, name)
     if group is None:
-        return "there is no such group"
+        return "the group does not exist"
     offsets = await admin.group_offsets(name)
     if not offsets:
-        return "it has committed nothing"
+        return "it has committed no offsets"
     behind = {partition: offset.lag for partition, offset in offsets.items() if offset.lag != 0}
-    # Where it has not begun yet, nothing is committed that could be behind.
+    # A group that has not started has committed nothing that could lag.
     untouched = [each for member in group.members for each in member.assigned if each not in offsets]
     bounds = await bounds_of(admin, untouched)
     behind |= {partition: found.end - found.start for partition, found in bounds.items() if found.end > found.start}
     return _told(
         [
             f"{partition.topic}-{partition.partition} has "
-            + ("an end that is not known" if lag is None else f"{count_text(lag, 'record')} left")
+            + ("an unknown end offset" if lag is None else f"a lag of {count_text(lag, 'record')}")
             for partition, lag in behind.items()
         ]
     )
@@ -217,12 +217,12 @@ _ALSO = {"create": "exists", "created": "exists", "delete": "deleted", "active":
 
 
 def find_condition(noun: Noun, text: str) -> tuple[str, Look]:
-    """Its name and meaning; capitals do not matter, and kubectl's `condition=` may stand before it."""
+    """Return the condition's name and check. Ignore case, and accept kubectl's prefix `condition=`."""
     known = {name.lower(): name for name in CONDITIONS[noun]}
     word = text.lower().removeprefix("condition=")
     name = known.get(word) or known.get(_ALSO.get(word, ""))
     if name is None:
-        raise click.UsageError(f"{text!r} is nothing a {noun.value} can be: give --for {', '.join(known.values())}")
+        raise click.UsageError(f"{text!r} is not a condition of a {noun.value}: use one of {', '.join(known.values())}")
     return name, CONDITIONS[noun][name]
 
 
@@ -234,39 +234,45 @@ def find_condition(noun: Noun, text: str) -> tuple[str, Look]:
     required=True,
     metavar="CONDITION",
     shell_complete=complete_choices(*dict.fromkeys(name for known in CONDITIONS.values() for name in known)),
-    help="What to wait for; see above.",
+    help="The condition to wait for.",
 )
 @changing_command
 def wait(settings: Settings, words: Sequence[str], condition: str) -> None:
-    """Return when something has come to be so: of all that are named.
+    """Wait for a condition on one or more resources.
 
     \b
-    topic      Exists   Online (has leaders)   InSync   Deleted
-    partition  Exists   Leader                 InSync
-    broker     Alive    InSync (with all that it hosts)  Gone (not alive)   Deleted
-    group      Exists   Stable   Empty (no members)   CaughtUp (no lag)   Deleted
-    quorum     Leader   CaughtUp
+    Conditions:
+      topic      Exists   Online (all partitions have leaders)   InSync   Deleted
+      partition  Exists   Leader   InSync
+      broker     Alive    InSync (in sync on all partitions it hosts)   Gone (not alive)   Deleted
+      group      Exists   Stable   Empty (no members)   CaughtUp (no lag)   Deleted
+      quorum     Leader   CaughtUp
 
     \b
-    lograft wait topic/orders --for InSync --timeout 60s
-    lograft wait broker/2 --for Alive
-    lograft wait group/billing --for CaughtUp --timeout 10m
-    lograft wait quorum --for Leader
+    Examples:
+      # Wait for up to a minute until all replicas of a topic are in sync
+      lograft wait topic/orders --for InSync --timeout 60s
+      # Wait until a broker is active
+      lograft wait broker/2 --for Alive
+      # Wait until a group has read everything
+      lograft wait group/billing --for CaughtUp --timeout 10m
+      # Wait until the metadata quorum has a leader
+      lograft wait quorum --for Leader
 
     \b
-    Exit code  0  it is so
-               1  it is not, within --timeout
+    Exit code  0  the condition is met
+               1  the condition was not met within --timeout
     """
     noun, names = parse_nouns(words, tuple(CONDITIONS))
     if noun is not Noun.QUORUM and not names:
-        raise click.UsageError(f"which? `lograft wait {noun.value}/NAME --for ...`")
+        raise click.UsageError(f"name required: `lograft wait {noun.value}/NAME --for ...`")
     if noun is Noun.QUORUM and names:
-        raise click.UsageError(f"there is only one quorum: leave {names[0]!r} out")
+        raise click.UsageError(f"the quorum takes no name: remove {names[0]!r}")
     check_names(noun, names)
     name, look = find_condition(noun, condition)
     if name == _DELETED and settings.is_document:
         raise click.UsageError(
-            f"-o {settings.output} makes no sense here: of what is deleted only the name can be shown"
+            f"-o {settings.output} is not supported with Deleted: only the name of a deleted resource can be printed"
         )
     run_async(_wait(settings, noun, names or [""], name, look))
 
@@ -281,16 +287,16 @@ async def _wait(settings: Settings, noun: Noun, names: Sequence[str], condition:
             trouble = await _wait_for_one(admin, name, look, max(1, give_up_ms - clock.monotonic_ms()))
             if trouble:
                 raise CommandError(
-                    f"{shown} is not {condition} within {settings.timeout_ms / 1000:g}s: {trouble}",
-                    f"`lograft describe {noun.value}{f' {name}' if name else ''}` tells more; --timeout waits longer",
+                    f"timed out after {settings.timeout_ms / 1000:g}s waiting for {shown} to be {condition}: {trouble}",
+                    f"run `lograft describe {noun.value}{f' {name}' if name else ''}`, or wait longer with --timeout",
                 )
             report.tell(noun, name, "condition met")
         await report.finish(admin)
 
 
 async def _wait_for_one(admin: Admin, name: str, look: Look, timeout_ms: int) -> str:
-    """What the trouble is after that time; empty: it came to be so."""
-    trouble = "nobody who knows could be asked"
+    """Wait until the timeout. Return why the condition is not met, or an empty string if it is."""
+    trouble = "no broker could answer"
 
     async def seen() -> str:
         nonlocal trouble
@@ -298,6 +304,8 @@ async def _wait_for_one(admin: Admin, name: str, look: Look, timeout_ms: int) ->
         return trouble
 
     try:
-        return await admin.wait_until(seen, lambda trouble: not trouble, "it is not so", timeout_ms=timeout_ms)
+        return await admin.wait_until(
+            seen, lambda trouble: not trouble, "the condition is not met", timeout_ms=timeout_ms
+        )
     except TimedOut:
         return trouble

@@ -1,1 +1,1 @@
-"""What commands share: flags, contexts, nouns, prompts, names, files."""
+"""Shared by all commands: flags, contexts, nouns, prompts, names, files."""

@@ -1,4 +1,4 @@
-"""Questions that are not worth a long wait: what adds to an answer should not keep it from being given."""
+"""Bound the wait for optional parts of an answer, so that they do not delay the rest."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -12,7 +12,7 @@ SOON_MS = 5000
 
 
 async def ask_soon(question: Awaitable[T], within_ms: int = SOON_MS) -> tuple[T | None, str]:
-    """The answer; or none, and why."""
+    """Return the result and an empty string, or None and the reason."""
     try:
         async with asyncio.timeout(within_ms / 1000):
             return await question, ""

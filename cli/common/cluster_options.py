@@ -1,4 +1,4 @@
-"""What the commands that talk to a cluster have in common: their flags, and how their errors are told."""
+"""Flags of the commands that connect to a cluster, and the remedies for errors of a cluster."""
 
 import atexit
 import functools
@@ -29,29 +29,29 @@ A = TypeVar("A", bound="AdminCalls")
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_TIMEOUT = "30s"
 
-# Whoever has no cluster running should not wait long to hear it; whoever knows better says --timeout.
+# Report a missing cluster soon, unless --timeout says how long to wait.
 _FIRST_CONTACT_MS = 5000
 _LONGEST_MS = 10 * 86_400_000
 _TELL_AFTER_MS = 2000
 _ENVIRONMENT = click.core.ParameterSource.ENVIRONMENT
-NOT_CONFIRMED = "No controller can be asked: this is what a broker knew last, and may not be so any more."
+NOT_CONFIRMED = "Warning: no controller is reachable; this is a broker's last known metadata and may be stale."
 
 
 def read_duration(text: str, flag: str) -> int:
-    """Milliseconds, more than none. `flag`: whose value it is."""
+    """Return a positive duration in milliseconds. `flag` names the option in error messages."""
     try:
         duration_ms = parse_duration(text)
     except BadTime as error:
         raise click.BadParameter(str(error), param_hint=repr(flag)) from None
     if duration_ms <= 0:
-        raise click.BadParameter(f"{text!r} is no time at all: give 5s or the like", param_hint=repr(flag))
+        raise click.BadParameter(f"{text!r} is not a positive duration: use a value such as 5s", param_hint=repr(flag))
     return min(duration_ms, _LONGEST_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the common flags say. `first_contact_ms`: how long to look for a cluster that nobody has seen yet.
-    `context`: whose bootstrap it is, if any's. `is_watching`: -w."""
+    """Values of the common flags. `first_contact_ms`: how long to look for a cluster before the first connection.
+    `context`: the context that `bootstrap` comes from, if any. `is_watching`: -w."""
 
     bootstrap: str
     timeout_ms: int
@@ -63,23 +63,23 @@ class Settings:
 
     @property
     def cluster(self) -> str:
-        """Which one it is, for people who are about to change it."""
+        """Describe the cluster, for users who are about to change it."""
         name = f" (context {self.context})" if self.context is not None else ""
         return f"the cluster at {self.bootstrap}{name}"
 
     @property
     def is_table(self) -> bool:
-        """For people."""
+        """Whether the output is for people."""
         return self.output in ("table", "wide")
 
     @property
     def is_document(self) -> bool:
-        """A resource as a whole, or what a template takes of it."""
+        """Whether the output is a whole resource, or a template's selection from it."""
         return self.output in ("json", "yaml") or self.output.startswith(JSONPATH)
 
     @property
     def patience_ms(self) -> int | None:
-        """How long to wait for what may take hours: for ever, unless --timeout says otherwise."""
+        """How long to wait for operations that may take hours: without limit, unless --timeout is set."""
         return self.timeout_ms if self.first_contact_ms is None else None
 
 
@@ -90,10 +90,10 @@ def command_flags(
     can_watch: bool = False,
     asks_cluster: bool = True,
 ) -> Callable[[F], F]:
-    """Give a command the common flags that it has a use for, and a first argument `settings: Settings` of what they
-    say. It refuses the others: see `common_flags`.
+    """Add the applicable common flags to a command, and pass their values as a first argument `settings: Settings`. The
+    command rejects the other common flags: see `common_flags`.
 
-    `formats`: those that `-o` can be. `has_titles`: there is a table whose titles --no-headers can leave out.
+    `formats`: the values that `-o` accepts. `has_titles`: the command prints a table, so --no-headers applies.
     """
 
     def decorate(command: F) -> F:
@@ -118,13 +118,13 @@ cluster_command = command_flags()
 """`--bootstrap`, `--context` and `--timeout`."""
 
 showing_command = command_flags(*FORMATS, has_titles=True)
-"""And `-o`, of all formats, and `--no-headers`."""
+"""The same with `-o`, of all formats, and `--no-headers`."""
 
 watching_command = command_flags(*FORMATS, has_titles=True, can_watch=True)
-"""And `-w`."""
+"""The same with `-w`."""
 
 changing_command = command_flags(*FORMATS)
-"""A line for each resource that is changed, unless `-o` says otherwise: see `report`."""
+"""Prints a line for each changed resource, unless `-o` says otherwise: see `ChangeReport`."""
 
 
 def _output_flag(formats: Sequence[str], default: str) -> Callable[[F], F]:
@@ -136,31 +136,31 @@ def _output_flag(formats: Sequence[str], default: str) -> Callable[[F], F]:
         metavar="FORMAT",
         shell_complete=complete_choices(*(each.removesuffix("TEMPLATE") for each in formats)),
         callback=lambda ctx, parameter, output: default if output is None else check_format(output, formats),
-        help=f"How to show it: {', '.join(formats)}.",
+        help=f"Output format: {', '.join(formats)}.",
     )
 
 
-_titles_flag = click.option("--no-headers", cls=CommonFlag, is_flag=True, help="Leave the titles of a table out.")
+_titles_flag = click.option("--no-headers", cls=CommonFlag, is_flag=True, help="Omit the headers of tables.")
 _watch_flag = click.option(
     "-w",
     "--watch",
     cls=CommonFlag,
     is_flag=True,
-    help="Go on, and show it again whenever it has changed, until Ctrl+C.",
+    help="After listing, watch for changes until interrupted.",
 )
 _timeout_flag = click.option(
     "--timeout",
     cls=CommonFlag,
     default=None,
     metavar="DURATION",
-    help=f"How long to try.  [default: {DEFAULT_TIMEOUT}]",
+    help=f"Maximum time to wait, such as 500ms, 5s, 10m.  [default: {DEFAULT_TIMEOUT}]",
 )
 _bootstrap_flag = click.option(
     "--bootstrap",
     cls=CommonFlag,
     default=None,
     metavar="HOST:PORT,...",
-    help=f"Some brokers of the cluster.  [env: LOGRAFT_BOOTSTRAP; default: the context's, or {DEFAULT_BOOTSTRAP}]",
+    help=f"Addresses of one or more brokers.  [env: LOGRAFT_BOOTSTRAP; default: the context's, or {DEFAULT_BOOTSTRAP}]",
 )
 _context_flag = click.option(
     "--context",
@@ -168,12 +168,12 @@ _context_flag = click.option(
     default=None,
     metavar="NAME",
     shell_complete=complete_names(Noun.CONTEXT),
-    help="Which cluster, by its name in `lograft context list`.  [env: LOGRAFT_CONTEXT; default: the current one]",
+    help="Name of the context to use.  [env: LOGRAFT_CONTEXT; default: the current context]",
 )
 
 
 def _with_settings(command: F, names: Sequence[str], *, asks_cluster: bool) -> F:
-    """`names`: of the flags that it has."""
+    """Wrap `command` so that the flags in `names` arrive as `Settings`."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **named: Any) -> Any:
@@ -191,7 +191,7 @@ def _with_settings(command: F, names: Sequence[str], *, asks_cluster: bool) -> F
         )
         if not asks_cluster:
             return command(settings, *arguments, **named)
-        # Whoever asks nobody need not wait for what this imports.
+        # Commands that contact no cluster need not pay for this import.
         from lograft.clients.errors import LograftError
 
         try:
@@ -203,11 +203,11 @@ def _with_settings(command: F, names: Sequence[str], *, asks_cluster: bool) -> F
 
 
 def find_cluster(ctx: click.Context) -> tuple[str | None, str]:
-    """The context's name, if it is one's, and where the cluster is, as flags and variables say: --bootstrap, else
-    --context, else LOGRAFT_BOOTSTRAP, else LOGRAFT_CONTEXT, else the current context, else the default.
+    """Return the context's name, if one applies, and the bootstrap addresses. The first that is set wins: --bootstrap,
+    --context, LOGRAFT_BOOTSTRAP, LOGRAFT_CONTEXT, the current context, the default.
 
-    What is typed counts more than what is set for all commands, or a command would reach another cluster than the one
-    it names. A context that is named is there, or that is the error.
+    Flags override variables, so that a command never reaches another cluster than the one it names. Raise
+    `CommandError` if the named context does not exist.
     """
     name, bootstrap = ctx.params.get("context"), ctx.params.get("bootstrap")
     is_name_typed = ctx.get_parameter_source("context") is not _ENVIRONMENT
@@ -222,7 +222,7 @@ def find_cluster(ctx: click.Context) -> tuple[str | None, str]:
     from lograft.cli.common.context_file import contexts_path, find_bootstrap, load_contexts
 
     if not contexts_path().exists():
-        return None, DEFAULT_BOOTSTRAP  # most people have none, and need not wait for YAML
+        return None, DEFAULT_BOOTSTRAP  # saves most users the import of YAML
     contexts = load_contexts()
     current = contexts.current
     return current, DEFAULT_BOOTSTRAP if current is None else find_bootstrap(contexts, current)
@@ -235,7 +235,7 @@ def _find_context(name: str) -> str:
 
 
 def _check_bootstrap(ctx: click.Context, bootstrap: str, where: str) -> None:
-    """What can be no address is wrong usage, and no cluster's refusal."""
+    """Raise a usage error for malformed addresses."""
     from lograft.clients.cluster.bootstrap import parse_bootstrap
     from lograft.clients.errors import InvalidArgument
 
@@ -252,7 +252,7 @@ def open_admin(settings: Settings) -> "Admin":
 
 
 def open_cluster_admin(settings: Settings) -> "ClusterAdmin":
-    """Without what is for groups, which takes long to import."""
+    """Open a client without group methods, which are slow to import."""
     from lograft.clients.admin.cluster_admin import ClusterAdmin
 
     return _told_of(ClusterAdmin(**_options_of(settings)), settings)
@@ -267,14 +267,14 @@ def _options_of(settings: Settings) -> dict[str, Any]:
 
 
 def _told_of(admin: A, settings: Settings) -> A:
-    """People want to know what it meets with."""
+    """Report retries and unconfirmed answers to the user."""
     admin.when_refused_for_now = _Waiting(settings)
     admin.when_not_confirmed = _Doubt()
     return admin
 
 
 class _Waiting:
-    """Says what is waited for, once, to whoever has waited for a while."""
+    """Reports once, after a while, what the command waits for."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -293,7 +293,7 @@ class _Waiting:
 
 
 class _Doubt:
-    """Says once that what is shown may be old."""
+    """Warns once that the answer may be stale."""
 
     def __init__(self) -> None:
         self._is_told = False
@@ -308,8 +308,8 @@ _runner: "asyncio.Runner | None" = None
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What it returns or raises. All of a command's run on one loop: gRPC would report of a closed one what it still
-    gets for it."""
+    """Run the coroutine. All coroutines of a command share one loop, because gRPC logs events that arrive for a closed
+    loop."""
     import asyncio
 
     global _runner
@@ -321,28 +321,28 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 _LOOKING = ("consume", "describe", "diff", "explain", "export", "get", "health", "offsets", "top", "verify", "wait")
 _REMEDIES = {
-    "NO_BROKER_AVAILABLE": "start a cluster with `lograft dev up`, or say with --bootstrap where it is",
-    "UNKNOWN_TOPIC": "`lograft get topics` shows those there are; `lograft create topic NAME` makes one",
-    "TOPIC_ALREADY_EXISTS": "choose another name, or look at it with `lograft describe topic NAME`",
-    "UNKNOWN_PARTITION": "`lograft get partitions TOPIC` shows those there are",
-    "NOT_ENOUGH_BROKERS": "ask for fewer --replicas, or start more brokers; `lograft get brokers` shows who is there",
-    "DISK_FULL": "make room on that disk; `lograft get brokers -o wide` shows what each has left",
-    "UNKNOWN_BROKER": "`lograft get brokers` shows who is there",
-    "INVALID_ARGUMENT": "`--help` says what can be given",
-    "OFFSET_OUT_OF_RANGE": "`lograft get partitions TOPIC -o wide` shows which offsets there are",
-    "INVALID_CONFIG": "`lograft describe config topic/NAME` (or broker/ID, or cluster) shows the keys there are",
-    "BROKER_IN_USE": "`lograft drain broker ID` moves its replicas to others; then stop it",
-    "INVALID_QUORUM_CHANGE": "`lograft describe quorum` shows its members",
-    "QUORUM_CHANGE_NOT_NOW": "`lograft describe quorum` shows who votes, and how far each is; then try again",
-    "GROUP_NOT_FOUND": "`lograft get groups` shows those there are",
-    "GROUP_NOT_EMPTY": "`lograft describe group NAME` shows its members: stop them, and try again",
-    "COMMIT_FAILED": "what was written last may come again: run the same command to go on",
-    "CORRUPT_BATCH": "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`",
+    "NO_BROKER_AVAILABLE": "start a cluster with `lograft dev up`, or pass its address with --bootstrap",
+    "UNKNOWN_TOPIC": "list topics with `lograft get topics`, or create one with `lograft create topic NAME`",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or inspect the existing topic with `lograft describe topic NAME`",
+    "UNKNOWN_PARTITION": "list partitions with `lograft get partitions TOPIC`",
+    "NOT_ENOUGH_BROKERS": "pass a lower --replicas, or start more brokers; list brokers with `lograft get brokers`",
+    "DISK_FULL": "free space on that disk; `lograft get brokers -o wide` shows free space",
+    "UNKNOWN_BROKER": "list brokers with `lograft get brokers`",
+    "INVALID_ARGUMENT": "see `--help` for accepted values",
+    "OFFSET_OUT_OF_RANGE": "show available offsets with `lograft get partitions TOPIC -o wide`",
+    "INVALID_CONFIG": "list keys with `lograft describe config topic/NAME` (or broker/ID, or cluster)",
+    "BROKER_IN_USE": "move its replicas with `lograft drain broker ID`, then stop it",
+    "INVALID_QUORUM_CHANGE": "list members with `lograft describe quorum`",
+    "QUORUM_CHANGE_NOT_NOW": "check voters and their lag with `lograft describe quorum`, then retry",
+    "GROUP_NOT_FOUND": "list groups with `lograft get groups`",
+    "GROUP_NOT_EMPTY": "list members with `lograft describe group NAME`, stop them, then retry",
+    "COMMIT_FAILED": "run the same command to continue; the last records may be printed again",
+    "CORRUPT_BATCH": "skip it with `lograft consume TOPIC --offsets PARTITION:START-`",
 }
 
 
 def _is_looking() -> bool:
-    """Whether the command changes nothing, so that nothing can have been done."""
+    """Whether the command is read-only, so that a failure cannot leave a change behind."""
     ctx = click.get_current_context(silent=True)
     while ctx is not None and ctx.parent is not None and ctx.parent.parent is not None:
         ctx = ctx.parent
@@ -350,14 +350,14 @@ def _is_looking() -> bool:
 
 
 def explain(error: "LograftError", settings: Settings) -> CommandError:
-    """What went wrong, and what can be done about it."""
+    """Turn a client error into a command error with a remedy."""
     remedy = _REMEDIES.get(error.code)
     if error.code == "NO_BROKER_AVAILABLE" and settings.context is not None:
-        remedy = f"see that it runs; or `lograft context use` another one than {settings.context!r}, which says so"
+        remedy = f"start that cluster, or select another context than {settings.context!r} with `lograft context use`"
     if remedy is None and error.retriable and _is_looking():
-        remedy = "`lograft health` tells what is the matter; or try again, with a longer --timeout"
+        remedy = "find the cause with `lograft health`, or retry with a longer --timeout"
     if remedy is None and error.outcome_unknown:
-        remedy = "it may have been done: look before you repeat it"
+        remedy = "the change may have been made: check before you retry"
     if remedy is None and error.retriable:
-        remedy = f"try again, with a --timeout of more than {settings.timeout_ms / 1000:g}s perhaps"
-    return CommandError(error.message, remedy or "change what the message names, and try again")
+        remedy = f"retry, or pass a --timeout longer than {settings.timeout_ms / 1000:g}s"
+    return CommandError(error.message, remedy or "correct what the message names, then retry")

@@ -1,4 +1,4 @@
-"""Why a command cannot be done, and what can be done about it: what people read instead of a traceback."""
+"""Errors that users read instead of a traceback: a cause and a remedy."""
 
 import errno
 from typing import Any
@@ -7,11 +7,11 @@ import click
 
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
-"""As shells have it, of what is ended by Ctrl+C, or by SIGTERM, in the ordinary course of things."""
+"""The shell's exit code of a process that Ctrl+C or SIGTERM ended as intended."""
 
 
 class CommandError(click.ClickException):
-    """A command that cannot be done: one line says why, one what can be done about it. Exit code 1."""
+    """A failed command: one line for the cause, one for the remedy. Exit code 1."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
@@ -23,7 +23,7 @@ class CommandError(click.ClickException):
 
 
 def show_traceback(ctx: click.Context, error: Exception) -> None:
-    """Of what is told in two lines, to whoever wants to know how it came to that."""
+    """Print the traceback of an error, with --debug."""
     if isinstance(error, CommandError) and ctx.find_root().params.get("debug"):
         import traceback
 
@@ -31,11 +31,11 @@ def show_traceback(ctx: click.Context, error: Exception) -> None:
 
 
 def unforeseen(error: Exception) -> CommandError:
-    """How a failure is told that no command thought of."""
+    """Turn an exception that no command handles into a command error."""
     if isinstance(error, OSError) and error.errno == errno.EBADF:
-        return CommandError("standard input or output is closed", "give it some: `< FILE`, `> FILE`, or a pipe")
+        return CommandError("standard input or output is closed", "redirect it: `< FILE`, `> FILE`, or a pipe")
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return CommandError(f"{where}{error.strerror}", "mend that, and try again")
+        return CommandError(f"{where}{error.strerror}", "correct that, then retry")
     cause = f"unexpected {type(error).__name__}: {error}"
-    return CommandError(cause, "run `lograft --debug ...` for the traceback, and report it")
+    return CommandError(cause, "report this bug with the traceback from `lograft --debug ...`")

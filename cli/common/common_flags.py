@@ -1,5 +1,5 @@
-"""The flags that all commands have in common. They may stand before the verb or after it and mean the same; a command
-that has no use for one refuses it, in either place."""
+"""Common flags. They mean the same before and after the verb. A command rejects, in either place, those that do not
+apply to it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ JSONPATH = "jsonpath="
 
 
 class _Meaning(NamedTuple):
-    """How a flag is written, and why a command may have no use for it. `{}`: the command."""
+    """How a flag is written, and why it may not apply to a command. `{}` stands for the command."""
 
     names: tuple[str, ...]
     is_switch: bool
@@ -21,17 +21,17 @@ class _Meaning(NamedTuple):
 
 
 COMMON: Mapping[str, _Meaning] = {
-    "bootstrap": _Meaning(("--bootstrap",), False, "`{}` asks no cluster"),
-    "context": _Meaning(("--context",), False, "`{}` asks no cluster"),
-    "timeout": _Meaning(("--timeout",), False, "`{}` asks no cluster"),
-    "output": _Meaning(("-o", "--output"), False, "what `{}` writes has one form only"),
-    "no_headers": _Meaning(("--no-headers",), True, "`{}` writes no table"),
-    "watch": _Meaning(("-w", "--watch"), True, "`lograft get` has it, and `lograft reassign status`"),
+    "bootstrap": _Meaning(("--bootstrap",), False, "`{}` does not contact a cluster"),
+    "context": _Meaning(("--context",), False, "`{}` does not contact a cluster"),
+    "timeout": _Meaning(("--timeout",), False, "`{}` does not contact a cluster"),
+    "output": _Meaning(("-o", "--output"), False, "`{}` has only one output format"),
+    "no_headers": _Meaning(("--no-headers",), True, "`{}` prints no table"),
+    "watch": _Meaning(("-w", "--watch"), True, "only `lograft get` and `lograft reassign status` support it"),
 }
 
 
 class CommonFlag(click.Option):
-    """One of them, of a command: if it is not given after the verb, it is what was given before, or by a variable."""
+    """A common flag of a command. Without a value after the verb, it takes the value before it, or a variable's."""
 
     heeded: tuple[ParameterSource, ...] = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
@@ -46,13 +46,13 @@ class CommonFlag(click.Option):
 
 
 class TypedFlag(CommonFlag):
-    """One that somebody has to type: a variable that is set for other commands is not meant."""
+    """A flag that must be typed: environment variables do not apply."""
 
     heeded = (ParameterSource.COMMANDLINE,)
 
 
 class _RefusedFlag(TypedFlag):
-    """One that its command has no use for."""
+    """A flag that does not apply to its command."""
 
     def __init__(self, meaning: _Meaning) -> None:
         super().__init__(meaning.names, is_flag=meaning.is_switch, hidden=True, expose_value=False)
@@ -61,12 +61,12 @@ class _RefusedFlag(TypedFlag):
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
         value, source = super().consume_value(ctx, opts)
         if source is ParameterSource.COMMANDLINE and not ctx.resilient_parsing:
-            raise click.UsageError(f"{self.opts[0]} makes no sense here: {self._why_not.format(ctx.command_path)}")
+            raise click.UsageError(f"{self.opts[0]} does not apply: {self._why_not.format(ctx.command_path)}")
         return value, source
 
 
 class _DebugFlag(click.Option):
-    """`--debug` after the verb, where it is typed once something has gone wrong: the same as before it."""
+    """`--debug` after the verb, where users add it once a command has failed."""
 
     def __init__(self) -> None:
         super().__init__(["--debug"], is_flag=True, hidden=True, expose_value=False, callback=self._heed)
@@ -78,7 +78,7 @@ class _DebugFlag(click.Option):
 
 
 def refuse_others(command: click.Command) -> None:
-    """Have a command, and all that are in it, refuse the common flags that they do not have, and take --debug."""
+    """Make a command and its subcommands reject the common flags that they do not have, and accept --debug."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
             refuse_others(each)
@@ -90,12 +90,12 @@ def refuse_others(command: click.Command) -> None:
 
 
 def check_format(output: str, formats: Sequence[str]) -> str:
-    """One of these formats, or `jsonpath=` and a template that makes sense. `UsageError` if not."""
+    """Return `output` if it is one of these formats, or `jsonpath=` and a valid template. Raise `UsageError` if not."""
     kind = FORMATS[-1] if output.startswith(JSONPATH) else output
     if kind not in FORMATS or output == FORMATS[-1]:
-        raise click.UsageError(f"{output!r} is not a format: give {', '.join(formats)}")
+        raise click.UsageError(f"{output!r} is not an output format: use {', '.join(formats)}")
     if kind not in formats:
-        raise click.UsageError(f"-o {output} makes no sense here: give {', '.join(formats)}")
+        raise click.UsageError(f"-o {output} is not supported here: use {', '.join(formats)}")
     if kind != output:
         from lograft.cli.common.jsonpath_parser import BadTemplate, parse_template
 

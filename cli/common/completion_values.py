@@ -1,4 +1,4 @@
-"""What the Tab key offers: nouns, and the names of what there is right now; nothing, soon, if there is no cluster."""
+"""Shell completion of nouns and of current resource names. Without a cluster, it quickly returns nothing."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,7 +16,7 @@ _PATIENCE_MS = 1500
 
 
 def complete_words(*nouns: Noun) -> Completion:
-    """A noun, then its names; or TYPE/NAME."""
+    """Complete a noun, then its names; or TYPE/NAME."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
         given: Sequence[str] = ctx.params.get(parameter.name or "") or ()
@@ -32,7 +32,7 @@ def complete_words(*nouns: Noun) -> Completion:
 
 
 def complete_names(*nouns: Noun) -> Completion:
-    """Names alone, where the noun is clear."""
+    """Complete names of a fixed noun."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
         return [name for noun in nouns for name in _live(ctx, noun, incomplete)]
@@ -41,9 +41,9 @@ def complete_names(*nouns: Noun) -> Completion:
 
 
 def complete_types(*nouns: Noun, also: Sequence[str] = ()) -> Completion:
-    """TYPE/NAME only. `also`: what has no name, such as the cluster.
+    """Complete TYPE/NAME only. `also`: words without a name, such as `cluster`.
 
-    As soon as the type is clear names are offered with it: shells put a space after what is the only thing."""
+    Offer names as soon as the type is unambiguous, because shells append a space to a single candidate."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
         kind, separator, _ = incomplete.partition("/")
@@ -76,7 +76,7 @@ def _starting(candidates: Sequence[str], incomplete: str) -> list[str]:
 
 
 def _live(ctx: click.Context, noun: Noun, incomplete: str) -> list[str]:
-    """Nothing, whatever goes wrong: whoever presses Tab asked for no error."""
+    """Return nothing on any error: completion must not print errors."""
     try:
         return _starting(_contexts() if noun is Noun.CONTEXT else _ask(ctx, noun, incomplete), incomplete)
     except Exception:

@@ -1,4 +1,4 @@
-"""The file of contexts: where it is, and how it is read and replaced."""
+"""Locate, read and atomically replace the contexts file."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ VARIABLE = "LOGRAFT_CONFIG"
 
 
 def contexts_path() -> Path:
-    """`LOGRAFT_CONFIG`, or `lograft/config.yaml` where the user's settings are."""
+    """Return `LOGRAFT_CONFIG`, or `lograft/config.yaml` in the user's configuration directory."""
     given = os.environ.get(VARIABLE)
     if given:
         return Path(given)
@@ -20,7 +20,7 @@ def contexts_path() -> Path:
 
 
 def load_contexts() -> Contexts:
-    """None, if there is no file. `CommandError` if it cannot be read."""
+    """Return no contexts if the file does not exist. Raise `CommandError` if it cannot be read."""
     path = contexts_path()
     try:
         return read_contexts(path.read_text(encoding="utf-8"))
@@ -30,18 +30,18 @@ def load_contexts() -> Contexts:
         raise _unusable(path, "read", error.strerror) from None
     except (BadContexts, UnicodeDecodeError) as error:
         raise CommandError(
-            f"the file of contexts, {path}, cannot be read: {error}",
-            "mend it, or move it away and make it anew with `lograft context set NAME --bootstrap HOST:PORT`; commands "
-            "with --bootstrap do without it",
+            f"the contexts file {path} cannot be read: {error}",
+            "correct it, or move it away and create a new one with `lograft context set NAME --bootstrap HOST:PORT`; "
+            "commands with --bootstrap do not read it",
         ) from None
 
 
 def save_contexts(contexts: Contexts) -> None:
-    """All of it or nothing, and for its owner only: another process sees the old file, or the new one."""
+    """Replace the file atomically, readable by its owner only."""
     path = contexts_path().resolve()  # a link stays one
-    # To replace /dev/null, which some people name to have no contexts, would be bad for everybody on the machine.
+    # Never replace /dev/null, which some users name to have no contexts.
     if path.exists() and not path.is_file():
-        raise _unusable(path, "replaced", "it is no ordinary file")
+        raise _unusable(path, "replaced", "it is not a regular file")
     try:
         _replace(path, write_contexts(contexts))
     except OSError as error:
@@ -64,17 +64,17 @@ def _replace(path: Path, text: str) -> None:
 
 def _unusable(path: Path, how: str, why: str | None) -> CommandError:
     return CommandError(
-        f"the file of contexts, {path}, cannot be {how}: {why}",
-        f"see that it can be, or have {VARIABLE} name another; commands with --bootstrap do without it",
+        f"the contexts file {path} cannot be {how}: {why}",
+        f"fix its permissions, or set {VARIABLE} to another file; commands with --bootstrap do not read it",
     )
 
 
 def find_bootstrap(contexts: Contexts, name: str) -> str:
-    """Where that context's cluster is."""
+    """Return the context's bootstrap addresses. Raise `CommandError` if it does not exist."""
     if name not in contexts.bootstraps:
-        known = ", ".join(sorted(contexts.bootstraps)) or "none so far"
+        known = ", ".join(sorted(contexts.bootstraps)) or "none"
         raise CommandError(
-            f"there is no context {name!r} in {contexts_path()}",
-            f"there are: {known}; `lograft context set {name} --bootstrap HOST:PORT` makes it",
+            f"context {name!r} does not exist in {contexts_path()}",
+            f"known contexts: {known}; create it with `lograft context set {name} --bootstrap HOST:PORT`",
         )
     return contexts.bootstraps[name]

@@ -1,4 +1,4 @@
-"""Clusters by name: what the file of contexts holds, from its text and back. Pure.
+"""Contexts, and the text of the contexts file. Pure.
 
 current: prod
 contexts:
@@ -19,12 +19,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", flags=re.ASCII)
 
 
 class BadContexts(ValueError):
-    """The message says what is wrong with the text, or with a name."""
+    """Invalid text or name. The message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """`bootstraps`: by name. `current`: the one that counts if nobody says which."""
+    """`bootstraps`: by name. `current`: the default context."""
 
     bootstraps: Mapping[str, str] = field(default_factory=dict)
     current: str | None = None
@@ -33,7 +33,7 @@ class Contexts:
         return replace(self, bootstraps={**self.bootstraps, check_name(name): _checked(bootstrap, name)})
 
     def without(self, name: str) -> "Contexts":
-        """The current one may go, too; there is none then."""
+        """Remove a context. If it is the current one, no context is current afterwards."""
         kept = {each: bootstrap for each, bootstrap in self.bootstraps.items() if each != name}
         return Contexts(kept, self.current if self.current in kept else None)
 
@@ -44,18 +44,18 @@ class Contexts:
 
 def check_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadContexts(f"{name!r} is not the name of a context: give letters, digits, and . _ @ - between them")
+        raise BadContexts(f"{name!r} is not a valid context name: use letters, digits, and . _ @ - between them")
     return name
 
 
 def read_contexts(text: str) -> Contexts:
-    """`BadContexts` for what the file cannot hold."""
+    """Parse the file's text. Raise `BadContexts` if it is invalid."""
     import yaml
 
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadContexts(f"no YAML: {yaml_trouble(error)}") from None
+        raise BadContexts(f"not valid YAML: {yaml_trouble(error)}") from None
     if content is None:
         return Contexts()
     given = _mapping(content, "the file", ("current", "contexts"))
@@ -66,7 +66,7 @@ def read_contexts(text: str) -> Contexts:
         bootstraps[name] = _checked(_mapping(entry, what, ("bootstrap",)).get("bootstrap"), name)
     current = given.get("current")
     if current is not None and current not in list(bootstraps):
-        raise BadContexts(f"current is {current!r}, and there is no such context")
+        raise BadContexts(f"current is {current!r}, which is not one of its contexts")
     return Contexts(bootstraps, current)
 
 
@@ -79,17 +79,17 @@ def write_contexts(contexts: Contexts) -> str:
 
 def _mapping(content: Any, what: str, keys: tuple[str, ...] | None) -> Mapping[Any, Any]:
     if not isinstance(content, dict):
-        raise BadContexts(f"{what} is {content!r:.50}, and should be a mapping")
+        raise BadContexts(f"{what} is {content!r:.50}, not a mapping")
     for key in content if keys is not None else ():
         if key not in (keys or ()):
-            raise BadContexts(f"{what} has {key!r}, which means nothing: it can have {', '.join(keys or ())}")
+            raise BadContexts(f"{what} has an unknown key {key!r}: allowed keys are {', '.join(keys or ())}")
     return content
 
 
 def _checked(bootstrap: Any, name: str) -> str:
     if not isinstance(bootstrap, str):
-        raise BadContexts(f"the bootstrap of context {name!r} is {bootstrap!r:.50}: give host:port,...")
+        raise BadContexts(f"the bootstrap of context {name!r} is {bootstrap!r:.50}, not host:port,...")
     try:
         return ",".join(parse_bootstrap(bootstrap))
     except InvalidArgument as error:
-        raise BadContexts(f"the bootstrap of context {name!r} is wrong: {error.message}") from None
+        raise BadContexts(f"the bootstrap of context {name!r} is invalid: {error.message}") from None

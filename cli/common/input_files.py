@@ -10,16 +10,16 @@ def shown_name(file: TextIO) -> str:
 
 
 def read_text(file: TextIO, remedy: str) -> str:
-    """All of it. `CommandError` with that remedy, if it is none."""
+    """Return the whole text. Raise `CommandError` with that remedy if it is not text."""
     try:
         return file.read()
     except UnicodeDecodeError:
-        raise CommandError(f"{shown_name(file)} is no text", remedy) from None
+        raise CommandError(f"{shown_name(file)} is not text", remedy) from None
 
 
 def yaml_trouble(error: Exception) -> str:
-    """Of what PyYAML raises: its own errors, with where it is, and those of Python for dates that are none, or for what
-    is nested too deeply."""
+    """Describe in one line what PyYAML raised: its own errors with their position, and Python's for invalid dates or
+    too deep nesting."""
     import yaml
 
     if isinstance(error, RecursionError):

@@ -1,7 +1,7 @@
-"""`-o jsonpath=...`: pieces of a resource, chosen by a template in the dialect of kubectl. Pure.
+"""`-o jsonpath=...`: select parts of a resource with a template in kubectl's dialect. Pure.
 
-Text is written as it is, `{.spec.replicas}` is replaced by what it finds, and `{range .items[*]}...{end}` is written
-once for each. What is not there is nothing, and no error: resources differ.
+Text is copied, `{.spec.replicas}` is replaced by the values it matches, and `{range .items[*]}...{end}` is repeated for
+each match. A missing field is empty, not an error, because resources differ.
 """
 
 import json
@@ -17,7 +17,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A key; one in quotes may also be a path, as with kubectl: the key counts more."""
+    """A key. As with kubectl, a quoted one may also be a path; a key of that name takes precedence."""
 
     name: str
     is_quoted: bool = False
@@ -30,12 +30,12 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """`..`: the value, and all that is in it, at any depth."""
+    """`..`: the value and everything in it, at any depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`[2]` and `[-1]` are slices, too, of one."""
+    """`[1:5:2]`. `[2]` and `[-1]` are slices of one element."""
 
     start: int | None = None
     end: int | None = None
@@ -54,7 +54,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`[?(left operator right)]`; without an operator: where there is such a thing as `left`."""
+    """`[?(left operator right)]`. Without an operator, it matches where `left` exists."""
 
     left: "Path | Literal"
     operator: str = ""
@@ -66,7 +66,7 @@ Step: TypeAlias = Field | Every | Everywhere | Slice | Union | Filter
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """`is_absolute`: from the whole (`$`), not from what a range or filter is at."""
+    """`is_absolute`: starts at the root (`$`), not at the current element of a range or filter."""
 
     steps: tuple[Step, ...]
     is_absolute: bool = False
@@ -104,7 +104,7 @@ def _written(value: Any) -> str:
 
 
 def find(path: Path, root: Any, current: Any) -> list[Any]:
-    """All that the path leads to."""
+    """Return all values that the path matches."""
     values = [root if path.is_absolute else current]
     for step in path.steps:
         values = [found for value in values for found in _step(step, value, root)]
@@ -166,7 +166,7 @@ def _values(side: Path | Literal, root: Any, each: Any) -> Sequence[Any]:
 
 
 def _compare(left: Any, operator: str, right: Any) -> bool:
-    # To Python, True is 1; to JSON it is not.
+    # In Python True equals 1; in JSON it does not.
     is_same = left == right and isinstance(left, bool) == isinstance(right, bool)
     if operator in ("==", "!="):
         return is_same == (operator == "==")

@@ -1,4 +1,4 @@
-"""Templates of `-o jsonpath=...`, from text. Pure."""
+"""Parse templates of `-o jsonpath=...`. Pure."""
 
 import re
 
@@ -27,17 +27,17 @@ _DEEPEST = 50
 
 
 class BadTemplate(ValueError):
-    """The message says what is wrong, and at which character."""
+    """An invalid template. The message says what is wrong, and at which character."""
 
 
 def parse_template(text: str) -> Template:
-    """A path alone, such as `.spec.replicas`, need not be in braces."""
+    """Parse a template. A single path such as `.spec.replicas` needs no braces."""
     if text[:1] in (".", "$") and "{" not in text:
         text = "{" + text + "}"
     parser = _Parser(text)
     template, end_of = parser.template(0)
     if end_of is not None:
-        raise parser.wrong("{end} without a {range ...} before it", end_of)
+        raise parser.wrong("{end} without {range ...}", end_of)
     return template
 
 
@@ -53,9 +53,9 @@ class _Parser:
     # -- text and braces
 
     def template(self, depth: int) -> tuple[Template, int | None]:
-        """All up to an `{end}`, and where that is; None: up to the end of the text."""
+        """Parse up to an `{end}`, and return its position; None if the text ends first."""
         if depth > _DEEPEST:
-            raise self.wrong(f"more than {_DEEPEST} ranges in one another")
+            raise self.wrong(f"more than {_DEEPEST} nested ranges")
         parts: list[Text | Path | Range] = []
         while self._at < len(self._text):
             brace = self._text.find("{", self._at)
@@ -75,7 +75,7 @@ class _Parser:
                 self._close(brace)
                 body, end_of = self.template(depth + 1)
                 if end_of is None:
-                    raise self.wrong("a {range ...} without its {end}", brace)
+                    raise self.wrong("{range ...} without {end}", brace)
                 parts.append(Range(path, body))
                 continue
             parts.append(Text(self._quoted()) if self._peek() in ("'", '"') else self._path())
@@ -85,7 +85,7 @@ class _Parser:
     def _close(self, opened: int) -> None:
         self._blanks()
         if self._at >= len(self._text):
-            raise self.wrong("a { without its }", opened)
+            raise self.wrong("{ without }", opened)
         self._expect("}")
 
     # -- paths
@@ -103,7 +103,7 @@ class _Parser:
                 elif self._peek() != "[":
                     steps.append(Field(self._name()))
             elif self._take("."):
-                # A dot alone is the whole, and one before a bracket says nothing.
+                # A single dot is the root, and a dot before a bracket is ignored.
                 if self._take("*"):
                     steps.append(Every())
                 elif steps or self._peek() not in ("", *"[} )=!<>"):
@@ -111,7 +111,7 @@ class _Parser:
             elif self._take("["):
                 steps.append(self._bracket(depth))
             elif self._at == first:
-                raise self.wrong("no path: give one such as .items[*].metadata.name, or a text in quotes")
+                raise self.wrong("expected a path such as .items[*].metadata.name, or quoted text")
             else:
                 return Path(tuple(steps), is_absolute=start == "$")
 
@@ -126,7 +126,7 @@ class _Parser:
             letters.append(letter)
             self._at += 1
         if not letters:
-            raise self.wrong("the name of a field is missing")
+            raise self.wrong("expected a field name")
         return "".join(letters)
 
     def _bracket(self, depth: int) -> Step:
@@ -156,18 +156,18 @@ class _Parser:
         start = self._integer()
         if not self._take(":"):
             if start is None:
-                raise self.wrong("expected a number, a name in quotes, *, or ?(...)")
-            # -1 is the last, and nothing comes after it.
+                raise self.wrong("expected a number, a quoted name, *, or ?(...)")
+            # -1 is the last element, so the slice has no end.
             return Slice(start, start + 1 if start != -1 else None)
         end = self._integer()
         step = self._integer() if self._take(":") else None
         if step is not None and step <= 0:
-            raise self.wrong("a slice goes forward, by 1 or more", at)
+            raise self.wrong("the step of a slice must be 1 or more", at)
         return Slice(start, end, step)
 
     def _filter(self, depth: int) -> Filter:
         if depth > _DEEPEST:
-            raise self.wrong(f"more than {_DEEPEST} filters in one another")
+            raise self.wrong(f"more than {_DEEPEST} nested filters")
         self._blanks()
         left = self._side(depth)
         self._blanks()
@@ -207,13 +207,13 @@ class _Parser:
         return True
 
     def _word(self, word: str) -> bool:
-        """A whole one."""
+        """Parse an integer."""
         end = self._at + len(word)
         return self._text[end : end + 1] in ("", *" \t\n})=!<>") and self._take(word)
 
     def _expect(self, token: str) -> None:
         if not self._take(token):
-            found = f"not {self._peek()!r}" if self._peek() else "and it ends there"
+            found = f"found {self._peek()!r}" if self._peek() else "but the template ends"
             raise self.wrong(f"expected {token!r}, {found}")
 
     def _integer(self) -> int | None:
@@ -230,11 +230,11 @@ class _Parser:
         while (letter := self._peek()) != quote:
             self._at += 1
             if letter == "\\" and self._peek():
-                # As in Go: what is no escape is the letter itself.
+                # As in Go, an unknown escape is the letter itself.
                 letter = _ESCAPES.get(self._peek(), self._peek())
                 self._at += 1
             if not letter:
-                raise self.wrong(f"a {quote} without the other", opened)
+                raise self.wrong(f"unclosed {quote}", opened)
             letters.append(letter)
         self._at += 1
         return "".join(letters)

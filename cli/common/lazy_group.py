@@ -1,4 +1,4 @@
-"""Groups of commands that are imported when they are used, not before."""
+"""Command groups that import a command when it is used."""
 
 import difflib
 import errno
@@ -16,7 +16,7 @@ _NO_LIMIT = 1000
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is (`module:attribute`), and what help says of it, so that help need not import it."""
+    """A command's location (`module:attribute`) and its summary, so that help need not import it."""
 
     target: str
     summary: str
@@ -31,14 +31,14 @@ class LazyCommand(NamedTuple):
 
 
 def _tell_whole(command: click.Command) -> None:
-    """What help says of commands that are in another: the first sentence, not as much of it as fits on a line."""
+    """Let help show the whole first sentence of subcommands instead of truncating it."""
     for each in command.commands.values() if isinstance(command, click.Group) else ():
         each.short_help = each.get_short_help_str(limit=_NO_LIMIT)
         _tell_whole(each)
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are in a table. Help lists them in sections, and those in none of these in the end."""
+    """A group that loads its commands from a table. Help lists them by section, the others last."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
         raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """As click does it, but without importing every command for its summary."""
+        """Complete as click does, but without importing every command for its summary."""
         from click.shell_completion import CompletionItem
 
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
         known = self.list_commands(ctx)
         listed = {name for names in self._sections.values() for name in names}
         sections = {**self._sections, "Commands": tuple(name for name in known if name not in listed)}
-        # All columns alike, whatever is in a section.
+        # One column width for all sections.
         width = max(map(len, known), default=0)
         for title, names in sections.items():
             rows = [(f"{name:<{width}}", self._summary(ctx, name)) for name in names if name in known]
@@ -100,7 +100,7 @@ class LazyGroup(click.Group):
         return command.get_short_help_str()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """No traceback unless asked for, whatever goes wrong."""
+        """Report any error without a traceback, unless --debug is set."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort) as error:

@@ -1,4 +1,4 @@
-"""What commands are about: topics, partitions, brokers and so on, by any of their names. Pure."""
+"""Resource types by any of their names: singular, plural, short. Pure."""
 
 import difflib
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ _NAMES = {
     Noun.CONTEXT: ("context", "contexts"),
 }
 CLUSTER = "cluster"
-"""Whose configuration it is if nobody is named."""
+"""The owner of configuration if none is named."""
 
 _MAX_ID = 2**31 - 1
 _BY_NAME = {name: noun for noun, names in _NAMES.items() for name in names}
 
 
 def parse_nouns(words: Sequence[str], allowed: Sequence[Noun]) -> tuple[Noun, list[str]]:
-    """`topics a b`, or `topic/a topic/b`: what is meant, and the names."""
+    """Parse `topics a b` or `topic/a topic/b` into a noun and names."""
     first, *rest = words
     if "/" not in first:
         noun = _noun(first, allowed)
@@ -45,23 +45,28 @@ def parse_nouns(words: Sequence[str], allowed: Sequence[Noun]) -> tuple[Noun, li
     for word in words:
         kind, separator, name = word.partition("/")
         if not separator or not name:
-            raise click.UsageError(f"{word!r} is not TYPE/NAME, as {first!r} is: name all of them so, or none")
+            raise click.UsageError(
+                f"{word!r} is not TYPE/NAME, but {first!r} is: use TYPE/NAME for all resources or for none"
+            )
         nouns.append(_noun(kind, allowed))
         names.append(name)
     if len(set(nouns)) > 1:
-        raise click.UsageError("one kind at a time: " + " and ".join(noun.value for noun in dict.fromkeys(nouns)))
+        raise click.UsageError(
+            "only one resource type at a time is supported: "
+            + " and ".join(noun.value for noun in dict.fromkeys(nouns))
+        )
     return nouns[0], names
 
 
 def _bare(noun: Noun, word: str) -> str:
-    """`topics topic/a` means `topics a`, where no name can have a slash in it."""
+    """Treat `topics topic/a` as `topics a`, for types whose names contain no slash."""
     kind, separator, name = word.partition("/")
     is_typed = bool(separator and name) and noun_of(kind) is noun
     return name if is_typed and noun in (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.CONTEXT) else word
 
 
 def names_like(name: str) -> tuple[str, ...]:
-    """All names of the noun that is called so: singular, plural, short. None, if there is no such noun."""
+    """Return all names of the noun `name` (singular, plural, short), or none if it is unknown."""
     noun = noun_of(name)
     return _NAMES[noun] if noun is not None else ()
 
@@ -71,7 +76,7 @@ def noun_of(word: str) -> Noun | None:
 
 
 def names_of(noun: Noun) -> tuple[str, ...]:
-    """Singular, plural, short; as far as there are such."""
+    """Return the singular, plural and short names that exist."""
     return _NAMES[noun]
 
 
@@ -81,26 +86,26 @@ def _noun(word: str, allowed: Sequence[Noun]) -> Noun:
         return noun
     known = [name for each in allowed for name in _NAMES[each]]
     close = difflib.get_close_matches(word.lower(), known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it can be {', '.join(known)}"
-    raise click.UsageError(f"No such thing as {word!r} here: {hint}")
+    hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
+    raise click.UsageError(f"unknown resource type {word!r}: {hint}")
 
 
 def check_names(noun: Noun, names: Sequence[str]) -> None:
-    """Brokers are named by their ids, and the quorum is the only one."""
+    """Raise `UsageError` for brokers that are not named by id, or several quorums."""
     if noun is Noun.QUORUM and len(names) > 1:
-        raise click.UsageError(f"there is only one quorum: leave {names[1]!r} out")
+        raise click.UsageError(f"there is only one quorum: remove {names[1]!r}")
     for name in names if noun is Noun.BROKER else ():
         parse_id(name)
 
 
 def check_quorum(names: Sequence[str], own: str) -> None:
-    """It need not be named; if it is, then as `get -o name` does it."""
+    """Raise `UsageError` if the quorum is named, but not as `get -o name` prints it."""
     for name in names:
         if name != own:
-            raise click.UsageError(f"there is only one quorum, {own!r}: leave {name!r} out")
+            raise click.UsageError(f"there is only one quorum, {own!r}: remove {name!r}")
 
 
 def parse_id(text: str, kind: str = "broker") -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > _MAX_ID:
-        raise click.UsageError(f"{text!r} is not the id of a {kind}: give a number")
+        raise click.UsageError(f"{text!r} is not a {kind} id: use a number")
     return int(text)

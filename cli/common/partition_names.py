@@ -1,4 +1,4 @@
-"""Partitions as people name them: `orders` for all of a topic, `orders-0` for one."""
+"""Resolve partition names: `orders` for all partitions of a topic, `orders-0` for one."""
 
 import re
 
@@ -12,7 +12,7 @@ _PARTITION = re.compile(r"(.+)-([0-9]{1,9})", flags=re.ASCII)
 async def named_partitions(
     admin: ClusterAdmin, names: list[str], *, include_internal: bool
 ) -> list[PartitionDescription]:
-    """Those of the topics that are named, or of all; and single ones, as `orders-0`."""
+    """Return the partitions of the named topics, or of all; and single ones, such as `orders-0`."""
     topics = set(await admin.list_topics(include_internal=True)) if any(map(_PARTITION.fullmatch, names)) else set()
     wanted: dict[str, list[int] | None] = {}  # numbers by topic; None: all
     for name in names:

@@ -1,4 +1,4 @@
-"""Before something is done that cannot be undone: a person is asked, and a script has to say `--yes`."""
+"""Confirmation of irreversible changes: a prompt on a terminal, `--yes` in scripts."""
 
 import sys
 
@@ -9,14 +9,16 @@ from lograft.cli.common.command_error import CommandError
 
 
 def check_may_ask(*, is_given: bool) -> None:
-    """Before anything else is done, so that a script without `--yes` hears it at once."""
+    """Raise `CommandError` if neither --yes nor a terminal is there. Call it first, so that scripts fail at once."""
     if not is_given and not sys.stdin.isatty():
-        raise CommandError("nobody is there to confirm it", "say --yes, if it is to be done without being asked")
+        raise CommandError(
+            "confirmation required, but stdin is not a terminal", "pass --yes to proceed without confirmation"
+        )
 
 
 def confirm(question: str, settings: Settings, *, is_given: bool) -> None:
-    """Ask `question`, in the cluster that `settings` name, and return if the answer is yes. Raise `Abort` if it is
-    anything else. `is_given`: --yes has answered already."""
+    """Ask `question`, naming the cluster. Return on yes, and raise `Abort` on any other answer. `is_given`: --yes was
+    passed, so do not ask."""
     check_may_ask(is_given=is_given)
     if not is_given and not click.confirm(f"{question}, in {settings.cluster}?", err=True):
         raise click.Abort

@@ -1,11 +1,11 @@
-"""Bytes, durations and counts, as people say them. Pure."""
+"""Human-readable bytes, durations and counts. Pure."""
 
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
 
 def size_text(size_bytes: float | None) -> str | None:
-    """`1.2 GB`, by thousands; None stays None."""
+    """Return a size such as `1.2 GB`, in decimal units. None stays None."""
     if size_bytes is None:
         return None
     amount, at = float(size_bytes), 0
@@ -15,7 +15,7 @@ def size_text(size_bytes: float | None) -> str | None:
 
 
 def span_text(duration_ms: int) -> str:
-    """`42s`, `3m`, `2h`: the largest unit of which there are two or more, or the one below."""
+    """Return a duration such as `42s`, `3m`, `2h`, in the largest unit with a value of two or more."""
     for unit_ms, name in _SPANS:
         if duration_ms >= 2 * unit_ms:
             return f"{duration_ms // unit_ms}{name}"

@@ -1,1 +1,1 @@
-"""apply, diff, edit, export and import: resources in files."""
+"""apply, diff, edit, export and import: resources as files."""

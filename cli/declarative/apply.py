@@ -1,4 +1,4 @@
-"""`lograft apply -f FILE|DIR|-`."""
+"""`lograft apply -f FILE|DIR|-`: apply resource files to a cluster."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,10 @@ from lograft.clients.errors import LograftError
 
 @click.command("apply")
 @file_options
-@click.option("--dry-run", is_flag=True, help="Check all, and tell what would be changed; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 @changing_command
 def apply(settings: Settings, paths: Sequence[str], recursive: bool, dry_run: bool) -> None:
-    """Have the cluster be as resource files say.
+    """Apply resource files to a cluster.
 
     \b
     apiVersion: lograft/v1
@@ -29,28 +29,36 @@ def apply(settings: Settings, paths: Sequence[str], recursive: bool, dry_run: bo
       replicas: 3
       config: {retention.ms: 604800000, cleanup.policy: delete}
 
-    A topic that there is none of is created; one that is there gets more partitions, other replicas (begun as `lograft
-    scale` does, and not waited for) or other settings. What a file leaves out stays as it is. But a `config` that is
-    there is all that is set on the topic itself: keys that it does not list are unset.
+    Missing topics are created. For existing topics, partitions are added, configuration is changed, and a change of the
+    replication factor is started as `lograft scale` does, without waiting for it. Omitted fields are left unchanged. A
+    `config` is complete: keys of the topic that it does not list are unset.
 
-    Kinds are Topic, Config (one key, such as cluster/num.partitions) and List; a file may have several documents.
-    `status` and what else cannot be changed is passed over, so that what `get -o yaml` writes can be applied. A broker,
-    group or the like that is in a file is left as it is, and refused if the file would have it be something else.
+    The kinds are Topic, Config (one key, such as cluster/num.partitions), and List. A file may contain several
+    documents. `status` and other read-only fields are ignored, so the output of `get -o yaml` can be applied. A file
+    may contain read-only resources such as brokers and groups, but may not change them.
 
-    Everything is read, and checked by the cluster, before anything is changed. What is not safe is refused: fewer
-    partitions, another topic than the one whose id the file has. Nothing is ever deleted.
+    The cluster validates all changes before any is made. Unsafe changes are rejected: fewer partitions, or a topic
+    whose id differs from the one in the file. Nothing is ever deleted.
+
+    Prints one line per resource: created, configured, or unchanged.
 
     \b
-    lograft apply -f topics/ --dry-run          what would be changed
-    lograft apply -f orders.yaml -f bills.yaml
-    lograft get topics -o yaml | lograft apply -f -
-    lograft export topics | lograft --bootstrap other:9092 apply -f -
+    Examples:
+      # Show what would change
+      lograft apply -f topics/ --dry-run
+      # Apply two files
+      lograft apply -f orders.yaml -f bills.yaml
+      # Copy all topics to another cluster
+      lograft export topics | lograft --bootstrap other:9092 apply -f -
 
-    Writes a line for each resource: created, configured or unchanged. Exit codes: 0 done, 1 refused or failed, 2 usage.
+    \b
+    Exit code  0  success
+               1  rejected or failed
+               2  invalid usage
     """
     desired = read_files(paths, recursive=recursive)
     if not desired:
-        click.echo("There is nothing in it to apply.", err=True)
+        click.echo("The files contain no resources.", err=True)
         ChangeReport(settings).finish_planned()
         return
     run_async(_apply(settings, desired, dry_run=dry_run))
@@ -63,7 +71,7 @@ async def _apply(settings: Settings, desired: Sequence[Desired], *, dry_run: boo
             changes = await prepare(admin, settings, desired)
         except Refused as refused:
             if not dry_run:
-                click.echo("Nothing was changed.", err=True)
+                click.echo("No changes were made.", err=True)
             refused.tell()
         if dry_run:
             for change in changes:
@@ -78,13 +86,13 @@ async def _apply(settings: Settings, desired: Sequence[Desired], *, dry_run: boo
             shown = change.live if isinstance(change, Sighting) else None
             report.tell(change.desired.noun, change.desired.name, change.verdict, shown)
             if isinstance(change, TopicChange) and change.moves:
-                moving = "replicas are on their way, and `lograft reassign status` tells how far they are"
+                moving = "replicas are being moved; run `lograft reassign status` to see progress"
                 click.echo(f"{change.desired.label}: {moving}", err=True)
         await report.finish(admin, failures)
 
 
 def _how(change: Change) -> str:
-    """What would become of it, in words."""
+    """Describe the planned change of a resource."""
     if change.verdict == "unchanged":
         return "unchanged"
     return f"{change.verdict} (dry run): {', '.join(differences(change))}"

@@ -1,4 +1,4 @@
-"""What is to be done so that the cluster has what files want: a change for each resource, or why it cannot be. Pure."""
+"""Compare resource files with a cluster: plan a change for each resource, or a refusal. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,12 @@ from lograft.clients.admin.planning.reassignment_plan import CannotPlan, Move, p
 MIN_ISR = "min.insync.replicas"
 
 Settings: TypeAlias = Mapping[str, str | None]
-"""Keys of a configuration, and what they are to be; None: not set."""
+"""Configuration keys with their new values; None unsets a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCreation:
-    """A topic that there is none of yet. What is None is up to the cluster."""
+    """A topic to create. The cluster chooses values that are None."""
 
     desired: DesiredTopic
     partitions: int | None
@@ -44,8 +44,8 @@ class TopicCreation:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic that is there, and what it is to become. `moves`: of its partitions, if it is to have other `replicas`.
-    `settings`: keys of its own to be changed."""
+    """A change of an existing topic. `moves`: reassignments for a new number of `replicas`. `settings`: changes of its
+    own configuration."""
 
     desired: DesiredTopic
     live: TopicDescription
@@ -82,7 +82,7 @@ class TopicChange:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """One key of a configuration. `settings`: that key, if it is to be changed."""
+    """A change of one configuration key. `settings`: the key, if its value changes."""
 
     desired: DesiredSetting
     live: str | None
@@ -107,7 +107,7 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a file mentions, and cannot change: as it is there."""
+    """A read-only resource in a file, with its current state."""
 
     desired: Mention
     live: Resource
@@ -128,7 +128,7 @@ Change: TypeAlias = TopicCreation | TopicChange | SettingChange | Sighting
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is wished for cannot be: why, and what can be done about it."""
+    """A rejected resource: the cause and the remedy."""
 
     cause: str
     remedy: str
@@ -141,10 +141,10 @@ def plan_changes(
     configs: Mapping[Owner, Mapping[str, str]],
     full: Collection[int] = (),
 ) -> tuple[list[Change], list[Refusal]]:
-    """What is to be done about each, in order; and all that cannot be, without which the rest is not to be done either.
+    """Return the changes in order, and all refusals. If there is any refusal, no change may be made.
 
-    `cluster` has all topics, internal ones included. `configs`: what is set on the owners of single settings.
-    `full`: the brokers whose disks are.
+    `cluster` has all topics, internal ones included. `configs`: the current values of single settings' owners.
+    `full`: the brokers whose disks are full.
     """
     topics = {topic.name: topic for topic in cluster.topics}
     changes: list[Change] = []
@@ -165,13 +165,13 @@ def plan_changes(
 
 
 def _topic_change(desired: DesiredTopic, live: TopicDescription | None) -> TopicCreation | TopicChange:
-    """Without moves yet. `CannotPlan` for what is not safe."""
+    """Plan a change, still without moves. Raise `CannotPlan` if it is unsafe."""
     if live is None:
         return TopicCreation(desired, desired.partitions, desired.replicas)
     if desired.id is not None and desired.id != live.id:
         raise CannotPlan(
-            f"{desired.label} is another topic now: its id is {live.id}, and the file means the one of {desired.id}",
-            "if the topic that is there now is meant, take metadata.id out of the file",
+            f"{desired.label} was recreated: its id is {live.id}, but the file has {desired.id}",
+            "to change the current topic, remove metadata.id from the file",
         )
     partitions = desired.partitions if desired.partitions is not None else len(live.partitions)
     replicas = desired.replicas if desired.replicas is not None else live.replication_factor
@@ -185,42 +185,42 @@ def _check_shape(desired: DesiredTopic, live: TopicDescription, partitions: int,
     present = len(live.partitions)
     if live.is_internal and partitions != present:
         raise CannotPlan(
-            f"{desired.label} is the cluster's own, which needs its {present} partitions: it cannot have {partitions}",
-            f"say partitions: {present}, or leave them out",
+            f"{desired.label} is internal and must keep its {present} partitions: it cannot have {partitions}",
+            f"set partitions: {present}, or omit the field",
         )
     if live.is_internal and replicas != live.replication_factor:
         raise CannotPlan(
-            f"{desired.label} is the cluster's own: its replicas are not changed by a file",
-            f"say replicas: {live.replication_factor}, or leave them out{_on_purpose(live, replicas)}",
+            f"{desired.label} is internal: a file cannot change its replicas",
+            f"set replicas: {live.replication_factor}, or omit the field{_on_purpose(live, replicas)}",
         )
     if partitions < present:
         raise CannotPlan(
-            f"{desired.label} has {present} partitions and cannot lose any: {partitions} would take records with them",
-            f"say partitions: {present} or more, or have another topic with {partitions}, and copy what is to be kept",
+            f"{desired.label} has {present} partitions, and a reduction to {partitions} would delete records",
+            f"set partitions: {present} or more, or create another topic with {partitions} and copy the records",
         )
 
 
 def _on_purpose(live: TopicDescription, replicas: int) -> str:
-    """How an internal topic gets more replicas; fewer, only as brokers are taken out of service."""
+    """Name the command that adds replicas to an internal topic. They decrease only as brokers are removed."""
     if replicas < live.replication_factor:
         return ""
-    return f"; on purpose it is done with `lograft scale topic {live.name} --replicas {replicas}`"
+    return f"; to change it deliberately, run `lograft scale topic {live.name} --replicas {replicas}`"
 
 
 def _check_min_isr(change: TopicChange) -> None:
-    """Not more than the replicas there are to be, which the cluster compares with those there are now. What is so
-    already may stay."""
+    """Raise if min.insync.replicas would exceed the planned replicas; the cluster checks it against the current ones. A
+    value that is already in effect may stay."""
     wanted = (change.desired.config or {}).get(MIN_ISR, "")
     is_changed = MIN_ISR in change.settings or change.replicas != change.live.replication_factor
     if is_changed and wanted.isascii() and wanted.isdigit() and int(wanted) > change.replicas:
         raise CannotPlan(
-            f"{change.desired.label} is to have {change.replicas} replicas, and {MIN_ISR} {wanted}, which is more",
-            f"say {MIN_ISR}: {change.replicas} or less, or more replicas",
+            f"{change.desired.label} sets {MIN_ISR} to {wanted}, which exceeds its {change.replicas} replicas",
+            f"set {MIN_ISR} to {change.replicas} or less, or add replicas",
         )
 
 
 def _topic_settings(desired: DesiredTopic, live: TopicDescription) -> Settings:
-    """A config that is given is all that is to be set."""
+    """Return the changes that make a topic's own configuration equal to the given one."""
     if desired.config is None:
         return {}
     gone = dict.fromkeys(key for key in live.config if key not in desired.config)
@@ -241,7 +241,7 @@ def _plan_moves(
     under_way: Sequence[Reassignment],
     full: Collection[int],
 ) -> tuple[dict[str, list[Move]], list[Refusal]]:
-    """By topic. Those that are to have the same number are planned together, so that they are spread together."""
+    """Return moves by topic. Topics with the same target are planned together, so that they are spread evenly."""
     wanted: dict[int, list[str]] = {}
     for change in changes:
         if isinstance(change, TopicChange) and change.replicas != change.live.replication_factor:
@@ -267,7 +267,7 @@ def _with_moves(change: Change, moves: Mapping[str, Sequence[Move]]) -> Change:
 
 
 def differences(change: Change) -> list[str]:
-    """What would be another, in words: `partitions 3 -> 6`; of what is new, all: `partitions 6`."""
+    """Describe differences, such as `partitions 3 -> 6`, or all values of a new resource, such as `partitions 6`."""
     after = _flat(change.after)
     if change.before is None:
         return [f"{name} {_shown(value)}" for name, value in after.items()]

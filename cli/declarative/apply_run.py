@@ -1,4 +1,4 @@
-"""Having the cluster be as files want it: all is planned and checked before anything is changed."""
+"""Apply resource files: plan and validate all changes before making any."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,14 +26,14 @@ from lograft.clients.errors import LograftError, NoBrokerAvailable
 
 
 class Refused(Exception):
-    """`refusals`: all that cannot be. Nothing was changed."""
+    """The files were rejected, and no change was made. `refusals`: all causes."""
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
         super().__init__("; ".join(refusal.cause for refusal in self.refusals))
 
     def tell(self) -> NoReturn:
-        """All of them, the last as the command's own error."""
+        """Report all refusals, the last one as the command's error."""
         *others, last = [CommandError(refusal.cause, refusal.remedy) for refusal in self.refusals]
         for other in others:
             other.show()
@@ -41,7 +41,7 @@ class Refused(Exception):
 
 
 async def prepare(admin: Admin, settings: Settings, desired: Sequence[Desired]) -> list[Change]:
-    """What is to be done, as the cluster itself says it would do it. `Refused` if any of it cannot be."""
+    """Return the changes as validated by the cluster. Raise `Refused` if any is rejected."""
     refusals: list[Refusal] = []
     configs = await _configs(admin, settings, desired, refusals)
     declared = [each for each in desired if not isinstance(each, Mention)]
@@ -59,7 +59,7 @@ async def prepare(admin: Admin, settings: Settings, desired: Sequence[Desired]) 
 
 
 async def carry_out(admin: Admin, changes: Sequence[Change]) -> AsyncIterator[tuple[Change, LograftError | None]]:
-    """Each, in order, once it is done; or why it was not. One that fails does not keep the others from it."""
+    """Make the changes in order. Yield each with its error, if any; a failure does not prevent the others."""
     new = [change for change in changes if isinstance(change, TopicCreation)]
     created = dict(zip([change.desired.name for change in new], await _create(admin, new, dry_run=False), strict=True))
     for change in changes:
@@ -82,11 +82,11 @@ async def _change(admin: Admin, change: TopicChange | SettingChange) -> None:
     if isinstance(change, SettingChange):
         await _alter(admin, change, dry_run=False)
         return
-    # What is set may need the replicas that are added, and must fit those that stay.
+    # The new settings may require the added replicas, and must suit the remaining ones.
     if not change.adds_replicas:
         await _alter(admin, change, dry_run=False)
     await _reassign(admin, change, dry_run=False)
-    # New partitions get as many replicas as the others will have.
+    # New partitions get as many replicas as the existing ones will have.
     if change.adds_partitions:
         await admin.create_partitions(change.live.name, change.partitions)
     if change.adds_replicas:
@@ -111,7 +111,7 @@ async def _reassign(admin: Admin, change: TopicChange, *, dry_run: bool) -> None
 async def _alter(
     admin: Admin, change: TopicChange | SettingChange, *, dry_run: bool, without: str | None = None
 ) -> Mapping[str, str | None]:
-    """What is another then. `without`: all but that key."""
+    """Return the settings that change. `without`: a key to leave out."""
     asked = {key: value for key, value in change.settings.items() if key != without}
     owner = change.owner
     return await admin.alter_config(owner.kind, owner.name, asked, validate_only=dry_run) if asked else {}
@@ -123,7 +123,7 @@ async def _alter(
 async def _configs(
     admin: Admin, settings: Settings, desired: Sequence[Desired], refusals: list[Refusal]
 ) -> dict[Owner, Mapping[str, str]]:
-    """What is set on the owners of single settings, as far as there are such."""
+    """Return the current configuration of single settings' owners, as far as they exist."""
     owners = {each.owner: each for each in desired if isinstance(each, DesiredSetting)}
     configs: dict[Owner, Mapping[str, str]] = {}
     for owner, first in owners.items():
@@ -139,7 +139,7 @@ async def _configs(
 async def _checked(
     admin: Admin, settings: Settings, changes: Sequence[Change], refusals: list[Refusal]
 ) -> list[Change]:
-    """The changes as the cluster says that they would be."""
+    """Validate the changes on the cluster, and return them with the values it would use."""
     new = [change for change in changes if isinstance(change, TopicCreation)]
     created = dict(zip([change.desired.name for change in new], await _create(admin, new, dry_run=True), strict=True))
     checked: list[Change] = []
@@ -161,7 +161,7 @@ def _as_created(change: TopicCreation, outcome: CreatedTopic | LograftError) -> 
 
 
 async def _rehearse(admin: Admin, change: TopicChange | SettingChange) -> TopicChange | SettingChange:
-    # A minimum that only the replicas still to be added allow would be refused now.
+    # The cluster would reject a minimum that only the replicas still to be added allow.
     later = MIN_ISR if isinstance(change, TopicChange) and change.adds_replicas else None
     settings = dict(await _alter(admin, change, dry_run=True, without=later))
     if later is not None and later in change.settings:
@@ -174,7 +174,7 @@ async def _rehearse(admin: Admin, change: TopicChange | SettingChange) -> TopicC
 
 
 def _refusal(error: LograftError, desired: Desired, settings: Settings) -> Refusal:
-    """What the cluster refuses. That it could not be asked is raised as it is."""
+    """Turn the cluster's rejection into a refusal. Raise errors of connections as they are."""
     if error.outcome_unknown or isinstance(error, NoBrokerAvailable):
         raise error
     return Refusal(f"{desired.place}: {desired.label}: {error.message}", explain(error, settings).remedy)

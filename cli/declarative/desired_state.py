@@ -1,4 +1,4 @@
-"""What resource files want the cluster to have. Pure."""
+"""The desired state that resource files declare. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lograft.clients.admin.model.types import ConfigKind
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is said. Documents and lines count from 1."""
+    """A position in a file. Documents and lines count from 1."""
 
     source: str
     document: int
@@ -24,8 +24,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class DesiredTopic:
-    """What is None is not said: it is up to the cluster for a new topic, and stays as it is for another. `config`: all
-    that is to be set on the topic itself. `id`: the topic is meant that has this id, if there is one of the name."""
+    """A declared topic. The cluster chooses None values of a new topic; those of an existing one are left unchanged.
+    `config`: the complete configuration of the topic itself. `id`: an existing topic must have this id."""
 
     name: str
     place: Place
@@ -43,7 +43,7 @@ class DesiredTopic:
 
 @dataclass(frozen=True, slots=True)
 class DesiredSetting:
-    """One key of a configuration. `value` None: it is not to be set."""
+    """A declared configuration key. A `value` of None unsets it."""
 
     owner: Owner
     key: str
@@ -63,8 +63,7 @@ class DesiredSetting:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A resource that cannot be declared, as `get -o yaml` shows it: a file that has it can say nothing new of it.
-    `spec`: what it says."""
+    """A read-only resource in a file, as `get -o yaml` prints it. `spec`: its declared values, which must match."""
 
     noun: Noun
     name: str
@@ -80,22 +79,22 @@ Desired: TypeAlias = DesiredTopic | DesiredSetting | Mention
 
 
 def contradictions(desired: Sequence[Desired]) -> Iterator[str]:
-    """What is wanted twice."""
+    """Return the resources that are declared twice."""
     seen: dict[str, Place] = {}
-    # Metrics do not tell '.' from '_' in a topic's name, so no two may differ by that alone.
+    # Metrics replace '.' by '_' in topic names, so no two names may differ only in that.
     similar: dict[str, DesiredTopic] = {}
     configured: dict[str, Place] = {}
     for each in desired:
         first = seen.setdefault(each.label, each.place)
         if first is not each.place:
-            yield f"{each.place}: {each.label} is there twice, first in {first}"
+            yield f"{each.place}: {each.label} is declared twice, first in {first}"
         elif isinstance(each, DesiredTopic):
             other = similar.setdefault(each.name.replace(".", "_"), each)
             if other is not each:
-                yield f"{each.place}: {each.label} and {other.label} differ by '.' and '_' alone, and only one can be"
+                yield f"{each.place}: {each.label} and {other.label} differ only in '.' and '_', so only one may exist"
             if each.config is not None:
                 configured[each.name] = each.place
     for each in desired:
         if isinstance(each, DesiredSetting) and each.owner.kind is ConfigKind.TOPIC and each.owner.name in configured:
             place = configured[each.owner.name]
-            yield f"{each.place}: {each.label} is for topic/{each.owner.name} to say, which has a `config` in {place}"
+            yield f"{each.place}: {each.label} conflicts with the `config` of topic/{each.owner.name} in {place}"

@@ -1,4 +1,4 @@
-"""`lograft diff -f FILE|DIR|-`: what `apply` would change."""
+"""`lograft diff -f FILE|DIR|-`: show what `apply` would change."""
 
 import difflib
 import errno
@@ -23,7 +23,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class _Diff(click.Command):
-    """1 means that something differs: what fails has to have another exit code."""
+    """A command whose failures exit with 2, because 1 means that there are differences."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -51,16 +51,23 @@ def _fail(ctx: click.Context, error: click.ClickException) -> NoReturn:
 @file_options
 @cluster_command
 def diff(settings: Settings, paths: Sequence[str], recursive: bool) -> None:
-    """Show how what there is differs from what resource files say, and so what `lograft apply` would change.
+    """Show the differences between a cluster and resource files, that is, what `lograft apply` would change.
 
-    For each resource that differs, lines that would go (-) and come (+). Everything is checked as by `apply`, and
-    nothing is changed.
+    Prints a unified diff for each resource that differs. The cluster validates the changes as for `apply`, and none is
+    made.
 
     \b
-    lograft diff -f topics/
-    lograft export topics > before.yaml; ...; lograft diff -f before.yaml
+    Examples:
+      # Compare the files of a directory with the cluster
+      lograft diff -f topics/
+      # Find out what has changed since an export
+      lograft export topics > before.yaml
+      lograft diff -f before.yaml
 
-    Exit codes: 0 nothing differs, 1 something does, 2 it was refused or failed.
+    \b
+    Exit code  0  no differences
+               1  differences
+               2  rejected or failed
     """
     desired = read_files(paths, recursive=recursive)
     changes = run_async(_prepare(settings, desired)) if desired else []
@@ -81,7 +88,7 @@ async def _prepare(settings: Settings, desired: Sequence[Desired]) -> list[Chang
 
 
 def unified(change: Change) -> Iterator[str]:
-    """The lines of a unified diff of what there is and what there would be."""
+    """Return the lines of a unified diff between the live and the declared resource."""
     is_new = change.before is None
     before = "" if change.before is None else yaml_documents([change.before])
     after = yaml_documents([change.after])

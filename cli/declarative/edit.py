@@ -1,4 +1,4 @@
-"""`lograft edit topic NAME`: a topic in an editor, and what is saved is applied."""
+"""`lograft edit topic NAME`: edit topics in an editor and apply the result."""
 
 import os
 import sys
@@ -23,8 +23,8 @@ from lograft.clients.errors import LograftError
 
 _OWN_VARIABLE = "LOGRAFT_EDITOR"
 _HELP = (
-    "# Change what is below, save it and leave the editor, and it is applied; leave it as it is, or empty, and",
-    "# nothing is done. `lograft explain topic.spec` tells what the fields mean.",
+    "# Edit the resource below, save it, and close the editor to apply it. An unchanged or empty file",
+    "# cancels the edit. `lograft explain topic.spec` documents the fields.",
 )
 
 
@@ -32,29 +32,36 @@ _HELP = (
 @click.argument("words", metavar="topic NAME...", nargs=-1, required=True, shell_complete=complete_words(Noun.TOPIC))
 @changing_command
 def edit(settings: Settings, words: Sequence[str]) -> None:
-    """Open topics in an editor, and apply what is saved.
+    """Edit topics in an editor, and apply the saved file as `lograft apply` does.
 
-    As `lograft apply` does it: everything is checked first, and what is not safe refused. What is refused is opened
-    again with the reasons on top; if it is then left as it is, it is given up, and the file is kept.
+    If the file is rejected, the editor opens again with the reasons at the top. If you then leave it unchanged, the
+    edit is cancelled and the file is kept.
 
-    The editor is what LOGRAFT_EDITOR, VISUAL or EDITOR says, or else vi. It needs a terminal, unless LOGRAFT_EDITOR is
-    set: that may be a program that does it alone.
+    The editor is LOGRAFT_EDITOR, VISUAL, or EDITOR, or else vi. The command requires a terminal unless LOGRAFT_EDITOR
+    is set, which may name a non-interactive program.
 
     \b
-    lograft edit topic orders
-    LOGRAFT_EDITOR=nano lograft edit topic/orders topic/bills
-    LOGRAFT_EDITOR="sed -i s/86400000/3600000/" lograft edit topic orders
+    Examples:
+      # Edit a topic
+      lograft edit topic orders
+      # Edit two topics in nano
+      LOGRAFT_EDITOR=nano lograft edit topic/orders topic/bills
+      # Edit a topic from a script
+      LOGRAFT_EDITOR="sed -i s/86400000/3600000/" lograft edit topic orders
 
-    Exit codes: 0 done, or nothing was changed; 1 given up, refused or failed; 2 usage.
+    \b
+    Exit code  0  applied or unchanged
+               1  cancelled, rejected, or failed
+               2  invalid usage
     """
     _, names = parse_nouns(words, [Noun.TOPIC])
     if not names:
-        raise click.UsageError("which? `lograft edit topic NAME`")
+        raise click.UsageError("topic name required: `lograft edit topic NAME`")
     if not has_terminal() and not os.environ.get(_OWN_VARIABLE):
         raise CommandError(
-            "there is no terminal to show an editor on",
-            "`lograft export topics NAME > FILE`, change the file, then `lograft apply -f FILE`; or have "
-            f"{_OWN_VARIABLE} name a program that needs none",
+            "stdin and stdout are not a terminal, so no editor can be opened",
+            "run `lograft export topics NAME > FILE`, edit the file, then `lograft apply -f FILE`; or set "
+            f"{_OWN_VARIABLE} to a non-interactive program",
         )
     original = run_async(_export(settings, names))
     descriptor, path = tempfile.mkstemp(prefix="lograft-edit-", suffix=".yaml")
@@ -67,7 +74,7 @@ def has_terminal() -> bool:
 
 
 class _Editing:
-    """One file, opened until what it says can be done, or it is given up."""
+    """An edit session: the file is opened until it can be applied or the user cancels."""
 
     def __init__(self, settings: Settings, names: Sequence[str], original: str, path: Path) -> None:
         self._settings = settings
@@ -76,7 +83,7 @@ class _Editing:
         self._path = path
 
     def run(self) -> None:
-        """The file is gone afterwards, unless somebody may miss what is in it."""
+        """Run the session. Delete the file afterwards, unless it has changes that were not applied."""
         body, problems = self._original, list[str]()
         while True:
             before, body = body, self._open(body, problems)
@@ -87,7 +94,7 @@ class _Editing:
             if not problems:
                 break
             if not has_terminal():
-                self._cancel(body, problems)  # nobody is there to mend it
+                self._cancel(body, problems)  # no user can correct it
         self._path.unlink()
 
     def _open(self, body: str, problems: Sequence[str]) -> str:
@@ -97,7 +104,7 @@ class _Editing:
         try:
             click.edit(filename=str(self._path), editor=editor)
         except click.ClickException:
-            cause, remedy = f"the editor {editor!r} failed", "choose another with LOGRAFT_EDITOR=nano, or the like"
+            cause, remedy = f"the editor {editor!r} failed", "set LOGRAFT_EDITOR to another editor, such as nano"
             if self._read() != self._original:
                 raise self._failure(cause, remedy) from None
             self._path.unlink()
@@ -108,18 +115,19 @@ class _Editing:
         try:
             return body_of(self._path.read_text())
         except FileNotFoundError:
-            raise CommandError("the editor left no file behind, and nothing is done", "edit it again") from None
+            raise CommandError("the editor deleted the file, so nothing was applied", "edit it again") from None
         except UnicodeDecodeError:
-            raise self._failure("the editor left no text behind", "edit it again") from None
+            raise self._failure("the edited file is not text", "edit it again") from None
 
     def _cancel(self, body: str, problems: Sequence[str]) -> None:
         click.echo("edit cancelled", err=True)
         if problems and body.strip() and body != self._original:
-            raise self._failure(problems[0], f"mend it, and `lograft apply -f {self._path}`")
+            raise self._failure(problems[0], f"correct the file, then run `lograft apply -f {self._path}`")
         self._path.unlink()
 
     def _problems(self, body: str) -> list[str]:
-        """What is wrong with it; if nothing is, it is done now. Lines are counted as they will be on the next look."""
+        """Apply the text, and return why it was rejected, if so. Line numbers are those of the next version of the
+        file."""
         problems = self._try(body, 0)
         return self._try(body, len(header(problems))) if problems else []
 
@@ -129,7 +137,7 @@ class _Editing:
         except BadManifest as bad:
             return list(bad.problems)
         if sorted(each.label for each in desired) != sorted(f"topic/{name}" for name in self._names):
-            return [f"it must be about {', '.join(self._names)}, each once: names cannot be changed"]
+            return [f"the file must contain {', '.join(self._names)} exactly once: names cannot be changed"]
         try:
             run_async(self._apply(desired))
         except Refused as refused:
@@ -141,11 +149,11 @@ class _Editing:
 
     async def _apply(self, desired: Sequence[Desired]) -> None:
         async with open_admin(self._settings) as admin:
-            # A config is applied as a whole: what somebody else has set meanwhile would be unset.
+            # A config is applied as a whole, which would unset keys that someone else has set meanwhile.
             if await _exported(admin, self._names) != self._original:
                 raise self._failure(
-                    "somebody else has changed it meanwhile",
-                    f"`lograft diff -f {self._path}` shows what it would change now; apply it, or edit again",
+                    "the topic was changed by someone else meanwhile",
+                    f"check the changes with `lograft diff -f {self._path}`, then apply the file or edit again",
                 )
             changes = await prepare(admin, self._settings, desired)
             report = ChangeReport(self._settings)
@@ -159,7 +167,7 @@ class _Editing:
             await report.finish(admin, failures)
 
     def _failure(self, cause: str, remedy: str) -> CommandError:
-        return CommandError(f"{cause}; what you wrote is in {self._path}", remedy)
+        return CommandError(f"{cause}; your changes are saved in {self._path}", remedy)
 
 
 async def _export(settings: Settings, names: Sequence[str]) -> str:
@@ -172,12 +180,12 @@ async def _exported(admin: Admin, names: Sequence[str]) -> str:
 
 
 def header(problems: Sequence[str]) -> list[str]:
-    """What stands on top of the file."""
+    """Return the comments at the top of the file."""
     return [*_HELP, *(["#", *(f"# NOT APPLIED: {problem}" for problem in problems)] if problems else []), "#"]
 
 
 def body_of(text: str) -> str:
-    """All of it but the comments on top."""
+    """Return the text without the comments at the top."""
     lines = text.splitlines(keepends=True)
     first = next((at for at, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return "".join(lines[first:])

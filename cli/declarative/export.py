@@ -16,7 +16,7 @@ from lograft.clients.admin.model.types import TopicDescription
 
 
 class _Nouns(LazyGroup):
-    """Its commands are nouns: by any of their names, and as TYPE/NAME, too."""
+    """A group whose commands are nouns, by any of their names, or in TYPE/NAME form."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -36,11 +36,14 @@ def _without_type(word: str, noun: str) -> str:
 
 @click.group("export", cls=_Nouns)
 def export() -> None:
-    """Write what there is in a form that can be read back.
+    """Export topics or group offsets as files that can be applied or imported again.
 
     \b
-    lograft export topics > topics.yaml
-    lograft export group billing > billing.yaml
+    Examples:
+      # Export all topics
+      lograft export topics > topics.yaml
+      # Export the committed offsets of a group
+      lograft export group billing > billing.yaml
     """
 
 
@@ -49,24 +52,31 @@ def export() -> None:
 
 @export.command("topics")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_names(Noun.TOPIC))
-@click.option("--internal", is_flag=True, help="Internal topics, too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @command_flags("yaml", "json", "jsonpath=TEMPLATE", default_format="yaml")
 def export_topics(settings: Settings, names: Sequence[str], internal: bool) -> None:
-    """Write topics, all or these, as resource files that `lograft apply` takes: here, or in another cluster.
+    """Export topics as resource files for `lograft apply`, in this cluster or another one.
 
-    What they are declared to be, and nothing of what they are at the moment: no ids, no records. In YAML, a document
-    each; or with `-o json`. Internal topics are left out unless they are named, or --internal is said.
+    The output has the declared state only, without ids and records: one YAML document per topic, or JSON with -o json.
+    Internal topics are included only if named, or with --internal.
 
     \b
-    lograft export topics > topics.yaml
-    lograft export topics orders bills -o json
-    lograft export topics | lograft --bootstrap other:9092 apply -f -
+    Examples:
+      # Export all topics
+      lograft export topics > topics.yaml
+      # Export two topics as JSON
+      lograft export topics orders bills -o json
+      # Copy all topics to another cluster
+      lograft export topics | lograft --bootstrap other:9092 apply -f -
 
-    Exit codes: 0 done, 1 failed (one that is named is not there), 2 usage.
+    \b
+    Exit code  0  success
+               1  a topic does not exist, or the cluster is unreachable
+               2  invalid usage
     """
     resources = run_async(_topic_manifests(settings, names, internal=internal))
     if not resources:
-        click.echo("There are no topics.", err=True)
+        click.echo("No topics found.", err=True)
     if settings.output == "yaml":
         sys.stdout.write(yaml_documents(resources))
     else:
@@ -90,11 +100,13 @@ def export_of(topic: TopicDescription) -> Resource:
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_names(Noun.GROUP))
 @command_flags("yaml", "json", default_format="yaml")
 def export_groups(settings: Settings, names: Sequence[str]) -> None:
-    """Write the committed offsets of groups, or of all, as `lograft import group` takes them: YAML, or -o json.
+    """Export committed offsets of groups, as YAML or JSON, for `lograft import group`. Defaults to all groups.
 
     \b
-    lograft export group billing > billing.yaml
-    lograft import group -f billing.yaml
+    Examples:
+      # Save the offsets of a group and restore them later
+      lograft export group billing > billing.yaml
+      lograft import group -f billing.yaml
     """
     resources = run_async(_group_offsets(settings, names))
     if settings.output == "json":
@@ -112,5 +124,5 @@ async def _group_offsets(settings: Settings, names: Sequence[str]) -> list[Resou
     async with open_admin(settings) as admin:
         wanted = names or [group.name for group in await admin.list_groups()]
         for name in names:
-            await admin.describe_group(name)  # which says so, if there is none
+            await admin.describe_group(name)  # raises if the group does not exist
         return [offsets_resource(name, await admin.group_offsets(name)) for name in wanted]

@@ -1,4 +1,4 @@
-"""`lograft import group -f FILE`: groups go on where a file of `lograft export groups` says."""
+"""`lograft import group -f FILE`: set group offsets from a file of `lograft export groups`."""
 
 from collections.abc import Sequence
 from typing import TextIO
@@ -24,35 +24,51 @@ from lograft.cli.operations.offset_targets import BadTarget, GroupFile, read_gro
 
 @click.command("import")
 @click.argument("words", metavar="group [NAME]", nargs=-1, required=True, shell_complete=complete_words(Noun.GROUP))
-@click.option("-f", "--filename", "file", type=click.File(), required=True, metavar="FILE", help="- is standard input.")
-@click.option("--clamp", is_flag=True, help="Take the nearest offset there is, instead of refusing.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "-f",
+    "--filename",
+    "file",
+    type=click.File(),
+    required=True,
+    metavar="FILE",
+    help="File to import, or - for standard input.",
+)
+@click.option(
+    "--clamp", is_flag=True, help="Use the nearest available offset instead of rejecting one that is out of range."
+)
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @showing_command
 def import_command(
     settings: Settings, words: Sequence[str], file: TextIO, clamp: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Have groups go on where a file says; those that are not there are made. Others of their offsets stay as they are.
+    """Set group offsets from a file.
 
-    They must have no members. With a NAME, the one group in the file is imported under that.
-
-    \b
-    lograft export group billing > billing.yaml
-    lograft import group -f billing.yaml --dry-run
-    lograft import group billing-copy -f billing.yaml --yes
+    Missing groups are created. Offsets of partitions that the file does not list are left unchanged. The groups must
+    have no members. With NAME, the single group in the file is imported under that name.
 
     \b
-    Exit code  0  done
-               1  the file is none, a group has members, or there is no such topic or offset
+    Examples:
+      # Show what an import would change
+      lograft import group -f billing.yaml --dry-run
+      # Copy the offsets of a group to another group
+      lograft export group billing > billing.yaml
+      lograft import group billing-copy -f billing.yaml --yes
+
+    \b
+    Exit code  0  success
+               1  the file is invalid, a group has members, or a topic or offset does not exist
     """
     _, names = parse_nouns(words, [Noun.GROUP])
     if len(names) > 1:
-        raise click.UsageError("one name at most: `lograft import group [NAME] -f FILE`")
+        raise click.UsageError("only one name is allowed: `lograft import group [NAME] -f FILE`")
     if not dry_run:
         check_may_ask(is_given=yes)
     files = _read(file)
     if names and len(files) > 1:
-        raise CommandError(f"{shown_name(file)} has {len(files)} groups, and one name is given", "leave the name out")
+        raise CommandError(
+            f"{shown_name(file)} has {len(files)} groups, but only one name was given", "remove the name"
+        )
     files = [GroupFile(names[0] if names else each.group, each.offsets) for each in files]
     planned = run_async(_plan(settings, files, clamps=clamp))
     if dry_run:
@@ -66,7 +82,7 @@ def import_command(
 def _read(file: TextIO) -> list[GroupFile]:
     import yaml
 
-    remedy = "give what `lograft export groups NAME` writes"
+    remedy = "pass the output of `lograft export groups NAME`"
     try:
         return read_group_files(list(yaml.safe_load_all(read_text(file, remedy))))
     except (BadTarget, yaml.YAMLError, ValueError, RecursionError) as error:
@@ -74,7 +90,7 @@ def _read(file: TextIO) -> list[GroupFile]:
 
 
 async def _plan(settings: Settings, files: Sequence[GroupFile], *, clamps: bool) -> list[GroupChange]:
-    """Of all of them, before anything is changed."""
+    """Plan the changes of all groups before making any."""
     planned = []
     async with open_admin(settings) as admin:
         for each in files:

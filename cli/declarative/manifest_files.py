@@ -1,4 +1,4 @@
-"""The resource files that `-f` names: files, directories of them, or standard input."""
+"""Read the resource files that `-f` names: files, directories, or standard input."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,8 +17,8 @@ _ENDINGS = (".yaml", ".yml", ".json")
 
 
 def file_options(command: F) -> F:
-    """Gives a command `paths` and `recursive`."""
-    nested = click.option("-R", "--recursive", is_flag=True, help="Directories inside directories, too.")
+    """Add the parameters `paths` and `recursive` to a command."""
+    nested = click.option("-R", "--recursive", is_flag=True, help="Process directories recursively.")
     return click.option(
         "-f",
         "--filename",
@@ -26,40 +26,40 @@ def file_options(command: F) -> F:
         metavar="FILE|DIR|-",
         multiple=True,
         required=True,
-        help="A file, a directory of *.yaml, *.yml and *.json, or - for standard input; repeatable.",
+        help="A file, a directory of *.yaml, *.yml and *.json files, or - for standard input. Repeatable.",
     )(nested(command))
 
 
 def read_files(paths: Iterable[str], *, recursive: bool) -> list[Desired]:
-    """All that they want. Whatever is wrong with them is told, and nothing is done."""
+    """Return the declared resources. Report everything that is wrong and raise `CommandError` if anything is."""
     try:
         desired = read_manifests([source for path in paths for source in _sources(path, recursive=recursive)])
     except BadManifest as bad:
         for problem in bad.problems[:-1]:
             click.echo(f"Error: {problem}", err=True)
-        remedy = "mend that, and try again: nothing was changed; `lograft explain topic` shows what a file can say"
+        remedy = "correct the files and retry; no changes were made. `lograft explain topic` documents the fields"
         raise CommandError(bad.problems[-1], remedy) from None
     return desired
 
 
 def _sources(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
-    """Each text with its name."""
+    """Yield each text with the name of its source."""
     if path == "-":
         yield "standard input", _decoded("standard input", sys.stdin.buffer.read())
         return
     place = Path(path)
     if not place.exists():
-        raise click.UsageError(f"there is no file or directory {path!r}")
+        raise click.UsageError(f"file or directory {path!r} does not exist")
     files = list(_files_in(place, recursive=recursive)) if place.is_dir() else [place]
     if not files:
-        inside = "" if recursive else "; -R looks into directories inside it, too"
-        raise click.UsageError(f"{path!r} has no files that end in {', '.join(_ENDINGS)}{inside}")
+        inside = "" if recursive else "; pass -R to process its subdirectories"
+        raise click.UsageError(f"{path!r} contains no files ending in {', '.join(_ENDINGS)}{inside}")
     for file in files:
         yield str(file), _decoded(str(file), file.read_bytes())
 
 
 def _files_in(directory: Path, *, recursive: bool) -> Iterator[Path]:
-    """In order of their names, without hidden ones."""
+    """Return the files sorted by name, without hidden ones."""
     for place in sorted(directory.iterdir()):
         if place.name.startswith("."):
             continue

@@ -1,6 +1,6 @@
-"""Resource files, read: what they want the cluster to have, or everything that is wrong with them. Pure.
+"""Parse resource files into a desired state, or report everything that is wrong with them. Pure.
 
-Values of configuration are taken as they are written: what `010` or `yes` means is not for YAML to say.
+Configuration values are kept as written, so that YAML does not interpret `010` or `yes`.
 """
 
 import difflib
@@ -38,12 +38,12 @@ _NULL, _INTEGER = "tag:yaml.org,2002:null", "tag:yaml.org,2002:int"
 _MERGE = "tag:yaml.org,2002:merge"
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The quick one, where there is one: it says the same in other words."""
+"""Return the C loader if available. It accepts the same, with different messages."""
 _DEEPEST = 1000
 
 
 class BadManifest(Exception):
-    """`problems`: each with where it is."""
+    """Invalid resource files. `problems`: each with its position."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -51,8 +51,8 @@ class BadManifest(Exception):
 
 
 def read_manifests(sources: Iterable[tuple[str, str]]) -> list[Desired]:
-    """What all documents of these texts, each with its name, want; in order. `BadManifest`, with all that is wrong
-    anywhere, if anything is."""
+    """Parse texts with their names, and return the declared resources in order. Raise `BadManifest` with all
+    problems."""
     desired: list[Desired] = []
     problems: list[str] = []
     for source, text in sources:
@@ -67,7 +67,7 @@ def read_manifests(sources: Iterable[tuple[str, str]]) -> list[Desired]:
 
 
 class _Reader:
-    """One text, and what is in it: documents, and what is wrong with them."""
+    """Parses one text into documents and problems."""
 
     def __init__(self, source: str) -> None:
         self.desired: list[Desired] = []
@@ -80,7 +80,7 @@ class _Reader:
         bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
         if bad is not None:
             line = text.count("\n", 0, bad.start()) + 1
-            self._say(line, f"the character {bad[0]!a} cannot be in a text: is this a YAML or JSON file?")
+            self._say(line, f"character {bad[0]!a} is not allowed in text: is this a YAML or JSON file?")
             return
         text = _without_tabs(text)
         self._loader = _LOADER(text)
@@ -99,10 +99,10 @@ class _Reader:
             self._loader.dispose()
 
     def _resource(self, node: yaml.Node, *, is_item: bool) -> None:
-        if _is_null(node):  # a document of comments alone
+        if _is_null(node):  # a document with only comments
             return
         if not isinstance(node, yaml.MappingNode):
-            self._complain(node, "a resource is made of names and values: apiVersion, kind, metadata, spec")
+            self._complain(node, "a resource must be a mapping with apiVersion, kind, metadata, spec")
             return
         fields = self._fields(node, "a resource", _LIST_PARTS if _is_list(node) else _PARTS, "")
         version, kind = _text(fields.get("apiVersion")), _text(fields.get("kind"))
@@ -110,7 +110,7 @@ class _Reader:
             said = f"is {version!r}" if "apiVersion" in fields else "is missing"
             self._complain(fields.get("apiVersion", node), f"apiVersion {said}: it must be {API_VERSION}")
         elif kind == "List" and is_item:
-            self._complain(node, "a List cannot be in a List: give its items")
+            self._complain(node, "a List cannot contain a List: list its items")
         elif kind == "List":
             self._list(node, fields)
         elif kind in _MENTIONED:
@@ -123,7 +123,7 @@ class _Reader:
     def _list(self, node: yaml.Node, fields: Mapping[str, yaml.Node]) -> None:
         items = fields.get("items", node)
         if not isinstance(items, yaml.SequenceNode):
-            self._complain(items, "items is missing, or no list")
+            self._complain(items, "items is missing or not a list")
             return
         for item in items.value:
             self._resource(item, is_item=True)
@@ -133,7 +133,7 @@ class _Reader:
         spec = self._part(fields, "spec", _SPEC[kind])
         name = _text(metadata.get("name"))
         if not name:
-            self._complain(metadata.get("name", node), f"metadata.name is missing: which {kind.lower()} is meant?")
+            self._complain(metadata.get("name", node), f"metadata.name is missing: name the {kind.lower()}")
             return
         place = Place(self._source, self._document, node.start_mark.line + 1)
         made: Desired | None
@@ -151,13 +151,13 @@ class _Reader:
         spec = self._part(fields, "spec", None)
         name = _text(metadata.get("name"))
         if not name:
-            self._complain(metadata.get("name", node), f"metadata.name is missing: which {kind.lower()} is meant?")
+            self._complain(metadata.get("name", node), f"metadata.name is missing: name the {kind.lower()}")
             return
         place = Place(self._source, self._document, node.start_mark.line + 1)
         try:
             said = {key: self._loader.construct_object(value, deep=True) for key, value in spec.items()}
-        except ValueError as error:  # a date that is none, or the like
-            self._complain(fields["spec"], f"spec means nothing: {error}")
+        except ValueError as error:  # such as an invalid date
+            self._complain(fields["spec"], f"spec is invalid: {error}")
             return
         self.desired.append(Mention(_MENTIONED[kind], name, said, place))
 
@@ -186,10 +186,10 @@ class _Reader:
             owner = parse_owner(whose)
         except click.UsageError:
             example = "cluster/num.partitions, broker/1/log.level or topic/orders/retention.ms"
-            self._complain(metadata["name"], f"metadata.name {name!r} is no key of a configuration, such as {example}")
+            self._complain(metadata["name"], f"metadata.name {name!r} is not a configuration key such as {example}")
             return None
         if "value" not in spec:
-            self._complain(node, "spec.value is missing: give a value, or null for none")
+            self._complain(node, "spec.value is missing: set a value, or null to unset the key")
             return None
         value = None if _is_null(spec["value"]) else self._value(spec["value"], "spec.value")
         return DesiredSetting(owner, key, value, place)
@@ -201,31 +201,31 @@ class _Reader:
             count = int(node.value)
             if count <= _MOST:
                 return count
-        said = f"{_text(node)!r}" if isinstance(node, yaml.ScalarNode) else "no number"
-        self._complain(node, f"{where} is {said}: give a whole number from 1 to {_MOST}")
+        said = f"{_text(node)!r}" if isinstance(node, yaml.ScalarNode) else "not a number"
+        self._complain(node, f"{where} is {said}: use an integer from 1 to {_MOST}")
         return None
 
     def _id(self, node: yaml.Node) -> UUID | None:
         try:
             return UUID(_text(node) or "")
         except ValueError:
-            self._complain(node, "metadata.id is no id of a topic: leave it out, unless this very topic is meant")
+            self._complain(node, "metadata.id is not a topic id: remove it, unless the file is for one specific topic")
             return None
 
     def _config(self, node: yaml.Node) -> dict[str, str]:
         if _is_null(node):
-            remedy = "write {} for a topic that sets nothing itself, or leave `config` out to leave it as it is"
+            remedy = "use {} to unset all keys, or remove `config` to leave them unchanged"
             self._complain(node, f"spec.config is empty: {remedy}")
             return {}
         fields = self._fields(node, "spec.config", None, "spec.config.")
         return {key: self._value(value, f"spec.config.{key}") for key, value in fields.items()}
 
     def _value(self, node: yaml.Node, where: str) -> str:
-        """`[compact, delete]` is taken as `compact,delete`."""
+        """Return the value as written. Accept `[compact, delete]` as `compact,delete`."""
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         texts = [_text(part) for part in parts]
         if not texts or any(text is None for text in texts):
-            self._complain(node, f"{where} has no value: give one, or leave the key out to have it not set")
+            self._complain(node, f"{where} has no value: set one, or remove the key to unset it")
         return ",".join(text for text in texts if text is not None)
 
     # -- mappings
@@ -234,24 +234,25 @@ class _Reader:
         return self._fields(fields[name], name, known, f"{name}.") if name in fields else {}
 
     def _fields(self, node: yaml.Node, what: str, known: Collection[str] | None, prefix: str) -> dict[str, yaml.Node]:
-        """By name, what is merged in (`<<`) included. Each may be there once, and be one of `known`, if these are."""
+        """Return the fields by name, with merged ones (`<<`). Names must be unique, and be in `known`, if that is
+        given."""
         if not isinstance(node, yaml.MappingNode):
-            self._complain(node, f"{what} is empty, or not made of names and values")
+            self._complain(node, f"{what} is empty or not a mapping")
             return {}
         seen: dict[str, None] = {}
         for key, _ in node.value:
             name = _text(key)
             if name is None:
-                self._complain(key, f"{what} has a name that is no text")
+                self._complain(key, f"{what} has a name that is not a string")
             elif name in seen and key.tag != _MERGE:
-                self._complain(key, f"{prefix}{name} is there twice")
+                self._complain(key, f"{prefix}{name} is set twice")
             seen[name or ""] = None
         self._loader.flatten_mapping(node)
         for key, _ in node.value:
             name = _text(key)
             if known is not None and name is not None and name not in known:
                 close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-                hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(known)}"
+                hint = f"did you mean {close[0]}?" if close else f"known fields are {', '.join(known)}"
                 self._complain(key, f"unknown field {prefix}{name}: {hint}")
         return {_text(key) or "": value for key, value in node.value}
 
@@ -265,7 +266,7 @@ class _Reader:
 
 
 def _text(node: yaml.Node | None) -> str | None:
-    """As it is written; None for what is no text."""
+    """Return a scalar as written, or None if it is not text."""
     return node.value if isinstance(node, yaml.ScalarNode) and not _is_null(node) else None
 
 
@@ -280,18 +281,18 @@ def _is_list(node: yaml.MappingNode) -> bool:
 def _wrong_kind(kind: str | None) -> str:
     known = ", ".join(KINDS)
     if kind is None:
-        return f"kind is missing: it can be {known} or List"
+        return f"kind is missing: use {known} or List"
     if kind == "GroupOffsets":
-        return "offsets are not applied, but imported: `lograft import group -f FILE`"
+        return "import offsets with `lograft import group -f FILE`"
     close = difflib.get_close_matches(kind, (*KINDS, "List"), n=1) or difflib.get_close_matches(
         kind.title(), KINDS, n=1
     )
-    return f"kind {kind!r} is unknown: " + (f"did you mean {close[0]}?" if close else f"it can be {known} or List")
+    return f"kind {kind!r} is unknown: " + (f"did you mean {close[0]}?" if close else f"use {known} or List")
 
 
 def _check_depth(text: str) -> None:
-    """The quick loader takes a frame of the process's stack for each level, and the process ends with the stack.
-    `RecursionError` before that; what is shorter than it is deep cannot be."""
+    """Raise `RecursionError` for text that may nest too deeply: the C loader uses a stack frame per level, and a stack
+    overflow would end the process."""
     if len(text) <= _DEEPEST:
         return
     depth = 0
@@ -305,7 +306,7 @@ def _check_depth(text: str) -> None:
 
 
 def _without_tabs(text: str) -> str:
-    """JSON may be indented with tabs, which YAML does not like. In JSON no text has one in it."""
+    """Replace the tabs that indent JSON, which YAML rejects. JSON strings contain no tabs."""
     if "\t" not in text:
         return text
     try:

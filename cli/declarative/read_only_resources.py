@@ -1,6 +1,6 @@
-"""What files may mention though it is not declared: brokers, groups and the like, as `get -o yaml` shows them.
+"""Read-only resources in files: brokers, groups and others, as `get -o yaml` prints them.
 
-To apply such a file changes nothing, and says so: what it mentions has to be there, and be as it says."""
+Applying them changes nothing: they must exist, and must be as declared."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,19 +16,19 @@ from lograft.clients.admin.model.types import ClusterDescription
 from lograft.clients.errors import GroupNotFound
 
 _REMEDIES: Mapping[Noun, str] = {
-    Noun.PARTITION: "`lograft scale topic` adds partitions, `lograft reassign` moves them: take it out of the file",
-    Noun.BROKER: "a broker is what its own settings say (`lograft server --help`): take it out of the file",
-    Noun.GROUP: "a group is what its consumers say, and `lograft import group` sets offsets: take it out of the file",
-    Noun.QUORUM: "`lograft quorum add`, `remove` and `replace` change it: take it out of the file",
-    Noun.REASSIGNMENT: "`lograft reassign run -f FILE` begins what a file says",
-    Noun.CONTEXT: "`lograft context set NAME --bootstrap HOST:PORT` changes it: take it out of the file",
+    Noun.PARTITION: "remove it from the file; use `lograft scale topic` or `lograft reassign`",
+    Noun.BROKER: "remove it from the file; a broker is configured on its node (`lograft server --help`)",
+    Noun.GROUP: "remove it from the file; set group offsets with `lograft import group`",
+    Noun.QUORUM: "remove it from the file; change the quorum with `lograft quorum add|remove|replace`",
+    Noun.REASSIGNMENT: "start a reassignment from a file with `lograft reassign run -f FILE`",
+    Noun.CONTEXT: "remove it from the file; change it with `lograft context set NAME --bootstrap HOST:PORT`",
 }
 
 
 async def sightings(
     admin: Admin, cluster: ClusterDescription, mentions: Sequence[Mention]
 ) -> tuple[list[Sighting], list[Refusal]]:
-    """Each as it is there; or why it cannot be applied. `cluster`: with internal topics."""
+    """Return the current state of each resource, or a refusal. `cluster` includes internal topics."""
     seen: dict[str, Resource] = {}
     for noun in dict.fromkeys(each.noun for each in mentions):
         names = [each.name for each in mentions if each.noun is noun]
@@ -45,14 +45,14 @@ async def sightings(
 
 
 def _trouble(mention: Mention, live: Resource | None) -> str:
-    """Empty: it is there, and as it is mentioned."""
+    """Return why the resource cannot be applied, or an empty string if it exists as declared."""
     if live is None:
-        return f"there is no {mention.noun.value} {mention.name!r}, and a file cannot make one"
+        return f"{mention.noun.value} {mention.name!r} does not exist, and a file cannot create it"
     spec = live.get("spec", {})
     for key, value in mention.spec.items():
         if key not in spec or spec[key] != value:
-            said = f"is {_shown(spec[key])}" if key in spec else "is not there"
-            return f"spec.{key} of {mention.label} {said}, and a file cannot have it be {_shown(value)}"
+            said = f"is {_shown(spec[key])}" if key in spec else "does not exist"
+            return f"spec.{key} of {mention.label} {said}, and a file cannot set it to {_shown(value)}"
     return ""
 
 
@@ -61,7 +61,7 @@ def _shown(value: Any) -> str:
 
 
 async def _look(admin: Admin, cluster: ClusterDescription, noun: Noun, names: Sequence[str]) -> list[Resource]:
-    """Those of these names that there are, and perhaps others."""
+    """Return the existing resources of these names, and possibly others."""
     from lograft.cli.resources.queries import brokers
 
     match noun:

@@ -1,4 +1,4 @@
-"""`lograft dump-log FILE`: what is in a file of a data directory, and whether it is sound. Needs no cluster."""
+"""`lograft dump-log FILE`: print and verify a file of a data directory. Needs no cluster."""
 
 import os
 import stat
@@ -20,28 +20,35 @@ from lograft.storage.inspect.dump import DumpedSegment, SealedDocument, check_ag
 @click.command("dump-log")
 @click.argument("path", metavar="FILE")
 @click.option(
-    "--deep", is_flag=True, help="Open every record of a segment; check every entry of an index against its segment."
+    "--deep", is_flag=True, help="Decode every record of a segment; check every index entry against its segment."
 )
 @command_flags("table", "json", asks_cluster=False)
 @click.pass_context
 def dump_log(ctx: click.Context, settings: Settings, path: str, deep: bool) -> None:
-    """Show what is in FILE, and whether it is sound.
+    """Print the content of FILE and verify its integrity. No cluster is needed.
 
     FILE is any file of a data directory: a segment (.log), an offset or time index, a producer snapshot, leader
-    epochs, a checkpoint. What it is follows from its content; it may have any name, and needs no cluster.
+    epochs, or a checkpoint. The type is detected from the content, not from the name.
 
-    A damaged file is shown as far as it can be: each problem with its byte position, then what follows it.
+    Damaged files are printed as far as possible: each problem with its byte position, then the data that follows it.
+
+    The table shows producer id/epoch, sequence numbers, and times in UTC. Keys and values are quoted, with backslash
+    escapes for bytes that are not printable UTF-8. They are truncated after 100 characters, followed by their size.
+
+    In JSON, timestamps are milliseconds since 1970. Keys, values, and header values are complete: a string if they are
+    printable UTF-8, otherwise {"base64": "..."}. "valid" is the overall result; "errors" lists the problems.
 
     \b
-    Exit code  0  all of it is valid
-               1  something is not, or FILE cannot be read
-               2  wrong usage
+    Examples:
+      # Print the batches of a segment
+      lograft dump-log 00000000000000000000.log
+      # Decode and verify every record, as JSON
+      lograft dump-log 00000000000000000000.log --deep -o json
 
-    The table says a producer's id/epoch and its sequence numbers, and times in UTC. Keys and values are in quotes,
-    with backslash escapes for what is not printable UTF-8, and cut after 100 characters; then their size follows.
-
-    In JSON, timestamps are milliseconds since 1970. Keys, values and header values are whole: a string if they are
-    printable UTF-8, else {"base64": "..."}. "valid" sums up, "errors" lists what is wrong.
+    \b
+    Exit code  0  the file is valid
+               1  the file is invalid or cannot be read
+               2  invalid usage
     """
     with open_file(path) as file:
         try:
@@ -50,7 +57,7 @@ def dump_log(ctx: click.Context, settings: Settings, path: str, deep: bool) -> N
                 dump = _checked_with_segment(dump, path)
             verdict = _write(dump, path, settings.output)
         except ReadFailed as error:
-            raise CommandError(f"cannot read on in {path}: {error}", "check the disk it is on") from error
+            raise CommandError(f"read of {path} failed: {error}", "check the disk it is on") from error
     if not verdict.is_valid:
         click.echo(f"{path} is not valid: {verdict}", err=True)
         ctx.exit(1)
@@ -59,16 +66,18 @@ def dump_log(ctx: click.Context, settings: Settings, path: str, deep: bool) -> N
 def _write(dump: DumpedSegment | SealedDocument, path: str, form: str) -> ProblemCount:
     out = sys.stdout
     if hasattr(out, "reconfigure"):
-        out.reconfigure(errors="backslashreplace")  # a name or a record must never be what ends the dump
+        out.reconfigure(errors="backslashreplace")  # a name or record that cannot be encoded must not abort the dump
     verdict = (write_json if form == "json" else write_table)(dump, path, out)
-    out.flush()  # here, where a reader that is gone is still handled
+    out.flush()  # flush here, where a closed pipe is still handled
     return verdict
 
 
 def _checked_with_segment(index: SealedDocument, path: str) -> SealedDocument:
     log_path = os.path.splitext(path)[0] + ".log"
     if not os.path.isfile(log_path):
-        return replace(index, note=f"the entries were not checked: there is no {os.path.basename(log_path)} beside it")
+        return replace(
+            index, note=f"entries were not checked: {os.path.basename(log_path)} does not exist in the same directory"
+        )
     with open_file(log_path) as log:
         return check_against_segment(index, log, os.path.basename(log_path))
 
@@ -77,11 +86,11 @@ def _checked_with_segment(index: SealedDocument, path: str) -> SealedDocument:
 
 
 class ReadFailed(Exception):
-    """The operating system refused to read on."""
+    """A read failed."""
 
 
 class ReadOnlyFile:
-    """A file that is only looked at: the permission to write is not needed, and nothing is ever changed."""
+    """A file opened for reading only."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -103,20 +112,20 @@ class ReadOnlyFile:
 
 @contextmanager
 def open_file(path: str) -> Iterator[ReadOnlyFile]:
-    """The file at `path`, open while the block runs; a `CommandError` says why it cannot be."""
+    """Open the file at `path` for the duration of the block. Raise `CommandError` if it cannot be opened."""
     try:
-        # Without waiting: a pipe that nobody writes to would hold us for ever.
+        # Do not block on a pipe without a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _refusal(path, error) from error
     except ValueError as error:
-        raise CommandError(f"cannot read {path!r}: {error}", "give the path of a file") from error
+        raise CommandError(f"cannot read {path!r}: {error}", "pass the path of a file") from error
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise CommandError(f"{path} is a directory", _example_remedy(path))
         if not stat.S_ISREG(mode):
-            raise CommandError(f"{path} is not a regular file", "copy its content to a file, and dump that")
+            raise CommandError(f"{path} is not a regular file", "copy its content to a file and dump that")
         yield ReadOnlyFile(descriptor)
     finally:
         os.close(descriptor)
@@ -125,7 +134,9 @@ def open_file(path: str) -> Iterator[ReadOnlyFile]:
 def _refusal(path: str, error: OSError) -> CommandError:
     cause = f"cannot read {path}: {error.strerror}"
     if isinstance(error, PermissionError):
-        return CommandError(cause, "run it as the user that owns the file, or copy the file to where you may read it")
+        return CommandError(
+            cause, "run the command as the user that owns the file, or copy the file to a place you can read"
+        )
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         remedy = "check the path: a partition's files are in <data_dir>/<topic>-<partition>.<topic id>/"
         return CommandError(cause, remedy)
@@ -133,9 +144,9 @@ def _refusal(path: str, error: OSError) -> CommandError:
 
 
 def _example_remedy(path: str) -> str:
-    """Name a file in the directory, if there is one that can be meant."""
+    """Suggest a file in the directory, if it has one of a known type."""
     try:
         names = sorted(name for name in os.listdir(path) if name.endswith(".log"))
     except OSError:
         names = []
-    return f"give a file in it, such as {os.path.join(path, names[0])}" if names else "give the path of a file"
+    return f"pass a file in it, such as {os.path.join(path, names[0])}" if names else "pass the path of a file"

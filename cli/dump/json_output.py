@@ -20,14 +20,14 @@ from lograft.storage.inspect.dump import (
 
 
 def write_json(dump: DumpedSegment | SealedDocument, path: str, out: TextIO) -> ProblemCount:
-    """Write `dump`, of the file at `path`, and say how it fared."""
+    """Write the dump of the file at `path`, and return its problems."""
     return _Writer(out).write(dump, path)
 
 
 class _Writer:
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        # Escapes that are not JSON's would stand in for what the encoding of the output lacks.
+        # Use JSON's own escapes for characters that the output's encoding lacks.
         is_unicode = (out.encoding or "").lower().replace("-", "").startswith("utf")
         self._encode = json.JSONEncoder(ensure_ascii=not is_unicode, check_circular=False).encode
 
@@ -132,7 +132,7 @@ def _record_fields(records: Columns) -> Iterator[dict[str, Any]]:
 
 
 def bytes_as_json(content: bytes | None) -> str | dict[str, str] | None:
-    """Text where it is text that a person could read, else base64; either way all of it."""
+    """Return printable text as it is, and anything else in base64, untruncated."""
     if content is None:
         return None
     try:

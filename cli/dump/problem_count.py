@@ -1,13 +1,13 @@
-"""Keeping count of the problems a dump has shown."""
+"""Count the problems found in a dump."""
 
 from lograft.storage.inspect.dump import Problem
 
-# A file can be damaged in more places than memory should hold; each is shown where it is met all the same.
+# A file may be damaged in more places than fit in memory. Each is still printed where it is found.
 MOST_KEPT = 10_000
 
 
 class ProblemCount:
-    """What was wrong, in the order it was met; the first problems are kept, all are counted."""
+    """Problems in file order: the first ones are kept, all are counted."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""A dump as a table for people: a line a batch or an entry, and a line below it for each thing that is wrong."""
+"""A dump as a table: a line per batch or entry, followed by a line for each problem."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,12 +24,12 @@ SHOWN_CHARACTERS = 100
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEGMENT_TITLES = "POSITION", "OFFSETS", "RECORDS", "BYTES", "EPOCH", "LAYOUT", "CODEC", "CRC", "TIMESTAMPS", "DETAILS"
-_RECORD_INDENT = " " * 12  # clear of the positions, so that batches stand out
+_RECORD_INDENT = " " * 12  # indented past the positions, so that batches stand out
 _SEGMENT_NUMBERS = frozenset({0, 1, 2, 3, 4})
 
 
 def write_table(dump: DumpedSegment | SealedDocument, path: str, out: TextIO) -> ProblemCount:
-    """Write `dump`, of the file at `path`, and say how it fared."""
+    """Write the dump of the file at `path`, and return its problems."""
     if isinstance(dump, DumpedSegment):
         return _write_segment(dump, path, out)
     return _write_document(dump, path, out)
@@ -153,7 +153,7 @@ def _write_document(document: SealedDocument, path: str, out: TextIO) -> Problem
 
 
 def _words(name: str) -> str:
-    """`baseOffset` is `base offset`."""
+    """Turn `baseOffset` into `base offset`."""
     return re.sub(r"(?=[A-Z])", " ", name).lower()
 
 
@@ -177,7 +177,7 @@ def span(first: int, last: int) -> str:
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC, to the millisecond; the bare number where the calendar ends."""
+    """Return ISO 8601 in UTC with milliseconds, or the plain number outside the calendar's range."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -186,7 +186,7 @@ def iso_time(timestamp_ms: int) -> str:
 
 
 def quoted(content: bytes | None) -> str:
-    """Bytes as one harmless piece of a line: quoted, escaped, and cut if long, never inside an escape."""
+    """Return bytes quoted, escaped, and truncated, never inside an escape."""
     if content is None:
         return "null"
     try:
@@ -205,12 +205,12 @@ def quoted(content: bytes | None) -> str:
 
 
 def quoted_name(path: str) -> str:
-    """A path as it is, unless it would do something to a terminal."""
+    """Return a path as it is, or quoted if it contains terminal control characters."""
     return path if path.isprintable() else escaped(path)
 
 
 def escaped(text: str) -> str:
-    """The text with backslashes doubled, and all that is not printable written as an escape."""
+    """Escape backslashes and unprintable characters."""
     return text if text.isprintable() and "\\" not in text else "".join(map(_escaped_character, text))
 
 

@@ -1,1 +1,1 @@
-"""drain, reassign, reset and scale: changes that take a plan."""
+"""drain, reassign, reset and scale: changes that follow a plan."""

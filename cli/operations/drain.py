@@ -1,4 +1,4 @@
-"""`lograft drain broker ID`: everything moves off a broker, so that it can be stopped for good."""
+"""`lograft drain broker ID`: move all replicas off a broker before it is decommissioned."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,24 +24,29 @@ from lograft.runtime.clock import LoopClock
 @click.option(
     "--wait/--no-wait",
     default=True,
-    help="Return when nothing is left there (for ever, or up to --timeout), or at once.",
+    help="Wait until no replicas are left on the brokers, without limit or for up to --timeout.",
 )
-@click.option("--dry-run", is_flag=True, help="Check all, move nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate the plan without moving anything.")
 @changing_command
 def drain(settings: Settings, words: Sequence[str], wait: bool, dry_run: bool) -> None:
-    """Move everything off brokers, running or not: internal topics, too. Nothing else moves.
+    """Move all replicas off brokers, including those of internal topics. The brokers may be running or stopped.
 
-    Refused if the other live brokers are too few for the replicas. Nothing new is placed there from now on:
-    `placement.enable` is set to false. Unset it if you change your mind.
+    The command sets the brokers' `placement.enable` to false, so no new replicas are placed there. It fails if too few
+    other brokers are active.
 
     \b
-    lograft drain broker 3
-    lograft config unset broker/3 placement.enable      it may be used again
-    lograft drain broker 3 --no-wait      and `lograft reassign status` tells how far it is
+    Examples:
+      # Move all replicas off broker 3 and wait until they are moved
+      lograft drain broker 3
+      # Start the move and watch its progress
+      lograft drain broker 3 --no-wait
+      lograft reassign status -w
+      # Use the broker for new replicas again
+      lograft config unset broker/3 placement.enable
     """
     noun, names = parse_nouns(words, [Noun.BROKER])
     if not names:
-        raise click.UsageError("which? `lograft drain broker ID`")
+        raise click.UsageError("broker id required: `lograft drain broker ID`")
     check_names(noun, names)
     drained = list(dict.fromkeys(map(parse_id, names)))
     run_async(_drain(settings, drained, wait=wait, dry_run=dry_run))
@@ -51,11 +56,11 @@ async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_
     report = ChangeReport(settings)
     async with open_admin(settings) as admin:
         progress = ReassignmentProgress(settings, LoopClock())
-        plan(await look(admin), partial(plan_drain, drained=drained))  # refused, if at all, before anything is changed
+        plan(await look(admin), partial(plan_drain, drained=drained))  # raises before anything is changed
         for broker_id in () if dry_run else drained:
             await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": "false"})
         while True:
-            # Again each time: somebody may have created a topic there, or cancelled a move.
+            # Plan again each time: someone may have created a topic there, or cancelled a move.
             seen = await look(admin)
             moves = plan(seen, partial(plan_drain, drained=drained))
             left = _replicas_on(seen.cluster, drained)
@@ -64,19 +69,19 @@ async def _drain(settings: Settings, drained: Sequence[int], *, wait: bool, dry_
             raise_first(await begin(admin, moves, report.note, dry_run=dry_run))
             if dry_run or not wait:
                 break
-            await progress.pause(admin, seen.cluster, f"{left} replica{'' if left == 1 else 's'} left there")
-        how = "" if left else "has nothing" if dry_run else "drained"
+            await progress.pause(admin, seen.cluster, f"{left} replica{'' if left == 1 else 's'} left to move")
+        how = "" if left else "has no replicas" if dry_run else "drained"
         for broker_id in drained:
             report.tell(Noun.BROKER, str(broker_id), how, _drained(seen.cluster, broker_id) if dry_run else None)
         await report.finish(admin)
         if not left:
             await _tell_what_is_next(admin, seen.cluster, drained)
         elif not dry_run:
-            click.echo("`lograft reassign status` tells how far it is.", err=True)
+            click.echo("Run `lograft reassign status` to see progress.", err=True)
 
 
 def _drained(cluster: ClusterDescription, broker_id: int) -> Resource:
-    """The broker as it would be."""
+    """Return the broker as it would be after the drain."""
     (broker,) = brokers(cluster, [str(broker_id)])
     broker["status"] |= {"cordoned": True, "leaders": 0, "replicas": 0, "inSync": 0}
     return broker
@@ -95,9 +100,9 @@ async def _tell_what_is_next(admin: Admin, cluster: ClusterDescription, drained:
     for broker_id in drained:
         if broker_id in voters:
             click.echo(
-                f"Node {broker_id} votes in the quorum, too: first have another take its place, or "
+                f"Node {broker_id} is also a voter of the quorum: add another voter first, or run "
                 f"`lograft quorum remove {broker_id}`.",
                 err=True,
             )
         stop = f"stop broker {broker_id}, then " if broker_id in running else ""
-        click.echo(f"Next: {stop}`lograft delete broker {broker_id}`.", err=True)
+        click.echo(f"Next: {stop}run `lograft delete broker {broker_id}`.", err=True)

@@ -1,4 +1,4 @@
-"""What commands that have a group go on elsewhere have in common: they show what will change, and then do it."""
+"""Plan, show and commit changes of a group's offsets, for `reset` and `import`."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ CHANGE_COLUMNS = (
 
 
 class GroupChange(NamedTuple):
-    """What is to be committed, and what that changes."""
+    """Offsets to commit to a group, and the changes they make."""
 
     group: str
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -41,14 +41,14 @@ class GroupChange(NamedTuple):
 
 
 async def check_group(admin: Admin, group: str, *, may_create: bool) -> None:
-    """Refused with members, whose own commits would undo it; and if there is none, unless `may_create`."""
+    """Raise if the group has members, whose commits would undo the change, or does not exist, unless `may_create`."""
     try:
         description = await admin.describe_group(group)
     except GroupNotFound:
         if may_create:
             return
         raise CommandError(
-            f"there is no group {group!r}", "`lograft get groups` shows those there are; --create makes it"
+            f"group {group!r} does not exist", "list groups with `lograft get groups`, or create it with --create"
         ) from None
     if description.members:
         who = ", ".join(member.client_id or member.member_id for member in description.members[:3])
@@ -64,11 +64,11 @@ async def bounds_of(admin: Admin, names: Iterable[TopicPartition]) -> dict[Topic
 async def plan_change(
     admin: Admin, group: str, wanted: Mapping[TopicPartition, OffsetAndMetadata], *, clamps: bool
 ) -> GroupChange:
-    """Offsets at which there is nothing to read are refused, or the nearest ones taken."""
+    """Raise for offsets that are out of range, or replace them by the nearest available ones."""
     bounds = await bounds_of(admin, wanted)
     bad = out_of_bounds({name: offset.offset for name, offset in wanted.items()}, bounds)
     if bad and not clamps:
-        raise CommandError("; ".join(bad), "give one that is there, or --clamp for the nearest one")
+        raise CommandError("; ".join(bad), "use an available offset, or pass --clamp to use the nearest one")
     offsets = {name: given._replace(offset=nearest(given.offset, bounds[name])) for name, given in wanted.items()}
     before = await admin.group_offsets(group)
     changes = [
@@ -79,7 +79,7 @@ async def plan_change(
 
 
 def foretell(planned: Sequence[GroupChange], settings: Settings, done: str) -> None:
-    """What would change: for a program, each offset."""
+    """Return the changes as a resource, offset by offset."""
     if settings.is_document:
         write_resources(sys.stdout, _changes(planned), CHANGE_COLUMNS, settings, is_one=False)
         return
@@ -90,7 +90,8 @@ def foretell(planned: Sequence[GroupChange], settings: Settings, done: str) -> N
 
 
 def show_changes(planned: Sequence[GroupChange], settings: Settings, *, is_asked: bool = False) -> None:
-    """To people. `is_asked`: somebody who is to say yes to it has to see it in any case, though not among the data."""
+    """Print the changes as a table. `is_asked`: print them to stderr for the confirmation, whatever the output
+    format."""
     if settings.is_table or is_asked:
         out = sys.stdout if settings.is_table else sys.stderr
         write_resources(out, _changes(planned), CHANGE_COLUMNS, replace(settings, output="table"), is_one=False)

@@ -1,4 +1,4 @@
-"""Where a group is to go on, as people write it, and as a file does. Pure."""
+"""Target offsets of a group, as flags and files express them. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from lograft.clients.types import MAX_INTEGER, OffsetAndMetadata, TopicPartition
 
 KIND = "GroupOffsets"
 
-_OFFSET = re.compile(r"[0-9]{1,12}", flags=re.ASCII)  # 13 digits are a time
+_OFFSET = re.compile(r"[0-9]{1,12}", flags=re.ASCII)  # 13 digits are a timestamp
 _TOPIC = re.compile(r"([^:/]+)(?::([0-9]{1,9}(?:,[0-9]{1,9})*))?", flags=re.ASCII)
 
 
@@ -22,7 +22,7 @@ class Exactly:
 
 
 class BadTarget(ValueError):
-    """The message says what was given, and what can be."""
+    """An invalid target. The message says what was given, and what is accepted."""
 
 
 def parse_target(text: str, now_ms: int) -> Earliest | Latest | Moment | Exactly:
@@ -35,14 +35,14 @@ def parse_target(text: str, now_ms: int) -> Earliest | Latest | Moment | Exactly
 
 
 class TopicChoice(NamedTuple):
-    """No numbers: all its partitions."""
+    """A topic and partition numbers; without numbers, all its partitions."""
 
     topic: str
     numbers: tuple[int, ...]
 
 
 def parse_topic_choice(text: str) -> TopicChoice:
-    """`orders`, `orders:0` or `orders:0,2`."""
+    """Parse `orders`, `orders:0` or `orders:0,2`."""
     match = _TOPIC.fullmatch(text)
     if match is None:
         raise BadTarget(f"{text!r} is not TOPIC or TOPIC:PARTITION,..., such as orders or orders:0,2")
@@ -53,7 +53,7 @@ def parse_topic_choice(text: str) -> TopicChoice:
 
 
 class OffsetChange(NamedTuple):
-    """`before` None: nothing is committed there."""
+    """A changed offset. `before` is None if nothing is committed."""
 
     partition: TopicPartition
     before: int | None
@@ -76,17 +76,16 @@ def change_resource(group: str, change: OffsetChange) -> Resource:
 
 
 class Bounds(NamedTuple):
-    """The offsets at which a reader can begin: the end is one of them."""
+    """The range of offsets at which a consumer can start, including the end offset."""
 
     start: int
     end: int
 
 
 def out_of_bounds(wanted: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]) -> list[str]:
-    """Those that are, in words."""
+    """Describe the offsets that are out of range."""
     return [
-        f"{name.topic}-{name.partition} has no offset {offset}: it starts at {bounds[name].start}, its end is "
-        f"{bounds[name].end}"
+        f"offset {offset} of {name.topic}-{name.partition} is out of range {bounds[name].start} to {bounds[name].end}"
         for name, offset in wanted.items()
         if not bounds[name].start <= offset <= bounds[name].end
     ]
@@ -113,7 +112,7 @@ class GroupFile(NamedTuple):
 
 
 def read_group_files(documents: Sequence[Any]) -> list[GroupFile]:
-    """What `offsets_resource` makes, or a list of these. `BadTarget` says which document is none."""
+    """Parse documents of `offsets_resource`, or lists of them. Raise `BadTarget` with the number of an invalid one."""
     found: list[GroupFile] = []
     for number, document in enumerate(documents, start=1):
         where = f"document {number}"
@@ -122,54 +121,54 @@ def read_group_files(documents: Sequence[Any]) -> list[GroupFile]:
         if isinstance(document, dict) and document.get("kind") == "List":
             items = document.get("items")
             if not isinstance(items, list):
-                raise BadTarget(f"{where}: a List without items")
+                raise BadTarget(f"{where}: List has no items")
             found += [_read(item, f"{where}, items[{at}]") for at, item in enumerate(items)]
         else:
             found.append(_read(document, where))
     if not found:
-        raise BadTarget("there is no group in it")
+        raise BadTarget("it contains no group")
     names = [each.group for each in found]
     for name in names:
         if names.count(name) > 1:
-            raise BadTarget(f"group {name!r} is in it more than once")
+            raise BadTarget(f"it contains group {name!r} more than once")
     return found
 
 
 def _read(document: Any, where: str) -> GroupFile:
     if not isinstance(document, dict):
-        raise BadTarget(f"{where} is {document!r:.50}, and no resource")
+        raise BadTarget(f"{where} is {document!r:.50}, not a resource")
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(key) != expected:
-            raise BadTarget(f"{where}: {key} is {document.get(key)!r:.50}, and should be {expected}")
+            raise BadTarget(f"{where}: {key} is {document.get(key)!r:.50}, not {expected}")
     metadata, spec = document.get("metadata"), document.get("spec")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
-        raise BadTarget(f"{where}: metadata.name is {name!r:.50}, and should be that of a group")
+        raise BadTarget(f"{where}: metadata.name is {name!r:.50}, not a group name")
     entries = spec.get("offsets") if isinstance(spec, dict) else None
     if not isinstance(entries, list):
-        raise BadTarget(f"{where}: spec.offsets is {entries!r:.50}, and should be a list")
+        raise BadTarget(f"{where}: spec.offsets is {entries!r:.50}, not a list")
     offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     for at, entry in enumerate(entries):
         partition, offset = _read_entry(entry, f"{where}: spec.offsets[{at}]")
         if partition in offsets:
-            raise BadTarget(f"{where}: spec.offsets[{at}]: {partition.topic}-{partition.partition} was there before")
+            raise BadTarget(f"{where}: spec.offsets[{at}]: duplicate partition {partition.topic}-{partition.partition}")
         offsets[partition] = offset
     return GroupFile(name, offsets)
 
 
 def _read_entry(entry: Any, where: str) -> tuple[TopicPartition, OffsetAndMetadata]:
     if not isinstance(entry, dict):
-        raise BadTarget(f"{where} is {entry!r:.50}, and should have topic, partition and offset")
+        raise BadTarget(f"{where} is {entry!r:.50}, not a mapping with topic, partition and offset")
     for key in entry:
         if key not in ("topic", "partition", "offset", "metadata"):
-            raise BadTarget(f"{where}: {key!r} means nothing: it can have topic, partition, offset and metadata")
+            raise BadTarget(f"{where}: unknown field {key!r}: use topic, partition, offset and metadata")
     topic, note = entry.get("topic"), entry.get("metadata", "")
     if not isinstance(topic, str) or not topic:
-        raise BadTarget(f"{where}: topic is {topic!r:.50}, and should be a name")
+        raise BadTarget(f"{where}: topic is {topic!r:.50}, not a name")
     if not isinstance(note, str):
-        raise BadTarget(f"{where}: metadata is {note!r:.50}, and should be a text")
+        raise BadTarget(f"{where}: metadata is {note!r:.50}, not a string")
     for key, most in (("partition", 2**31 - 1), ("offset", MAX_INTEGER)):
         number = entry.get(key)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
-            raise BadTarget(f"{where}: {key} is {number!r:.50}, and should be a number from 0")
+            raise BadTarget(f"{where}: {key} is {number!r:.50}, not a number from 0")
     return TopicPartition(topic, entry["partition"]), OffsetAndMetadata(entry["offset"], note)

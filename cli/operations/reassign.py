@@ -1,4 +1,4 @@
-"""`lograft reassign plan|run|status|cancel`: partitions move to other brokers."""
+"""`lograft reassign plan|run|status|cancel`: move partitions between brokers."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -39,26 +39,33 @@ from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 
 _COUNT = click.IntRange(1, 2**15 - 1)
-_WRITTEN = "give what `lograft reassign plan -o json` (or yaml) writes"
+_WRITTEN = "pass the output of `lograft reassign plan -o json` (or yaml)"
 
 
 @click.group()
 def reassign() -> None:
-    """Move partitions to other brokers: replicas are added, and when they are in sync others are removed.
+    """Move partitions between brokers. New replicas are added, and old ones removed once the new ones are in sync.
 
     \b
-    lograft reassign plan -o yaml > plan.yaml    where partitions should go
-    lograft reassign run -f plan.yaml            have them go there
-    lograft reassign status                      how far they are
-    lograft reassign cancel --all                have them go back
+    Examples:
+      # Plan an even spread over all brokers
+      lograft reassign plan -o yaml > plan.yaml
+      # Start the planned moves
+      lograft reassign run -f plan.yaml
+      # Show progress
+      lograft reassign status
+      # Cancel all moves
+      lograft reassign cancel --all
     """
 
 
 def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What is to be planned."""
-    replicas = click.option("--replicas", type=_COUNT, help="Of each partition.  [default: as many as it has]")
+    """Add the parameters of a plan to a command."""
+    replicas = click.option("--replicas", type=_COUNT, help="Replicas of each partition.  [default: unchanged]")
     brokers = click.option(
-        "--brokers", metavar="ID,ID,...", help="Those that are to have all of it.  [default: all that are live]"
+        "--brokers",
+        metavar="ID,ID,...",
+        help="Comma-separated ids of the brokers that host the partitions.  [default: all active brokers]",
     )
     return click.argument("topics", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_names(Noun.TOPIC))(
         brokers(replicas(command))
@@ -66,7 +73,7 @@ def _wish(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read_ids(text: str | None) -> list[int] | None:
-    """Of brokers, with commas between."""
+    """Parse comma-separated broker ids."""
     return [parse_id(word.strip()) for word in text.split(",")] if text is not None else None
 
 
@@ -82,19 +89,22 @@ async def _plan(admin: Admin, topics: Sequence[str], brokers: list[int] | None, 
 @_wish
 @showing_command
 def plan_command(settings: Settings, topics: Sequence[str], brokers: str | None, replicas: int | None) -> None:
-    """Show where partitions should go, and move nothing.
+    """Print a plan without moving anything.
 
-    Brokers are to have, and lead, equally many; racks are heeded.
-
-    As few replicas move as can be. By default all topics are spread over all live brokers: what to do after one was
-    added. A broker that is away, or whose disks are all full, is given nothing, and keeps what it has unless --brokers
-    leaves it out.
+    The plan spreads replicas and leaders evenly over brokers and racks, with as few moves as possible. By default, it
+    spreads all topics over all active brokers, which is useful after a broker was added. A broker that is not active,
+    or whose disks are all full, receives no replicas, and keeps its own unless --brokers excludes it.
 
     \b
-    lograft reassign plan                               after a broker was added
-    lograft reassign plan orders --brokers 1,2,3        off all others
-    lograft reassign plan orders --replicas 3           more or fewer replicas
-    lograft reassign plan -o yaml > plan.yaml           for `lograft reassign run -f plan.yaml`
+    Examples:
+      # Spread all topics over all brokers
+      lograft reassign plan
+      # Move a topic to three brokers
+      lograft reassign plan orders --brokers 1,2,3
+      # Change the number of replicas
+      lograft reassign plan orders --replicas 3
+      # Save the plan for `lograft reassign run -f plan.yaml`
+      lograft reassign plan -o yaml > plan.yaml
     """
 
     async def draw(chosen: list[int] | None) -> list[Move]:
@@ -103,7 +113,7 @@ def plan_command(settings: Settings, topics: Sequence[str], brokers: str | None,
 
     moves = run_async(draw(_read_ids(brokers)))
     if settings.is_table:
-        click.echo(summary_of(moves) if moves else "There is nothing to move.", err=True)
+        click.echo(summary_of(moves) if moves else "No partitions need to move.", err=True)
         if not moves:
             return
     write_resources(sys.stdout, list(map(move_resource, moves)), MOVE_COLUMNS, settings, is_one=False)
@@ -114,9 +124,9 @@ def plan_command(settings: Settings, topics: Sequence[str], brokers: str | None,
 
 @reassign.command("run")
 @_wish
-@click.option("-f", "--filename", type=click.File(), metavar="FILE", help="A plan, as `plan -o json|yaml` writes it.")
-@click.option("--wait", is_flag=True, help="Return when all of it is through; for ever, or up to --timeout.")
-@click.option("--dry-run", is_flag=True, help="Check all, begin nothing.")
+@click.option("-f", "--filename", type=click.File(), metavar="FILE", help="A plan, as written by `plan -o json|yaml`.")
+@click.option("--wait", is_flag=True, help="Wait until all moves are complete, without limit or for up to --timeout.")
+@click.option("--dry-run", is_flag=True, help="Validate the plan without starting it.")
 @changing_command
 def run_command(
     settings: Settings,
@@ -127,19 +137,22 @@ def run_command(
     wait: bool,
     dry_run: bool,
 ) -> None:
-    """Begin to move partitions.
+    """Start moving partitions according to a plan.
 
-    As a file says, or, without one, as `lograft reassign plan` would.
-
-    A plan that does not fit any more, because a partition is elsewhere by now, is refused as a whole.
+    Without a file, the plan is that of `lograft reassign plan`. A plan is rejected as a whole if a partition has moved
+    since it was made.
 
     \b
-    lograft reassign run -f plan.yaml --wait
-    lograft reassign plan orders -o json | lograft reassign run -f -
-    lograft reassign run orders                         plan it, and do it
+    Examples:
+      # Run a saved plan and wait until it is complete
+      lograft reassign run -f plan.yaml --wait
+      # Run a plan from standard input
+      lograft reassign plan orders -o json | lograft reassign run -f -
+      # Plan and run at once
+      lograft reassign run orders
     """
     if filename is not None and (topics or brokers is not None or replicas is not None):
-        raise click.UsageError("a file says all there is to say: leave topics, --brokers and --replicas out")
+        raise click.UsageError("-f cannot be combined with topics, --brokers or --replicas")
     text = read_text(filename, _WRITTEN) if filename is not None else None
     run_async(_run(settings, text, topics, _read_ids(brokers), replicas, wait=wait, dry_run=dry_run))
 
@@ -161,7 +174,7 @@ async def _run(
         else:
             moves = await _plan(admin, topics, brokers, replicas)
         if not moves:
-            click.echo("There is nothing to move.", err=True)
+            click.echo("No partitions need to move.", err=True)
         failures: list[LograftError] = []
         async for move, error in ask(admin, moves, dry_run=dry_run):
             if error is not None:
@@ -179,11 +192,11 @@ def _name(partition: TopicPartition) -> str:
 
 
 async def _planned(admin: Admin, text: str, report: ChangeReport) -> list[Move]:
-    """What a file says, without what is there already. `CommandError` if it does not fit."""
+    """Read the moves of a plan, without those already made. Raise `CommandError` if it is out of date."""
     try:
         planned = read_plan(text)
     except BadPlan as error:
-        raise CommandError(f"that is no plan: {error}", _WRITTEN) from None
+        raise CommandError(f"invalid plan: {error}", _WRITTEN) from None
     under_way = await admin.list_reassignments()
     topics = list(dict.fromkeys(name.topic for name in planned))
     standing = standing_replicas(await admin.describe_cluster(topics, include_internal=True), under_way)
@@ -191,16 +204,16 @@ async def _planned(admin: Admin, text: str, report: ChangeReport) -> list[Move]:
     for name, (before, after) in planned.items():
         if name not in standing:
             raise CommandError(
-                f"there is no partition {name.topic}-{name.partition}",
-                f"`lograft get partitions {name.topic}` shows them",
+                f"partition {name.topic}-{name.partition} does not exist",
+                f"list partitions with `lograft get partitions {name.topic}`",
             )
         if standing[name] == after:
             unchanged.append(name)
         elif before is not None and standing[name] != before:
             raise CommandError(
-                f"the plan is out of date: {name.topic}-{name.partition} is on {listed(standing[name])} by now, not on "
+                f"the plan is out of date: {name.topic}-{name.partition} is now on {listed(standing[name])}, not on "
                 f"{listed(before)}",
-                "make another one with `lograft reassign plan`",
+                "create a new plan with `lograft reassign plan`",
             )
         else:
             moves.append(Move(name, standing[name], after))
@@ -216,16 +229,16 @@ async def _planned(admin: Admin, text: str, report: ChangeReport) -> list[Move]:
 @click.argument("names", metavar="[TOPIC[-N]]...", nargs=-1, shell_complete=complete_names(Noun.REASSIGNMENT))
 @watching_command
 def status_command(settings: Settings, names: Sequence[str]) -> None:
-    """Show the reassignments under way, and how far they are.
+    """Show reassignments in progress.
 
-    IN-SYNC: how many of the replicas that are added have caught up. BEHIND: how many records they lack together.
-    COPIED: how much of the leader's bytes they have. -w ends when all is through.
+    IN-SYNC is the number of added replicas that have caught up. BEHIND is the number of records that they lack in
+    total. COPIED is their share of the leader's bytes. -w exits when all reassignments are complete.
     """
     run_until_interrupted(_status(settings, list(names)))
 
 
 async def _status(settings: Settings, names: list[str]) -> None:
-    none = "Nothing is being reassigned."
+    none = "No reassignments in progress."
     async with open_admin(settings) as admin:
 
         async def look() -> list[Resource]:
@@ -246,18 +259,21 @@ async def _status(settings: Settings, names: list[str]) -> None:
 
 @reassign.command("cancel")
 @click.argument("names", metavar="[TOPIC[-N]]...", nargs=-1, shell_complete=complete_names(Noun.REASSIGNMENT))
-@click.option("--all", "is_all", is_flag=True, help="All that are under way.")
-@click.option("--dry-run", is_flag=True, help="Check all, cancel nothing.")
+@click.option("--all", "is_all", is_flag=True, help="Cancel all reassignments in progress.")
+@click.option("--dry-run", is_flag=True, help="Validate the request without cancelling anything.")
 @changing_command
 def cancel_command(settings: Settings, names: Sequence[str], is_all: bool, dry_run: bool) -> None:
-    """Have partitions that are being moved go back.
+    """Cancel reassignments in progress. The partitions return to their previous replicas.
 
     \b
-    lograft reassign cancel orders-0
-    lograft reassign cancel --all
+    Examples:
+      # Cancel the move of one partition
+      lograft reassign cancel orders-0
+      # Cancel all moves
+      lograft reassign cancel --all
     """
     if bool(names) == is_all:
-        raise click.UsageError("which? Name topics or partitions (orders, orders-0), or say --all")
+        raise click.UsageError("name topics or partitions (orders, orders-0), or pass --all")
     run_async(_cancel(settings, list(names), dry_run=dry_run))
 
 
@@ -271,11 +287,12 @@ async def _cancel(settings: Settings, names: list[str], *, dry_run: bool) -> Non
         cancelled = [name for name in under_way if name in chosen]
         if not cancelled:
             if not names:
-                click.echo("Nothing is being reassigned.", err=True)
+                click.echo("No reassignments in progress.", err=True)
                 await report.finish(admin)
                 return
             raise CommandError(
-                f"nothing of {', '.join(names)} is being reassigned", "`lograft reassign status` shows what is"
+                f"no reassignment of {', '.join(names)} is in progress",
+                "list reassignments with `lograft reassign status`",
             )
         outcome = await admin.reassign(dict.fromkeys(cancelled), validate_only=dry_run)
         failures: list[LograftError] = []

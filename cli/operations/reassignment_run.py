@@ -1,4 +1,4 @@
-"""What commands that move partitions have in common: they plan, begin it, tell of it, and wait until it is through."""
+"""Plan, start, report and await reassignments, for all commands that move partitions."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -19,12 +19,12 @@ from lograft.runtime.clock import Clock, LoopClock
 
 _LOOK_EVERY_MS = 500
 _TELL_EVERY_MS = 5000
-_NAMED = 3  # of partitions that all have the same trouble
+_NAMED = 3  # partitions listed by name if they share a problem
 _MOVES_AT_ONCE = 2000  # a controller takes no more than 100,000 partitions and replicas at once
 
 
 class Look(NamedTuple):
-    """The cluster as it was a moment ago, what is under way there, and the brokers whose disks are all full."""
+    """A snapshot of the cluster, its reassignments in progress, and the brokers whose disks are all full."""
 
     cluster: ClusterDescription
     under_way: list[Reassignment]
@@ -39,7 +39,7 @@ async def look(admin: Admin) -> Look:
 
 
 class MakePlan(Protocol):
-    """Draws up moves; `full`: the brokers whose disks are all full."""
+    """Plans moves. `full`: the brokers whose disks are all full."""
 
     def __call__(
         self, cluster: ClusterDescription, under_way: list[Reassignment], /, *, full: Collection[int]
@@ -47,11 +47,11 @@ class MakePlan(Protocol):
 
 
 def plan(seen: Look, make: MakePlan, topics: Collection[str] = ()) -> list[Move]:
-    """What `make` draws up. `UnknownTopic` for one of `topics` that there is none of."""
+    """Return the plan that `make` creates. Raise `UnknownTopic` if one of `topics` does not exist."""
     known = [topic.name for topic in seen.cluster.topics]
     for name in topics:
         if name not in known:
-            raise UnknownTopic(f"there is no topic {name!r}")
+            raise UnknownTopic(f"topic {name!r} does not exist")
     try:
         return make(seen.cluster, seen.under_way, full=seen.full)
     except CannotPlan as refused:
@@ -61,7 +61,7 @@ def plan(seen: Look, make: MakePlan, topics: Collection[str] = ()) -> list[Move]
 async def begin(
     admin: Admin, moves: Sequence[Move], tell: Callable[[str], None], *, dry_run: bool
 ) -> list[LograftError]:
-    """Begin all of them that can be, and tell of each, in a line. What the others failed with."""
+    """Start the moves, and report each in a line. Return the errors of those that could not be started."""
     failures: list[LograftError] = []
     async for move, error in ask(admin, moves, dry_run=dry_run):
         if error is not None:
@@ -72,12 +72,12 @@ async def begin(
 
 
 def how_begun(move: Move, *, dry_run: bool) -> str:
-    how = "would be reassigned:" if dry_run else "reassignment begun:"
+    how = "would be reassigned:" if dry_run else "reassignment started:"
     return f"{how} {listed(move.before)} -> {listed(move.after)}"
 
 
 async def ask(admin: Admin, moves: Sequence[Move], *, dry_run: bool) -> AsyncIterator[tuple[Move, LograftError | None]]:
-    """Begin all of them that can be; each, and why it was not begun."""
+    """Start the moves. Return each with its error, if any."""
     for first in range(0, len(moves), _MOVES_AT_ONCE):
         some = moves[first : first + _MOVES_AT_ONCE]
         outcome = await admin.reassign({move.partition: move.after for move in some}, validate_only=dry_run)
@@ -97,8 +97,8 @@ def listed(brokers: Collection[int]) -> str:
 
 
 async def wait_for(admin: Admin, settings: Settings, moves: Sequence[Move], tell: Callable[[str], None]) -> None:
-    """Return when all are through, telling of each, in a line. `CommandError` if one was undone or deleted by somebody,
-    or it takes longer than there is patience for."""
+    """Wait until all moves are complete, and report each in a line. Raise `CommandError` if one was cancelled or its
+    topic deleted, or at the timeout."""
     waiting = {move.partition: move for move in moves}
     progress = ReassignmentProgress(settings, LoopClock())
     strays: list[str] = []
@@ -118,13 +118,13 @@ async def wait_for(admin: Admin, settings: Settings, moves: Sequence[Move], tell
             else:
                 strays.append(f"{partition.topic}-{partition.number} ({listed(partition.replicas)})")
         if waiting:
-            done = f"{len(moves) - len(waiting)} of {len(moves)} partitions are through"
+            done = f"{len(moves) - len(waiting)} of {len(moves)} partitions moved"
             await progress.pause(admin, cluster, done)
     if strays:
         raise CommandError(
-            f"not where the plan says: {', '.join(strays)}; somebody cancelled it, or sent them elsewhere, or deleted "
-            "them",
-            "plan again with `lograft reassign plan`",
+            f"not placed according to the plan: {', '.join(strays)}; the moves were cancelled or replaced, or the "
+            "partitions deleted",
+            "create a new plan with `lograft reassign plan`",
         )
 
 
@@ -133,7 +133,7 @@ def partitions_of(cluster: ClusterDescription) -> list[PartitionDescription]:
 
 
 class ReassignmentProgress:
-    """Says now and then on standard error how far it is, and gives up when there is no more patience."""
+    """Reports progress periodically on stderr, and raises at the timeout."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._clock = clock
@@ -142,13 +142,13 @@ class ReassignmentProgress:
         self._told_ms = self._started_ms
 
     async def pause(self, admin: Admin, cluster: ClusterDescription, done: str) -> None:
-        """Between one look at `cluster` and the next. `done`: how far it is, in words."""
+        """Pause before the next look at the cluster. `done`: the progress so far."""
         now_ms = self._clock.monotonic_ms()
         if self._limit_ms is not None and now_ms - self._started_ms >= self._limit_ms:
             raise CommandError(
-                f"not all is through within {self._limit_ms / 1000:g}s: {done}",
-                "it goes on all the same: `lograft reassign status` tells how far it is, `lograft reassign cancel` "
-                "undoes it",
+                f"timed out after {self._limit_ms / 1000:g}s: {done}",
+                "the moves continue: see progress with `lograft reassign status`, or cancel them with "
+                "`lograft reassign cancel`",
             )
         if now_ms - self._told_ms >= _TELL_EVERY_MS:
             self._told_ms = now_ms
@@ -156,7 +156,7 @@ class ReassignmentProgress:
         await self._clock.sleep_ms(_LOOK_EVERY_MS)
 
     async def _hindrances(self, admin: Admin, cluster: ClusterDescription) -> list[str]:
-        """What it waits for: records, and brokers that are not there."""
+        """Return what the moves wait for: records to copy, and inactive brokers."""
         moving = [partition for partition in partitions_of(cluster) if partition.adding or partition.removing]
         under_way = await progress_of(admin, list(dict.fromkeys(partition.topic for partition in moving)))
         behind = [count for each in under_way if (count := records_behind(each)) is not None]
@@ -164,7 +164,7 @@ class ReassignmentProgress:
 
 
 def hindrances(cluster: ClusterDescription, moving: Sequence[PartitionDescription]) -> list[str]:
-    """Who has to come back before these partitions can be where they should, in words."""
+    """Describe the brokers and leaders that the moves need."""
     leaderless = [partition for partition in moving if partition.leader is None]
     lost = dict.fromkeys(broker for partition in leaderless for broker in partition.replicas)
     awaited = dict.fromkeys(
@@ -181,14 +181,14 @@ def hindrances(cluster: ClusterDescription, moving: Sequence[PartitionDescriptio
     if leaderless:
         names = [f"{partition.topic}-{partition.number}" for partition in leaderless]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        told.append(f"{', '.join(names[:_NAMED])}{more} without a leader, so that nothing can be copied")
+        told.append(f"{', '.join(names[:_NAMED])}{more} have no leader to copy from")
     return told
 
 
 async def progress_of(
     admin: Admin, topics: Sequence[str], chosen: Collection[TopicPartition] | None = None
 ) -> list[Resource]:
-    """The reassignments under way, of all topics if none are named, with how far they are. `chosen`: of these only."""
+    """Return reassignments in progress with their progress. Without names, of all topics. `chosen`: only of these."""
     under_way = await admin.list_reassignments(topics)
     wanted = [each for each in under_way if chosen is None or each.partition in chosen]
     if not wanted:
@@ -203,7 +203,7 @@ async def progress_of(
 
 
 async def reassignments(admin: Admin, names: list[str]) -> list[Resource]:
-    """Those under way, with how far they are: all, or of these topics and partitions."""
+    """Return reassignments in progress: all, or those of the named topics and partitions."""
     if not names:
         return await progress_of(admin, [])
     chosen = [partition.name for partition in await named_partitions(admin, names, include_internal=True)]

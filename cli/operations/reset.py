@@ -1,4 +1,4 @@
-"""`lograft reset group NAME --topic T --to WHERE`: a group goes on elsewhere."""
+"""`lograft reset group NAME --topic T --to WHERE`: reset the committed offsets of a group."""
 
 from collections.abc import Sequence
 
@@ -32,14 +32,18 @@ from lograft.runtime.clock import LoopClock
     metavar="T[:P,...]",
     multiple=True,
     shell_complete=complete_names(Noun.TOPIC),
-    help="A topic, or partitions of it; repeatable.",
+    help="A topic, or some of its partitions. Repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="All that the group has committed anything of.")
-@click.option("--to", "target", required=True, metavar="WHERE", help="earliest, latest, a time, -1h, or an offset.")
-@click.option("--clamp", is_flag=True, help="Take the nearest offset there is, instead of refusing.")
-@click.option("--create", is_flag=True, help="Make the group, if there is none of that name.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--all-topics", is_flag=True, help="All topics that the group has committed offsets for.")
+@click.option(
+    "--to", "target", required=True, metavar="WHERE", help="The target: earliest, latest, a time, -1h, or an offset."
+)
+@click.option(
+    "--clamp", is_flag=True, help="Use the nearest available offset instead of rejecting one that is out of range."
+)
+@click.option("--create", is_flag=True, help="Create the group if it does not exist.")
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @showing_command
 def reset(
     settings: Settings,
@@ -52,26 +56,31 @@ def reset(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Have a group go on reading somewhere else: again what it has read, or not at all what it has not.
+    """Reset the committed offsets of a group, to read records again or to skip them.
 
-    It must have no members: stop them before. A time is that of the first record of then or later; where there is none,
-    the end.
-
-    \b
-    lograft reset group billing --topic orders --to -1h --dry-run
-    lograft reset group billing --topic orders:0,2 --to earliest --yes
-    lograft reset group billing --all-topics --to 2026-01-01T00:00Z
-    lograft reset group nightly --topic orders --to latest --create
+    The group must have no members, so stop its consumers first. A time selects the first record at or after it, or the
+    end if there is none.
 
     \b
-    Exit code  0  done
-               1  there is no such group or topic, the group has members, or there is no such offset
+    Examples:
+      # Show what a reset to an hour ago would change
+      lograft reset group billing --topic orders --to -1h --dry-run
+      # Read two partitions from the beginning again
+      lograft reset group billing --topic orders:0,2 --to earliest --yes
+      # Reset all topics of a group to the beginning of 2026
+      lograft reset group billing --all-topics --to 2026-01-01T00:00Z
+      # Create a group at the end of a topic
+      lograft reset group nightly --topic orders --to latest --create
+
+    \b
+    Exit code  0  success
+               1  the group, topic, or offset does not exist, or the group has members
     """
     _, names = parse_nouns(words, [Noun.GROUP])
     if len(names) != 1:
-        raise click.UsageError("which? One at a time: `lograft reset group NAME --topic T --to WHERE`")
+        raise click.UsageError("exactly one group name required: `lograft reset group NAME --topic T --to WHERE`")
     if bool(topics) == all_topics:
-        raise click.UsageError("of which topics? Name them with --topic, or say --all-topics")
+        raise click.UsageError("pass --topic or --all-topics")
     try:
         where = parse_target(target, LoopClock().wall_ms())
         choices = [parse_topic_choice(topic) for topic in topics]

@@ -1,4 +1,4 @@
-"""`lograft scale topic NAME --partitions N` or `--replicas N`."""
+"""`lograft scale topic NAME --partitions N|--replicas N`: change the size of topics."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,28 +20,31 @@ _COUNT = click.IntRange(1, 2**31 - 1)
 
 @click.command("scale")
 @click.argument("words", metavar="topic NAME...", nargs=-1, required=True, shell_complete=complete_words(Noun.TOPIC))
-@click.option("--partitions", type=_COUNT, help="How many the topic is to have; more than it has.")
-@click.option("--replicas", type=_COUNT, help="How many each of its partitions is to have, more or fewer.")
-@click.option("--wait", is_flag=True, help="Return when new replicas are in sync; for ever, or up to --timeout.")
-@click.option("--dry-run", is_flag=True, help="Check all, change nothing.")
+@click.option("--partitions", type=_COUNT, help="New number of partitions. Can only increase.")
+@click.option("--replicas", type=_COUNT, help="New number of replicas of each partition.")
+@click.option("--wait", is_flag=True, help="Wait until new replicas are in sync, without limit or for up to --timeout.")
+@click.option("--dry-run", is_flag=True, help="Validate the change without making it.")
 @changing_command
 def scale(
     settings: Settings, words: Sequence[str], partitions: int | None, replicas: int | None, wait: bool, dry_run: bool
 ) -> None:
-    """Give topics more partitions, or another number of replicas.
+    """Change the number of partitions or replicas of topics.
 
-    With more partitions keys go to other ones than before: the records of a key that are there stay where they are.
-    Fewer replicas keep the leader and those in sync.
+    Added partitions change the partition that new records of a key are written to. Existing records are not moved. If
+    replicas are removed, the leader and in-sync replicas are kept.
 
     \b
-    lograft scale topic orders --partitions 12
-    lograft scale topic orders --replicas 3 --wait
+    Examples:
+      # Increase a topic to 12 partitions
+      lograft scale topic orders --partitions 12
+      # Change the number of replicas and wait until they are in sync
+      lograft scale topic orders --replicas 3 --wait
     """
     _, names = parse_nouns(words, [Noun.TOPIC])
     if not names:
-        raise click.UsageError("which? `lograft scale topic NAME`")
+        raise click.UsageError("topic name required: `lograft scale topic NAME`")
     if (partitions is None) == (replicas is None):
-        raise click.UsageError("say --partitions or --replicas: one of the two")
+        raise click.UsageError("pass either --partitions or --replicas")
     if partitions is not None:
         run_async(_add_partitions(settings, names, partitions, dry_run=dry_run))
     else:
@@ -67,7 +70,7 @@ async def _add_partitions(settings: Settings, names: Sequence[str], total: int, 
 
 
 def _tell(report: ChangeReport, topic: TopicDescription, *, is_same: bool, dry_run: bool, **changed: int) -> None:
-    """`changed`: what its spec will say."""
+    """Report a scaled topic. `changed`: the new values of its spec."""
     planned = topic_resource(topic) if dry_run else None
     if planned is not None:
         planned["spec"] |= changed

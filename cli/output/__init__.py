@@ -1,1 +1,1 @@
-"""Tables, JSON, YAML, names, and watching."""
+"""Output of resources as tables, JSON, YAML and names, once or watched."""

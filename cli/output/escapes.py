@@ -1,4 +1,4 @@
-r"""`\n`, `\t` and the like in what a person types, and what is no text on a terminal. Pure."""
+r"""Escapes such as `\n` and `\t` in arguments, and of unprintable bytes on a terminal. Pure."""
 
 import re
 
@@ -6,7 +6,7 @@ _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str) -> bytes:
-    r"""The bytes that are meant. `\xHH` is any byte; a backslash before anything else stands for itself."""
+    r"""Decode escapes to bytes. `\xHH` is any byte; a backslash before other characters is literal."""
     pieces = re.split(r"(\\(?:[ntr0\\]|x[0-9a-fA-F]{2}))", text)
     return b"".join(
         _escaped(piece[1:]) if index % 2 else piece.encode(errors="surrogateescape")
@@ -19,7 +19,7 @@ def _escaped(name: str) -> bytes:
 
 
 def harmless(content: bytes) -> str:
-    """The same for a terminal: what would do something to it, or is no text, is escaped."""
+    """Escape control characters and invalid text for a terminal."""
     text = content.decode(errors="backslashreplace")
     if text.isprintable():
         return text
@@ -30,7 +30,7 @@ def harmless(content: bytes) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """Lines of JSON that are the same to a program, and harmless to a terminal."""
+    """Escape control characters in lines of JSON without changing their meaning."""
     return "".join(
         character if character.isprintable() or character == "\n" else _json_escape(character) for character in text
     )

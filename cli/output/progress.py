@@ -1,4 +1,4 @@
-"""How far something is: a line on a terminal, while it lasts."""
+"""A progress line on a terminal."""
 
 from typing import Self, TextIO
 
@@ -11,7 +11,7 @@ _BAR_CELLS = 20
 
 
 def progress_line(count: int, per_second: float, share: float | None, elapsed_seconds: float) -> str:
-    """`share`: of the whole, from 0 to 1; None: nobody knows how much that is."""
+    """Format progress. `share`: the completed fraction from 0 to 1, or None if the total is unknown."""
     figures = f"{count:,} records, {per_second:,.0f} a second"
     if share is None:
         return figures
@@ -23,7 +23,7 @@ def progress_line(count: int, per_second: float, share: float | None, elapsed_se
 
 
 class ProgressLine:
-    """Shown at most twice a second, and not at all by what is done sooner."""
+    """A line redrawn at most twice a second, and never shown for shorter operations."""
 
     def __init__(self, out: TextIO, *, is_shown: bool) -> None:
         self._line = StatusLine(out)
@@ -33,7 +33,7 @@ class ProgressLine:
         self._rate = Rate(0)
 
     def tick(self, count: int, share: float | None = None) -> None:
-        """So many records are through, and this much of the whole."""
+        """Update the number of processed records and the completed fraction."""
         if not self._is_shown:
             return
         now = now_seconds()
@@ -48,5 +48,5 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """However it ended: what is written next stands in its place."""
+        """Clear the line, so that other output takes its place."""
         self._line.clear()

@@ -1,4 +1,4 @@
-"""Which of all resources are shown: those in trouble, of the kinds that are named. Pure."""
+"""Filter resources by their problems: under-replicated, offline, lagging. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,7 +18,7 @@ _MEANT_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """If any is said, what none of them is true of is left out."""
+    """Filter flags. If any is set, a resource must match at least one of them."""
 
     under_replicated: bool = False
     offline: bool = False
@@ -34,7 +34,7 @@ def check_selection(selection: Selection, noun: Noun) -> None:
     for flag in selection.flags:
         if noun not in _MEANT_FOR[flag]:
             meant = " and ".join(f"{each.value}s" for each in _MEANT_FOR[flag])
-            raise click.UsageError(f"{flag_text(flag)} is for {meant}, not for {noun.value}s")
+            raise click.UsageError(f"{flag_text(flag)} applies to {meant}, not to {noun.value}s")
 
 
 def flag_text(name: str) -> str:
@@ -44,7 +44,7 @@ def flag_text(name: str) -> str:
 def select(
     resources: Sequence[Resource], noun: Noun, selection: Selection, min_isrs: Mapping[str, int]
 ) -> list[Resource]:
-    """`min_isrs`: by topic, of those of which it matters."""
+    """Return the matching resources. `min_isrs`: min.insync.replicas of under-replicated topics."""
     if not selection.flags:
         return list(resources)
     tests = [_TESTS[noun, flag] for flag in selection.flags]
@@ -72,6 +72,6 @@ _TESTS: Mapping[tuple[Noun, str], Callable[[Resource, Mapping[str, int]], bool]]
     (Noun.PARTITION, "offline"): lambda each, _: is_offline(each),
     (Noun.PARTITION, "under_min_isr"): _is_under_min_isr,
     (Noun.BROKER, "offline"): lambda each, _: each["status"]["state"] != "active",
-    # A group of which it is not known how far it is behind is shown: it may be.
+    # Include groups of unknown lag.
     (Noun.GROUP, "lagging"): lambda each, _: each["status"]["lag"] != 0,
 }

@@ -1,4 +1,4 @@
-"""Resources as a person or a program wants to see them."""
+"""Write resources as tables, JSON, YAML, names or by a template."""
 
 import json
 import os
@@ -16,7 +16,7 @@ Resource: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One of a table. `is_wide`: only in wide ones. `is_bad`: whether what it says is trouble, so red."""
+    """A table column. `is_wide`: only in wide tables. `is_bad`: whether to print a cell in red."""
 
     title: str
     cell: Callable[[Resource], Any]
@@ -36,7 +36,7 @@ def resource(
 def write_resources(
     out: TextIO, resources: Sequence[Resource], columns: Sequence[Column], settings: Settings, *, is_one: bool
 ) -> None:
-    """`is_one`: one was asked for by name, and is shown as itself, not as a list."""
+    """Write resources. `is_one`: write a single resource instead of a list."""
     if settings.is_document:
         content = resources[0] if is_one else {"apiVersion": API_VERSION, "kind": "List", "items": list(resources)}
         write_document(out, content, settings.output)
@@ -78,7 +78,7 @@ _PLAIN = "\x1b[0m"
 
 
 def has_colours(out: TextIO) -> bool:
-    """Only on a terminal that has some, and unless NO_COLOR is set (see no-color.org)."""
+    """Whether to use colours: on a terminal that has them, unless NO_COLOR is set (see no-color.org)."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -90,7 +90,7 @@ def table_lines(
     is_coloured: bool = False,
     widths: list[int] | None = None,
 ) -> list[str]:
-    """`widths`: of the columns so far, which grow."""
+    """Format a row, and widen `widths` as needed."""
     shown = [column for column in columns if settings.output == "wide" or not column.is_wide]
     rows = [[cell_text(column.cell(each)) for column in shown] for each in resources]
     reds = [

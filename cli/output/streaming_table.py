@@ -1,4 +1,4 @@
-"""Aligned columns for rows that come one by one, and may be too many to hold."""
+"""Aligned columns for rows that arrive one by one and may not fit in memory."""
 
 from collections.abc import Collection, Sequence
 from typing import TextIO
@@ -7,14 +7,14 @@ _LOOKAHEAD = 200
 
 
 class StreamingTable:
-    """Rows, and lines between them. Widths follow from the first items, and only ever grow."""
+    """Writes rows, and lines between them. Column widths follow the first rows and only grow."""
 
     def __init__(self, out: TextIO, titles: Sequence[str], right_aligned: Collection[int]) -> None:
         self._out = out
         self._titles = tuple(titles)
         self._widths = list(map(len, titles))
         self._right_aligned = right_aligned
-        self._waiting: list[tuple[str, ...] | str] | None = []  # None once the titles are written
+        self._waiting: list[tuple[str, ...] | str] | None = []  # None once the headers are written
 
     def row(self, cells: tuple[str, ...]) -> None:
         assert len(cells) == len(self._titles)
@@ -22,7 +22,7 @@ class StreamingTable:
         self._add(cells)
 
     def line(self, text: str) -> None:
-        """A line that keeps to no column, below the row before."""
+        """Write a line outside the columns, below the last row."""
         self._add(text)
 
     def finish(self) -> None:

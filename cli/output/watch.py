@@ -1,7 +1,7 @@
-"""`-w`: resources, shown again when they have changed, until Ctrl+C.
+"""`-w`: print resources, and again whenever they change, until Ctrl+C.
 
-On a terminal a table is redrawn in its place. In a pipe, as with kubectl, all come first, and then each that has
-changed, as another line or document.
+On a terminal, a table is redrawn in place. In a pipe, as with kubectl, all resources are followed by each changed one
+as another line or document.
 """
 
 import shutil
@@ -27,14 +27,14 @@ from lograft.runtime.clock import Clock
 
 _LOOK_EVERY_MS = 1000
 
-# A line that is too long is cut by the terminal, instead of going on in the next one.
+# Let the terminal truncate long lines instead of wrapping them.
 _NO_WRAP = "\x1b[?7l"
 _WRAP = "\x1b[?7h"
 _CLEAR_BELOW = "\x1b[J"
 
 
 def run_until_interrupted(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Ctrl+C is how it is meant to end, and no error."""
+    """Run until Ctrl+C, which is the intended way to end."""
     try:
         run_async(coroutine)
     except KeyboardInterrupt:
@@ -51,9 +51,8 @@ async def watch(
     until_none: bool = False,
     doubt: Callable[[], str] = lambda: "",
 ) -> None:
-    """`none`: what to say if there are none; `until_none`: and to end then. `doubt`: what to say of what was just seen,
-    if it may not be so. What a cluster that is away for a while
-    refuses is told, and tried again; only the first look has to succeed."""
+    """Watch resources. `none`: printed if there are none; `until_none`: then return. `doubt`: a warning about the last
+    answer. Only the first query must succeed: later errors are printed and retried."""
     view = (
         _InPlace(sys.stdout, columns, settings) if _is_in_place(settings) else _Appended(sys.stdout, columns, settings)
     )
@@ -69,7 +68,7 @@ async def watch(
         except LograftError as error:
             if not error.retriable:
                 raise
-            trouble = f"As it was before: {error.message}"
+            trouble = f"Not updated: {error.message}"
 
 
 def _is_in_place(settings: Settings) -> bool:
@@ -77,7 +76,7 @@ def _is_in_place(settings: Settings) -> bool:
 
 
 class _InPlace:
-    """A table, and a line below it if there is something to say, over what was there before."""
+    """Draws a table, and a message below it, over the previous one."""
 
     def __init__(self, out: TextIO, columns: Sequence[Column], settings: Settings) -> None:
         self._out = out
@@ -101,7 +100,7 @@ class _InPlace:
 
 
 class _Appended:
-    """What is new or has changed, after all that was written before."""
+    """Appends resources that are new or have changed."""
 
     def __init__(self, out: TextIO, columns: Sequence[Column], settings: Settings) -> None:
         self._out = out
@@ -112,11 +111,11 @@ class _Appended:
         self._remark = ""
 
     def show(self, found: Sequence[Resource], remark: str) -> None:
-        """What is gone is told on standard error: it is no data."""
+        """Report deleted resources on stderr, because they are not data."""
         now = {resource_name(each): each for each in found}
         for name in self._seen:
             if name not in now:
-                click.echo(f"{name} is gone", err=True)
+                click.echo(f"{name} deleted", err=True)
         changed = [each for name, each in now.items() if self._seen.get(name) != each]
         self._seen = now
         self._write(changed)

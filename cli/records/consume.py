@@ -1,4 +1,4 @@
-"""`lograft consume TOPIC`: records on standard output."""
+"""`lograft consume TOPIC`: print records."""
 
 import signal
 import sys
@@ -26,11 +26,11 @@ from lograft.clients.times import Earliest, Latest, Moment
     "start",
     callback=read_moment,
     metavar="TIME",
-    help="earliest, latest, a time, or -10m.  [default: earliest]",
+    help="Start position: earliest, latest, a time, or -10m.  [default: earliest]",
 )
-@click.option("--to", "end", callback=read_moment, metavar="TIME", help="Stop there: latest, now, or a time.")
+@click.option("--to", "end", callback=read_moment, metavar="TIME", help="End position: latest, now, or a time.")
 @click.option(
-    "--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N offsets of each partition."
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Start N offsets before the end of each partition."
 )
 @click.option(
     "--offsets",
@@ -38,24 +38,26 @@ from lograft.clients.times import Earliest, Latest, Moment
     callback=read_ranges,
     metavar="RANGE",
     multiple=True,
-    help="P:START-END, END excluded; repeatable.",
+    help="Offsets of a partition as P:START-END, END excluded. Repeatable.",
 )
-@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this partition. Repeatable."
+)
 @click.option(
     "--group",
     shell_complete=complete_names(Noun.GROUP),
-    help="Share the topics with the members of this group, and commit what was written.",
+    help="Join this consumer group and commit the printed records.",
 )
-@click.option("-f", "--format", "form", help=r"Such as '%p %o %k %v\n'; see above.")
-@click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("-f", "--format", "form", help=r"Record format, such as '%p %o %k %v\n'.")
+@click.option("-n", "--max-records", type=click.IntRange(min=1), help="Exit after this many records.")
 @click.option(
     "--on-bad-batch",
     type=click.Choice(ON_BAD_BATCH),
     default="raise",
     show_default=True,
-    help="What to do about records that cannot be decoded: stop, or leave them out with a warning.",
+    help="How to handle records that cannot be decoded: stop, or skip them with a warning.",
 )
-@click.option("--exit", "exits", is_flag=True, help="Stop at the end of what is there now.")
+@click.option("--exit", "exits", is_flag=True, help="Exit at the current end of the topics.")
 @command_flags("table", "json")
 @click.pass_context
 def consume(
@@ -73,39 +75,50 @@ def consume(
     on_bad_batch: BadBatchOption,
     exits: bool,
 ) -> None:
-    """Write the records of TOPIC to standard output, one value a line, until interrupted.
+    """Print the records of TOPIC, one value per line, until interrupted.
+
+    Records of one partition are in order. Times without a UTC offset are in UTC.
 
     \b
-    lograft consume orders --exit
-    lograft consume orders --tail 10
-    lograft consume orders payments --from -10m --to now -f '%t-%p %o %k %v\\n'
-    lograft consume orders --offsets 0:100-200 -o json
-    lograft consume orders --group billing
-
-    Times without an offset are UTC. Records of a partition come in order, those of several partitions as they come.
+    Examples:
+      # Print all records and exit
+      lograft consume orders --exit
+      # Print the last 10 records of each partition, and new ones
+      lograft consume orders --tail 10
+      # Print topic, partition, offset, key, and value of the last ten minutes
+      lograft consume orders payments --from -10m --to now -f '%t-%p %o %k %v\\n'
+      # Print a range of offsets of partition 0 as JSON
+      lograft consume orders --offsets 0:100-200 -o json
+      # Read as a member of a consumer group
+      lograft consume orders --group billing
 
     \b
-    In a format (-f):
+    Format (-f):
       %t topic       %k key                     %{k:hex} %{k:base64} %{k:json}
       %p partition   %v value                   %{v:hex} %{v:base64} %{v:json}
       %o offset      %h headers, as a=1,b=2     %{h:json}
       %T time, UTC   %{T:ms} since 1970         %% a percent sign
-      \\n \\t \\r \\0 \\\\ \\xHH are what they are elsewhere; nothing is written that the format does not say.
+      \\n \\t \\r \\0 \\\\ \\xHH are escapes. The format adds no newline unless it contains \\n.
 
-    Into a pipe or a file bytes go as they are; on a terminal those that are no text are shown as \\xHH. `-o json`
-    writes an object a line, with {"base64": ...} for what is no text; `lograft produce --input json` reads that.
+    Bytes are written unchanged to pipes and files; on a terminal, bytes that are not text are printed as \\xHH.
+    `-o json` prints an object per line, with {"base64": ...} for bytes that are not text, which
+    `lograft produce --input json` accepts.
 
-    With --group, what was written is committed, and what a reader such as `head` left unread cannot be told from
-    that: to take ten records and no more, say `-n 10`.
+    With --group, all printed records are committed, even those that a reader such as `head` leaves unread. To take
+    exactly ten records, use `-n 10`.
 
-    Exit codes: 0 all that was asked for is written; 1 it cannot be, or nobody reads it; 2 wrong usage; 130 Ctrl+C.
+    \b
+    Exit code    0  all requested records were printed
+                 1  failed, or the output was closed
+                 2  invalid usage
+               130  interrupted by Ctrl+C
     """
     asked = Asked(topics, start, end, ranges, partitions, tail, exits)
     check_usage(asked, group)
     if settings.output == "json" and form is not None:
-        raise click.UsageError("-o and -f exclude one another")
+        raise click.UsageError("-o and -f cannot be combined")
     writer = make_writer(sys.stdout, form, is_json=settings.output == "json")
-    # A member that is told to end leaves its group; else the others would wait for it.
+    # Leave the group on termination; otherwise the other members would wait for the session timeout.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     with (
         ProgressLine(sys.stderr, is_shown=sys.stderr.isatty() and not sys.stdout.isatty()) as progress,
@@ -130,18 +143,18 @@ def consume(
 
 def check_usage(asked: Asked, group: str | None) -> None:
     if asked.ranges and (asked.start or asked.end or asked.partitions or asked.tail is not None):
-        raise click.UsageError("--offsets says all: leave --from, --to, --tail and --partition out")
+        raise click.UsageError("--offsets cannot be combined with --from, --to, --tail or --partition")
     if asked.ranges and len(asked.topics) > 1:
-        raise click.UsageError("--offsets are of one topic: read the others by themselves")
+        raise click.UsageError("--offsets requires exactly one topic")
     if len({each.partition for each in asked.ranges}) < len(asked.ranges):
-        raise click.UsageError("one range of offsets for each partition")
+        raise click.UsageError("--offsets allows one range per partition")
     if asked.tail is not None and asked.start is not None:
-        raise click.UsageError("--from and --tail exclude one another: both say where to begin")
+        raise click.UsageError("--from and --tail cannot be combined")
     if isinstance(asked.start, Moment) and isinstance(asked.end, Moment) and asked.end.epoch_ms < asked.start.epoch_ms:
         raise click.UsageError("--to is before --from")
     is_elsewhere = asked.ranges or asked.end or asked.partitions or asked.tail is not None
     if group is not None and (is_elsewhere or isinstance(asked.start, Moment)):
         raise click.UsageError(
-            "--group goes on where the group is: leave --offsets, --to, --tail and --partition out; --from can be "
-            "earliest or latest, and says where to begin if nothing is committed"
+            "--group starts at the group's committed offsets: remove --offsets, --to, --tail and --partition; --from "
+            "can be earliest or latest, for partitions without a committed offset"
         )

@@ -1,4 +1,4 @@
-"""Where `lograft consume` begins and ends in each partition."""
+"""Start and end offsets of `lograft consume` in each partition."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from lograft.runtime.clock import LoopClock
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Of one partition; the end is not included. None: there is none."""
+    """Offsets of one partition, end excluded. `end` is None without an end."""
 
     partition: int
     start: int
@@ -24,7 +24,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a person wants to see. `tail`: the last so many of each partition. `exits`: nothing that is stored later."""
+    """The requested range. `tail`: the last offsets of each partition. `exits`: stop at the current end."""
 
     topics: Sequence[str]
     start: Earliest | Latest | Moment | None = None
@@ -37,14 +37,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where to begin in each partition, and where to end in those that have an end."""
+    """Start offsets of all partitions, and end offsets of those that have one."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
 
     @property
     def total(self) -> int | None:
-        """How many offsets it covers; None if it has no end."""
+        """Return the number of offsets, or None without an end."""
         if len(self.ends) < len(self.starts):
             return None
         return sum(max(0, self.ends[name] - start) for name, start in self.starts.items())
@@ -70,7 +70,7 @@ def _range(text: str) -> OffsetRange:
         return OffsetRange(partition, start, start + 1)
     end = int(match[4]) if match[4] is not None else None
     if end is not None and end < start:
-        raise click.BadParameter(f"{text!r} ends before it starts: give PARTITION:START-END, such as 0:100-200")
+        raise click.BadParameter(f"{text!r} ends before it starts: use PARTITION:START-END, such as 0:100-200")
     return OffsetRange(partition, start, end)
 
 

@@ -1,4 +1,4 @@
-"""How `lograft consume` reads: alone, by a plan, or as a member of a group."""
+"""Read for `lograft consume`: by a plan, or as a member of a group."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,13 +10,13 @@ from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import Record
 
 _POLL_SECONDS = 1.0
-_AT_ONCE = 5000  # records that are written together: what is done once for all of them costs nothing then
+_AT_ONCE = 5000  # records written together, to amortise the cost per write
 
 
 def read(consumer: Consumer, plan: Plan, writer: RecordWriter, progress: ProgressLine, max_records: int | None) -> None:
-    """Write all that is in the plan, in the order it comes."""
+    """Write all records of the plan in order of arrival."""
     unfinished = {name for name, start in plan.starts.items() if start < plan.ends.get(name, start + 1)}
-    reached = dict(plan.starts)  # behind what was read
+    reached = dict(plan.starts)  # the offset after the last record read
     consumer.assign(sorted(unfinished))
     for name in unfinished:
         consumer.seek(name, plan.starts[name])
@@ -35,7 +35,7 @@ def read(consumer: Consumer, plan: Plan, writer: RecordWriter, progress: Progres
         if written == max_records:
             return
         if is_all_there_was:
-            # The last offsets of a compacted partition may have no records.
+            # The last offsets of a compacted partition may be empty.
             writer.check_reader()
             reached.update({name: consumer.position(name) for name in unfinished if name in plan.ends})
         done = {name for name in unfinished if reached[name] >= plan.ends.get(name, reached[name] + 1)}
@@ -45,13 +45,13 @@ def read(consumer: Consumer, plan: Plan, writer: RecordWriter, progress: Progres
 
 
 def ends_of(records: Sequence[Record]) -> dict[TopicPartition, int]:
-    """Behind the last of each partition."""
+    """Return the offset after the last record of each partition."""
     last = {record[:2]: record[2] for record in records}
     return {TopicPartition(*name): offset + 1 for name, offset in last.items()}
 
 
 def before(ends: Mapping[TopicPartition, int], records: Sequence[Record]) -> Sequence[Record]:
-    """Those that are before the end of their partition, if it has one."""
+    """Return the records before the end of their partition, if it has one."""
     return [record for record in records if record[2] < ends.get(TopicPartition(*record[:2]), record[2] + 1)]
 
 
@@ -70,7 +70,7 @@ def read_as_member(
     *,
     exits: bool,
 ) -> None:
-    """Write what the group gives, and commit that once it is written, unless nobody is there to read it."""
+    """Write records assigned by the group, and commit them once written, unless the output is closed."""
     names = [name for topic in topics for name in consumer.partitions_for(topic)]
     ends = consumer.end_offsets(names) if exits else {}
     consumer.subscribe(topics)
@@ -89,10 +89,10 @@ def read_as_member(
 
 
 def _is_through(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:
-    """Whether nothing of what there was is left for this member."""
+    """Whether this member has read everything that existed at the start."""
     assigned = consumer.assignment()
     if assigned:
         return all(consumer.position(name) >= ends.get(name, 0) for name in assigned)
-    # It has none yet, or others have them all, and may leave some of it: then it counts how far the group has come.
+    # Without an assignment, this member may still get partitions, so the group's progress counts.
     committed = consumer.committed(ends)
     return all((committed[name] or 0) >= end for name, end in ends.items())

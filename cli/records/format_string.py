@@ -1,4 +1,4 @@
-r"""Format strings such as `%p %o %k %{v:hex}\n`: what is written of a record. Pure."""
+r"""Format records by strings such as `%p %o %k %{v:hex}\n`. Pure."""
 
 import base64
 import json
@@ -14,14 +14,14 @@ from lograft.clients.times import iso_time
 from lograft.storage.batch.codec import Record
 
 Part: TypeAlias = Callable[[Record], bytes]
-"""What is written of a record at one place."""
+"""Formats one part of a record."""
 
 VALUE_LINES = r"%v\n"
-"""What is written unless something else is asked for."""
+"""The default format."""
 
 
 def make_formatter(form: str) -> Callable[[Sequence[Record]], bytes]:
-    """All that is written of some records, one after the other."""
+    """Formats a sequence of records."""
     parts = parse_format(form)
     if form == VALUE_LINES:
         return _value_lines
@@ -33,7 +33,7 @@ def make_formatter(form: str) -> Callable[[Sequence[Record]], bytes]:
 
 
 def _value_lines(records: Sequence[Record]) -> bytes:
-    """The same as the parts would give, several times as fast."""
+    """Format values only: the same result as the generic parts, several times as fast."""
     values = [record[5] for record in records]
     try:
         return b"\n".join(values) + b"\n" if values else b""  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def _value_lines(records: Sequence[Record]) -> bytes:
 
 
 def parse_format(form: str) -> list[Part]:
-    """The parts that follow one another for each record."""
+    """Parse a format into parts."""
     return list(_parts(form))
 
 
@@ -53,7 +53,7 @@ def _parts(form: str) -> Iterator[Part]:
             continue
         field = _FIELDS.get(piece) or _FIELDS.get(re.sub(r"^%\{(.)\}$", r"%\1", piece))
         if field is None:
-            raise click.UsageError(f"{piece!r} in the format means nothing: there are {' '.join(_FIELDS)}")
+            raise click.UsageError(f"unknown field {piece!r} in the format: use {' '.join(_FIELDS)}")
         yield field
 
 

@@ -1,4 +1,4 @@
-"""Lines of files, as many at a time as have come, each with the place it stands at."""
+"""Read available lines of files in batches, with their positions."""
 
 import os
 import stat
@@ -12,20 +12,20 @@ from lograft.clients.records.validation import MAX_RECORD_BYTES
 STANDARD_INPUT = "-"
 
 LONGEST_LINE_BYTES = 2 * MAX_RECORD_BYTES
-"""As JSON, with its bytes in base64, a record is longer than it is, but none that can be stored is longer than so."""
+"""The limit of a line. No record that can be stored is longer, even as JSON with base64."""
 
 _AT_ONCE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file that is read. `name`: None if it is standard input."""
+    """An input file. `name` is None for standard input."""
 
     file: BinaryIO
     name: str | None = None
 
     def place(self, number: int) -> str:
-        """Where a line is, for a person. Number 0 is all of it."""
+        """Describe the position of a line. Number 0 is the whole file."""
         if number == 0:
             return self.name or "standard input"
         return f"line {number}" if self.name is None else f"line {number} of {self.name}"
@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some that follow one another, without their ends. `first`: the number of the first, counted from 1."""
+    """Consecutive lines without line ends. `first`: the number of the first one, counted from 1."""
 
     source: Source
     first: int
@@ -41,7 +41,7 @@ class Lines:
 
 
 class Sources:
-    """Files, one after the other, each opened when it is its turn."""
+    """Files read one after the other, each opened when it is reached."""
 
     def __init__(self, paths: Sequence[str], standard_input: BinaryIO | None) -> None:
         self._paths = paths
@@ -51,7 +51,7 @@ class Sources:
         self._current: BinaryIO | None = None
 
     def lines(self, *, are_whole: bool) -> Iterator[Lines]:
-        """`are_whole`: all that a file has is one."""
+        """`are_whole`: each file is a single line."""
         read = read_whole if are_whole else read_lines
         for path, size_bytes in zip(self._paths, self._sizes, strict=True):
             if path == STANDARD_INPUT:
@@ -66,7 +66,7 @@ class Sources:
 
     @property
     def share(self) -> float | None:
-        """How much of all was read, from 0 to 1; None if there is something whose end nobody knows."""
+        """Return the fraction read, from 0 to 1, or None if a source has no known size."""
         total_bytes = sum(size_bytes or 0 for size_bytes in self._sizes)
         if total_bytes == 0 or None in self._sizes:
             return None
@@ -83,10 +83,10 @@ class Sources:
 
 
 def read_lines(source: Source) -> Iterator[Lines]:
-    """As many as have come, as soon as there are any: what a person types is taken line by line, and a long file in
-    large pieces. The last line need not have an end."""
+    """Yield available lines as soon as there are any: typed input line by line, a long file in large batches. The last
+    line needs no line end."""
     number = 1
-    begun: list[bytes] = []  # of a line whose end has not come
+    begun: list[bytes] = []  # of an incomplete line
     begun_bytes = 0
     while piece := source.file.read1(_AT_ONCE_BYTES):  # type: ignore[attr-defined]
         content = piece.split(b"\n")
@@ -115,4 +115,4 @@ def read_whole(source: Source) -> Iterator[Lines]:
 
 
 def _too_long(place: str, limit_bytes: int) -> CommandError:
-    return CommandError(f"{place} is longer than {limit_bytes} bytes, as no record can be", "split it")
+    return CommandError(f"{place} is longer than {limit_bytes} bytes, the limit of a record", "split it")

@@ -1,5 +1,4 @@
-"""What lines of JSON mean: objects whose fields are keys, or whole records as `lograft consume -o json` writes them.
-Pure."""
+"""Parse lines of JSON: objects with key fields, or whole records as `lograft consume -o json` prints them. Pure."""
 
 import base64
 import binascii
@@ -19,7 +18,7 @@ _FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 class _Parsed(NamedTuple):
-    """A record, as far as its line says."""
+    """The parts of a record that its line contains."""
 
     value: bytes | None
     key: bytes | None
@@ -30,7 +29,7 @@ class _Parsed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JsonLineForm:
-    """A line is a value as it stands, and an object: key and time of the record are fields of it."""
+    """The line is both the value and a JSON object with the record's key and timestamp as fields."""
 
     key_field: str | None = None
     timestamp_field: str | None = None
@@ -43,7 +42,7 @@ class JsonLineForm:
         return _columns(lines, self._parse, now_ms)
 
     def _parse(self, line: bytes) -> _Parsed:
-        content = _object(line, "leave --key-field and --timestamp-field out")
+        content = _object(line, "remove --key-field and --timestamp-field")
         key = self.key if self.key_field is None else _text(_field(content, self.key_field))
         timestamp = None
         if self.timestamp_field is not None and content.get(self.timestamp_field) is not None:
@@ -54,8 +53,8 @@ class JsonLineForm:
 
 @dataclass(frozen=True, slots=True)
 class JsonRecordForm:
-    """A line is a record: an object with a value and, as it likes, key, headers, timestamp and partition (of so many).
-    `headers` go with it beside its own; `partition` is where it goes whatever it says."""
+    """The line is a record: an object with a value and optionally key, headers, timestamp and partition. `headers` are
+    added to its own; `partition` overrides its own."""
 
     partition_count: int
     headers: Pairs = ()
@@ -65,12 +64,12 @@ class JsonRecordForm:
         return _columns(lines, self._parse, now_ms)
 
     def _parse(self, line: bytes) -> _Parsed:
-        content = _object(line, "leave `--input json` out")
+        content = _object(line, "remove `--input json`")
         unknown = [name for name in content if name not in _FIELDS]
         if unknown:
-            raise BadLine(f"has a field {unknown[0]!r}, which a record has not", f"there are {', '.join(_FIELDS)}")
+            raise BadLine(f"has an unknown field {unknown[0]!r}", f"use {', '.join(_FIELDS)}")
         if "value" not in content:
-            raise BadLine("has no value", 'give it a field "value", which may be null')
+            raise BadLine("has no value", 'add a field "value", which may be null')
         timestamp = content.get("timestamp")
         return _Parsed(
             _bytes(content["value"]),
@@ -84,8 +83,8 @@ class JsonRecordForm:
         if partition is None or (type(partition) is int and 0 <= partition < self.partition_count):
             return partition
         raise BadLine(
-            f"names partition {partition!r}: the topic has 0 to {self.partition_count - 1}",
-            "take the field out, and the key decides (`jq -c 'del(.partition)'`); or give --partition for all",
+            f"has partition {partition!r}, but the topic has 0 to {self.partition_count - 1}",
+            "remove the field to partition by key (`jq -c 'del(.partition)'`), or pass --partition",
         )
 
 
@@ -108,7 +107,7 @@ def _columns(lines: Lines, parse: Callable[[bytes], _Parsed], now_ms: int) -> It
 
 
 def _joined(numbers: list[int], records: list[_Parsed], partition: int | None, now_ms: int) -> InputColumns:
-    """A column that says nothing is left out: to send it would take time."""
+    """Omit a column without values, which would cost time to send."""
     values, keys, timestamps, headers, _ = zip(*records, strict=True)
     has_times = any(each is not None for each in timestamps)
     return InputColumns(
@@ -128,45 +127,43 @@ def _object(line: bytes, otherwise: str) -> dict[str, Any]:
     try:
         content = json.loads(line)
     except ValueError as error:
-        # Where in the line: it is told which line of the input it is.
+        # The position in the line; the caller adds the line's number.
         where = f"{error.msg}, at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise BadLine(f"is not JSON: {where}", f"give JSON, or {otherwise}") from None
+        raise BadLine(f"is not JSON: {where}", f"pass JSON, or {otherwise}") from None
     except RecursionError:
-        raise BadLine("is JSON too deep to be read", f"make it simpler, or {otherwise}") from None
+        raise BadLine("is too deeply nested", f"simplify it, or {otherwise}") from None
     if not isinstance(content, dict):
-        raise BadLine("is not a JSON object", f"give objects, or {otherwise}")
+        raise BadLine("is not a JSON object", f"pass objects, or {otherwise}")
     return content
 
 
 def _field(content: dict[str, Any], name: str) -> Any:
-    """What a line lacks is more likely a name mistyped than a record without a key, which null is."""
+    """Raise for a missing field, which is more likely a typo than a record without a key; null means no key."""
     if name not in content:
-        raise BadLine(
-            f"has no field {name!r}", "give it one, which may be null for no key, or give another --key-field"
-        )
+        raise BadLine(f"has no field {name!r}", "add it (null for no key), or pass another --key-field")
     return content[name]
 
 
 def _text(value: Any) -> bytes | None:
-    """A string as it is, null as None, anything else as JSON."""
+    """Return a string as it is, null as None, and other values as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return text.encode(errors="surrogatepass")  # JSON can have halves of a character
+    return text.encode(errors="surrogatepass")  # JSON may contain unpaired surrogates
 
 
 def _bytes(value: Any) -> bytes | None:
-    """The same, and bytes that are no text, as they are written: `{"base64": ...}`."""
+    """Return the same, and also decode `{"base64": ...}`."""
     if isinstance(value, dict) and list(value) == ["base64"]:
         try:
             return base64.b64decode(value["base64"], validate=True)
         except (TypeError, ValueError, binascii.Error):
-            raise BadLine(f"has {value['base64']!r} for base64, which it is not", "mend it") from None
+            raise BadLine(f"has invalid base64 {value['base64']!r}", "correct it") from None
     return _text(value)
 
 
 def _time(name: str, value: Any) -> int:
-    """Milliseconds since 1970, or a time in words that is a moment of its own."""
+    """Parse milliseconds since 1970, or an absolute time."""
     if type(value) is int and 0 <= value <= MAX_TIMESTAMP:
         return value
     try:
@@ -176,12 +173,12 @@ def _time(name: str, value: Any) -> int:
     if isinstance(moment, Moment):
         return moment.epoch_ms
     raise BadLine(
-        f"has {value!r} for {name}, which is no time", "give milliseconds since 1970, or such as 2026-01-01T00:00Z"
+        f"has an invalid {name} {value!r}", "use milliseconds since 1970, or a time such as 2026-01-01T00:00Z"
     )
 
 
 def _headers(value: Any) -> Pairs:
-    """A list of pairs, as they are written, or an object, which is shorter to type."""
+    """Parse headers from a list of pairs or from an object."""
     if value is None:
         return ()
     if isinstance(value, dict):
@@ -189,8 +186,8 @@ def _headers(value: Any) -> Pairs:
     if isinstance(value, list) and all(isinstance(each, dict) and _is_name(each.get("key")) for each in value):
         return [(each["key"], _bytes(each.get("value"))) for each in value]
     raise BadLine(
-        f"has {value!r} for headers",
-        'give a list such as [{"key": "a", "value": "1"}], or an object such as {"a": "1"}',
+        f"has invalid headers {value!r}",
+        'use a list such as [{"key": "a", "value": "1"}], or an object such as {"a": "1"}',
     )
 
 

@@ -1,4 +1,4 @@
-"""`lograft produce TOPIC`: lines of standard input, or of files, are records."""
+"""`lograft produce TOPIC`: write lines of standard input or files as records."""
 
 import sys
 from collections.abc import Sequence
@@ -32,30 +32,36 @@ from lograft.runtime.process.stopwatch import now_seconds, sleep_seconds
     "paths",
     type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True),
     multiple=True,
-    help="Read this instead of standard input (-); repeatable.",
+    help="Read this file instead of standard input (-). Repeatable.",
 )
-@click.option("--whole", is_flag=True, help="Each file is one record, whatever is in it.")
+@click.option("--whole", is_flag=True, help="Write each file as one record.")
 @click.option(
     "--input",
     "input_form",
     type=click.Choice(["lines", "json"]),
     default="lines",
     show_default=True,
-    help="A line is a value; or a record, as `consume -o json` writes it.",
+    help="Format of lines: a value, or a record as printed by `consume -o json`.",
 )
-@click.option("--key", metavar="TEXT", help="The key of every record.")
+@click.option("--key", metavar="TEXT", help="Key of all records.")
+@click.option("--key-separator", metavar="TEXT", help=r"Separator between key and value in each line, such as : or \t.")
+@click.option("--key-field", metavar="FIELD", help="Field of each line, a JSON object, that is the record's key.")
 @click.option(
-    "--key-separator", metavar="TEXT", help=r"A line is a key and a value with this between, such as : or \t."
+    "--timestamp-field", metavar="FIELD", help="Field that is the record's timestamp: milliseconds or ISO 8601."
 )
-@click.option("--key-field", metavar="FIELD", help="A line is a JSON object: its key is this field of it.")
-@click.option("--timestamp-field", metavar="FIELD", help="And its time is this one: milliseconds, or ISO 8601.")
-@click.option("--null-value", metavar="TEXT", help="A value that is this is null: it deletes its key, if compacted.")
-@click.option("--tombstone", is_flag=True, help="A line is a key, and its value is null.")
-@click.option("--partition", type=click.IntRange(min=0), help="Where to; by default the key decides.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Goes with every record; repeatable.")
-@click.option("--rate", "per_second", callback=read_rate, metavar="N/s", help="At most so many: 100/s, 30/m.")
 @click.option(
-    "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="When it is stored."
+    "--null-value", metavar="TEXT", help="Value to write as null, which deletes the key in a compacted topic."
+)
+@click.option("--tombstone", is_flag=True, help="Lines are keys of records with a null value.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition to write to.  [default: by key]")
+@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Header of all records. Repeatable.")
+@click.option("--rate", "per_second", callback=read_rate, metavar="N/s", help="Maximum rate, such as 100/s or 30/m.")
+@click.option(
+    "--acks",
+    type=click.Choice(["all", "1", "0"]),
+    default="all",
+    show_default=True,
+    help="When a record counts as written.",
 )
 @click.option(
     "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True
@@ -73,32 +79,44 @@ def produce(
     linger_ms: int,
     **form: Any,
 ) -> None:
-    """Store each line of standard input, or of files, as a record of TOPIC. Returns when all are acknowledged.
+    """Write each line of standard input, or of files, to TOPIC as a record, and wait until all are acknowledged.
 
     \b
-    echo hello | lograft produce greetings
-    jq -c . orders.json | lograft produce orders --key-field id
-    lograft produce orders -F monday.txt -F tuesday.txt --key-separator :
-    lograft produce pictures -F cat.png --whole --key cat
-    echo customer-7 | lograft produce customers --tombstone
-    lograft consume orders --exit -o json | lograft produce copy --input json
-    seq 1 1000 | lograft produce numbers --rate 10/s
+    Examples:
+      # Write one record
+      echo hello | lograft produce greetings
+      # Write JSON objects with their id as the key
+      jq -c . orders.json | lograft produce orders --key-field id
+      # Write lines of the form key:value from two files
+      lograft produce orders -F monday.txt -F tuesday.txt --key-separator :
+      # Write a file as a single record
+      lograft produce pictures -F cat.png --whole --key cat
+      # Delete a key of a compacted topic
+      echo customer-7 | lograft produce customers --tombstone
+      # Copy a topic
+      lograft consume orders --exit -o json | lograft produce copy --input json
+      # Write 10 records per second
+      seq 1 1000 | lograft produce numbers --rate 10/s
 
-    With `--input json` a record is an object with a "value", and maybe "key", "headers", "timestamp" and "partition".
-    Key and value are strings, null, {"base64": "..."}, or anything else, which is stored as JSON. "topic" and
-    "offset" are passed over.
+    With `--input json`, a record is an object with "value" and optionally "key", "headers", "timestamp", and
+    "partition". Keys and values are strings, null, {"base64": "..."}, or other values, which are written as JSON.
+    "topic" and "offset" are ignored.
 
-    Records with the same key keep their order. A line that means nothing is named, and none after it is stored. So is
-    the first that the cluster refuses; others that were on their way by then may be stored. In either case it is
-    told how many are. On a terminal it is shown how far it is, unless lines are typed.
+    Records with the same key keep their order. At an invalid line, the command reports its position and writes no
+    further records. The same applies to a record that the cluster rejects, though records already in flight may be
+    written. The command always reports how many records were written, and shows progress on a terminal.
 
-    Exit codes: 0 all are stored; 1 some are not; 2 wrong usage; 130 ended by Ctrl+C, what was sent being stored.
+    \b
+    Exit code    0  all records were written
+                 1  some records were not written
+                 2  invalid usage
+               130  interrupted by Ctrl+C; sent records were written
     """
     check_usage(settings, whole=whole, **form)
     paths = paths or [STANDARD_INPUT]
     is_typed = STANDARD_INPUT in paths and sys.stdin.isatty()
     if is_typed:
-        click.echo("Each line that you type is a record; Ctrl+D ends.", err=True)
+        click.echo("Each line you type is a record. Press Ctrl+D to end.", err=True)
     sources = Sources(paths, sys.stdin.buffer)
     pieces = sources.lines(are_whole=whole)
     if per_second is not None:
@@ -127,9 +145,9 @@ def produce(
                 if sending.failure is not None:
                     break
         except KeyboardInterrupt:
-            pass  # what was read is stored, unless somebody insists
+            pass  # write what was read, unless interrupted again
         except (CommandError, LograftError, OSError) as error:
-            problem = error  # told after what was stored before
+            problem = error  # reported after the number of records written before
         producer.flush()
     sending.finish()
     if problem is not None:
@@ -143,21 +161,21 @@ def check_usage(settings: Settings, *, whole: bool, input_form: str, tombstone: 
     keyed += ["tombstone"] if tombstone else []
     if len(keyed) > 1:
         first, second = (f"--{name.replace('_', '-')}" for name in keyed[:2])
-        raise click.UsageError(f"{first} and {second} exclude one another")
+        raise click.UsageError(f"{first} and {second} cannot be combined")
     if form["key_separator"] == "":
-        raise click.UsageError("--key-separator is empty: give what is between a key and its value")
+        raise click.UsageError("--key-separator is empty: pass the text between key and value")
     named = [*keyed, *(name for name in ("timestamp_field", "null_value") if form[name] is not None)]
     if input_form == "json" and named:
         raise click.UsageError(
-            f"--{named[0].replace('_', '-')} is for lines: with --input json a record says it itself"
+            f"--{named[0].replace('_', '-')} cannot be combined with --input json: set it in the records"
         )
     if tombstone and form["timestamp_field"] is not None:
-        raise click.UsageError("--tombstone and --timestamp-field exclude one another")
+        raise click.UsageError("--tombstone and --timestamp-field cannot be combined")
     if form["key_separator"] is not None and form["timestamp_field"] is not None:
-        raise click.UsageError("--key-separator and --timestamp-field exclude one another: take --key-field")
+        raise click.UsageError("--key-separator and --timestamp-field cannot be combined: use --key-field")
     parse_headers(form["headers"])
     if settings.timeout_ms > MAX_DELIVERY_TIMEOUT_MS:
-        raise click.UsageError("--timeout is at most 1h here: a broker forgets what it has not to store twice")
+        raise click.UsageError("--timeout is limited to 1h, the time for which brokers recognise duplicates")
 
 
 def make_form(
@@ -184,15 +202,15 @@ def make_form(
 
 
 def count_partitions(producer: Producer, topic: str, partition: int | None) -> int:
-    """Of the topic. A place that is not there is told before anything is read."""
+    """Return the number of partitions. Raise if the given partition does not exist, before any input is read."""
     count = producer.partitions_for(topic)
     if partition is not None and partition >= count:
-        raise UnknownPartition(f"topic {topic!r} has no partition {partition}: it has 0 to {count - 1}")
+        raise UnknownPartition(f"topic {topic!r} has no partition {partition}: its partitions are 0 to {count - 1}")
     return count
 
 
 def as_given(text: str) -> bytes:
-    """The bytes that an argument was given as, text or not."""
+    """Return the argument's original bytes, even if they are not text."""
     return text.encode(errors="surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""Records that a command has sent: how many are stored, and which is the first that is not."""
+"""Track sent records: how many were written, and which failed first."""
 
 import signal
 from collections.abc import Iterator
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 class Sending:
-    """Its callbacks come on the client's thread, the last of them before the producer is closed."""
+    """Sends records and counts results. Callbacks run on the client's thread, the last one before the producer
+    closes."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self.stored = 0
@@ -25,10 +26,10 @@ class Sending:
         self._producer = producer
         self._topic = topic
         self._sent = 0
-        self._first_failed: tuple[int, str] | None = None  # how many were sent before, and its place
+        self._first_failed: tuple[int, str] | None = None  # number of records sent before it, and its position
 
     def send(self, source: Source, columns: InputColumns) -> None:
-        """Returns when there was room for them."""
+        """Send records, waiting for buffer space."""
         try:
             deliveries = self._producer.send_many(
                 self._topic,
@@ -63,16 +64,16 @@ class Sending:
                 self.failure = error
 
     def finish(self) -> None:
-        """Say how it went; raise the failure of the first record that was not stored, if there is one."""
-        click.echo(f"{self.stored} record{'' if self.stored == 1 else 's'} stored in {self._topic}", err=True)
+        """Report the result. Raise the error of the first record that was not written, if any."""
+        click.echo(f"{self.stored} record{'' if self.stored == 1 else 's'} written to {self._topic}", err=True)
         if self.failure is not None:
             assert self._first_failed is not None
-            click.echo(f"{self.failed} not stored, or not known to be; the first is {self._first_failed[1]}", err=True)
+            click.echo(f"{self.failed} not written, or not confirmed; the first is {self._first_failed[1]}", err=True)
             raise self.failure
 
 
 class Interrupts:
-    """Ctrl+C, which ends the reading: nothing is sent without being counted. The second one ends everything."""
+    """Ends the reading at the first Ctrl+C, so that sent records are counted, and the process at the second one."""
 
     def __init__(self) -> None:
         self.is_asked = False

@@ -1,4 +1,4 @@
-"""Records on standard output: one value a line, by a format, or as JSON."""
+"""Write records to standard output: values, formatted, or as JSON."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ from lograft.storage.batch.codec import Record
 
 
 class RecordWriter:
-    """Bytes go out as they are, unless to a terminal: there what is no text is escaped."""
+    """Writes bytes unchanged, except to a terminal, where bytes that are not text are escaped."""
 
     def __init__(
         self, out: TextIO, formatted: Callable[[Sequence[Record]], bytes], shown: Callable[[bytes], str]
@@ -25,7 +25,7 @@ class RecordWriter:
         self._is_terminal = out.isatty()
 
     def write(self, records: Sequence[Record]) -> None:
-        """Returns when all of them are out."""
+        """Write and flush the records."""
         content = self._formatted(records)
         if self._is_terminal:
             self._out.write(self._shown(content))
@@ -34,9 +34,9 @@ class RecordWriter:
         self._out.flush()
 
     def check_reader(self) -> None:
-        """`BrokenPipeError` if nobody reads any more, which would else be noticed when the next record is written."""
+        """Raise `BrokenPipeError` if the output is closed, which the next write would notice too late."""
         if is_reader_gone(self._out):
-            raise BrokenPipeError(errno.EPIPE, "nobody reads what is written")
+            raise BrokenPipeError(errno.EPIPE, "the output was closed")
 
 
 def make_writer(out: TextIO, form: str | None, *, is_json: bool) -> RecordWriter:
@@ -46,12 +46,12 @@ def make_writer(out: TextIO, form: str | None, *, is_json: bool) -> RecordWriter
 
 
 def json_lines(records: Sequence[Record]) -> bytes:
-    """An object a line."""
+    """Format records as one JSON object per line."""
     return "".join(map(_json_line, records)).encode()
 
 
 def _json_line(record: Record) -> str:
-    """What `json.dumps` would make of it, in a third of the time."""
+    """Format as `json.dumps` would, in a third of the time."""
     topic, partition, offset, timestamp, key, value, headers = record
     shown_headers = json.dumps(headers_as_json(record), ensure_ascii=False) if headers else "[]"
     return (

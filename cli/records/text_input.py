@@ -1,6 +1,6 @@
-"""What lines mean that are text or bytes: the keys and values of records. Pure.
+"""Parse lines of text or bytes into keys and values of records. Pure.
 
-Columns are made of as many lines at a time as there are: a producer takes records several times as fast so.
+Lines are turned into columns in batches, which a producer accepts several times as fast as single records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ Pairs: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class InputColumns:
-    """Records for one partition, or for wherever their keys lead. `numbers`: of the line that each was made of."""
+    """Columns of records for one partition, or to be partitioned by key. `numbers`: the line number of each record."""
 
     numbers: Sequence[int]
     values: Sequence[bytes | None]
@@ -27,16 +27,16 @@ class InputColumns:
 
 
 class RecordForm(Protocol):
-    """What lines mean."""
+    """Turns lines into records."""
 
     def columns(self, lines: Lines, now_ms: int) -> Iterator[InputColumns]:
-        """Their records, those of a partition in their order. A line that means nothing is a `CommandError`, after the
+        """Yield the records of lines, in order within a partition. Raise `CommandError` at an invalid line, after the
         records of the lines before it."""
         ...
 
 
 class BadLine(Exception):
-    """What is wrong with a line, to be said after its place; and what can be done about it."""
+    """An invalid line: what is wrong, to follow its position, and the remedy."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -48,7 +48,7 @@ class BadLine(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LineForm:
-    """A line is a value; or a key and a value with a separator between; or, of tombstones, a key."""
+    """The line is a value; or a key, a separator and a value; or, for tombstones, a key."""
 
     key: bytes | None = None
     key_separator: bytes | None = None
@@ -78,12 +78,12 @@ class LineForm:
 
 
 def _split(lines: Lines, separator: bytes) -> tuple[list[bytes], list[bytes], CommandError | None]:
-    """Keys and values as far as all lines have both, and what is said of the first that has not."""
+    """Return keys and values up to the first line without a separator, and the error for that line."""
     parts = [line.partition(separator) for line in lines.content]
     end = next((index for index, part in enumerate(parts) if not part[1]), len(parts))
     bad = None
     if end < len(parts):
         shown = separator.decode(errors="backslashreplace")
-        without = BadLine(f"has no {shown!r} between a key and a value", "mend it, or give another --key-separator")
+        without = BadLine(f"has no {shown!r} between a key and a value", "correct it, or pass another --key-separator")
         bad = without.at(lines, lines.first + end)
     return [part[0] for part in parts[:end]], [part[2] for part in parts[:end]], bad

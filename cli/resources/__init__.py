@@ -1,1 +1,1 @@
-"""Resources as the command line shows them."""
+"""Resources as the command line prints them."""

@@ -1,5 +1,5 @@
-"""What a command has changed, as `-o` wants it told: a line for each, as it is done; names; or in the end all of it, as
-`lograft get` shows it."""
+"""Report changes as `-o` says: a line per change, names, or finally all changed resources as `lograft get` prints
+them."""
 
 import sys
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Told(NamedTuple):
-    """`planned`: what it would be, if nothing is really changed."""
+    """A reported resource. `planned`: its state after the change, for a dry run."""
 
     noun: Noun
     name: str
@@ -28,7 +28,8 @@ class _Told(NamedTuple):
 
 
 class ChangeReport:
-    """`is_list`: how many there are does not follow from what was asked for, and programs get a list of one, too."""
+    """Collects and prints changes. `is_list`: print a list even for one resource, because the request does not
+    determine their number."""
 
     def __init__(self, settings: Settings, *, is_list: bool = False) -> None:
         self._settings = settings
@@ -36,12 +37,12 @@ class ChangeReport:
         self._told: dict[tuple[Noun, str], _Told] = {}
 
     def note(self, line: str) -> None:
-        """For people only: what is no resource of its own."""
+        """Print a line, for people only."""
         if self._settings.is_table:
             click.echo(line)
 
     def tell(self, noun: Noun, name: str, how: str = "", planned: Resource | None = None) -> None:
-        """What became of it, or would. Without a `how`, people have heard of it. The quorum has no name here."""
+        """Report a change. Without `how`, no line is printed. The quorum's name is empty."""
         if how:
             self.note(f"{noun.value}/{name} {how}" if name else f"{noun.value} {how}")
         if self._settings.output == "name" and name and (noun, name) not in self._told:
@@ -49,13 +50,13 @@ class ChangeReport:
         self._told[noun, name] = _Told(noun, name, planned)
 
     async def finish(self, admin: "Admin", failures: Sequence[LograftError] = ()) -> None:
-        """Write what has to wait until all is done. Then the first failure is raised, and the others told before it."""
+        """Print documents once all changes are made. Then raise the first failure, after printing the others."""
         if self._told or not failures:
             await self._write_resources(admin)
         raise_first(failures)
 
     def finish_planned(self) -> None:
-        """The same, of what is all planned."""
+        """Print documents of planned changes."""
         if self._settings.is_document:
             self._write([told.planned for told in self._told.values() if told.planned is not None])
 
@@ -68,7 +69,8 @@ class ChangeReport:
             found += await _look(admin, [told for told in self._told.values() if told.planned is None])
         except LograftError as error:
             raise CommandError(
-                f"it is done, but cannot be shown: {error.message}", "`lograft get` shows it, once it can be"
+                f"the change was made, but its result is not available: {error.message}",
+                "show the result later with `lograft get`",
             ) from error
         if is_named_late:
             click.echo("\n".join(map(resource_name, found)))
@@ -80,7 +82,7 @@ class ChangeReport:
 
 
 async def _look(admin: "Admin", told: Sequence[_Told]) -> list[Resource]:
-    """All of a kind at once: there may be thousands of partitions."""
+    """Query the resources, all of one type at once, since there may be thousands of partitions."""
     found: dict[tuple[Noun, str], Resource] = {}
     for noun in dict.fromkeys(each.noun for each in told):
         names = [each.name for each in told if each.noun is noun]
@@ -90,7 +92,7 @@ async def _look(admin: "Admin", told: Sequence[_Told]) -> list[Resource]:
 
 
 async def _look_at(admin: "Admin", noun: Noun, names: list[str]) -> list[Resource]:
-    """In the same order."""
+    """Return the resources in the order of the names."""
     from lograft.cli.resources.queries import brokers, described_group
 
     match noun:
@@ -126,7 +128,7 @@ async def _setting(admin: "Admin", name: str) -> Resource:
 
 
 def raise_first(failures: Sequence[LograftError]) -> None:
-    """If there is any; the others are told before it, and what is the same for several only once."""
+    """Raise the first failure, if any, after printing the others. Print equal messages once."""
     messages = dict.fromkeys(failure.message for failure in failures)
     for message in list(messages)[1:]:
         click.echo(f"Error: {message}", err=True)

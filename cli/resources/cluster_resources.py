@@ -1,4 +1,4 @@
-"""What a cluster consists of, as resources: `apiVersion, kind, metadata, spec, status`. Pure."""
+"""Topics, partitions, brokers and the quorum as resources: `apiVersion, kind, metadata, spec, status`. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -69,13 +69,13 @@ TOPIC_COLUMNS = (
 def partition_resources(
     partitions: Iterable[PartitionDescription], replicas: Iterable[ReplicaDescription]
 ) -> list[Resource]:
-    """With offsets and sizes as their leaders have them, as far as these are among `replicas`."""
+    """Return partitions with the offsets and sizes of their leaders, if these are in `replicas`."""
     led = {replica.partition: replica for replica in replicas if replica.is_leader}
     return [partition_resource(partition, led.get(partition.name)) for partition in partitions]
 
 
 def partition_resource(partition: PartitionDescription, led: ReplicaDescription | None = None) -> Resource:
-    """`led`: what its leader has of it, if that was asked for and told."""
+    """Return a partition. `led`: its leader's copy, if known."""
     return resource(
         "Partition",
         {"name": f"{partition.topic}-{partition.number}", "topic": partition.topic, "partition": partition.number},
@@ -114,7 +114,7 @@ PARTITION_COLUMNS = (
 
 
 def replica_status(replica: ReplicaDescription) -> Resource:
-    """One broker's copy, as a row of the partition's."""
+    """Return one broker's copy of a partition, as a row."""
     return {
         "broker": replica.broker,
         "role": "leader" if replica.is_leader else "follower",
@@ -127,7 +127,7 @@ def replica_status(replica: ReplicaDescription) -> Resource:
 
 
 def hosted_status(partition: PartitionDescription, broker_id: int, replica: ReplicaDescription | None) -> Resource:
-    """One partition, as a row of the broker's. `replica`: what it has of it, if it told."""
+    """Return one partition of a broker, as a row. `replica`: the broker's copy, if known."""
     return {
         "topic": partition.topic,
         "partition": partition.number,
@@ -143,7 +143,7 @@ def hosted_status(partition: PartitionDescription, broker_id: int, replica: Repl
 
 
 def broker_resource(broker: BrokerDescription, cluster: ClusterDescription) -> Resource:
-    """Counts are of all topics, internal ones included, if `cluster` has them."""
+    """Return a broker. Counts include internal topics if `cluster` does."""
     partitions = [partition for topic in cluster.topics for partition in topic.partitions]
     return resource(
         "Broker",

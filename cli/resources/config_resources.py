@@ -1,4 +1,4 @@
-"""Configuration as resources, and how people name whose it is: `topic/orders`, `broker/1`, `cluster`. Pure."""
+"""Configuration keys as resources, and their owners: `topic/orders`, `broker/1`, `cluster`. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _KINDS = {
 
 
 class Owner(NamedTuple):
-    """Whose configuration it is. The cluster's name is empty."""
+    """The owner of a configuration. The cluster's name is empty."""
 
     kind: ConfigKind
     name: str
@@ -34,20 +34,20 @@ def parse_owner(text: str) -> Owner:
         return Owner(ConfigKind.CLUSTER, "")
     kind, _, name = text.partition("/")
     if kind.lower() not in _KINDS or not name:
-        raise click.UsageError(f"{text!r} has no configuration: give topic/NAME, broker/ID or cluster")
+        raise click.UsageError(f"{text!r} has no configuration: use topic/NAME, broker/ID or cluster")
     owner = Owner(_KINDS[kind.lower()], name)
     return owner._replace(name=str(parse_id(name))) if owner.kind is ConfigKind.BROKER else owner
 
 
 def parse_setting(text: str) -> tuple[Owner, list[str]]:
-    """Whose it is; and which key, if it is named as `get configs -o name` does it: `topic/orders/retention.ms`."""
-    parts = 1 if text.lower().startswith(f"{CLUSTER}/") else 2  # no name has a slash in it
+    """Parse an owner, and a key if given as `get configs -o name` prints it: `topic/orders/retention.ms`."""
+    parts = 1 if text.lower().startswith(f"{CLUSTER}/") else 2  # names contain no slash
     whose, key = "/".join(text.split("/", parts)[:parts]), "".join(text.split("/", parts)[parts:])
     return parse_owner(whose), [key] if key else []
 
 
 def entry_resource(owner: Owner, entry: ConfigEntry) -> Resource:
-    """One key. Its `spec` is what is set there itself, its `status` what is in force."""
+    """Return one key. `spec` has the owner's own value, `status` the effective one."""
     return resource(
         "Config",
         {"name": f"{owner}/{entry.key}", "owner": str(owner), "key": entry.key},
@@ -73,7 +73,7 @@ CONFIG_COLUMNS = (
 
 
 def owner_resource(owner: Owner, entries: Sequence[ConfigEntry]) -> Resource:
-    """All of its keys, as one."""
+    """Return all keys of an owner as one resource."""
     settings = [
         {"key": entry.key, "value": entry.value, "source": entry.source, "default": entry.default,
          "description": entry.description}

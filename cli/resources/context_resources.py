@@ -1,4 +1,4 @@
-"""Contexts of this machine, as resources."""
+"""Contexts as resources."""
 
 from lograft.cli.common.context_file import find_bootstrap
 from lograft.cli.common.contexts import Contexts
@@ -12,7 +12,7 @@ CONTEXT_COLUMNS = (
 
 
 def context_resources(contexts: Contexts, names: list[str]) -> list[Resource]:
-    """Those of these names, or all. `CommandError` for one that there is none of."""
+    """Return the named contexts, or all. Raise `CommandError` if one does not exist."""
     return [
         resource(
             "Context",

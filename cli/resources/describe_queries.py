@@ -1,4 +1,4 @@
-"""What `lograft describe` finds out, beyond what one question tells: as resources."""
+"""Queries of `lograft describe` that combine several calls, as resources."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ from lograft.runtime.clock import Clock
 
 _GROUPS_AT_ONCE = 16
 
-# Consumers commit every five seconds: who moves has been seen to in six.
+# Consumers commit every five seconds, so six seconds show whether one makes progress.
 _LOOK_EVERY_MS = 1000
 _MOST_LOOKS = 7
 
@@ -32,8 +32,8 @@ _MOST_LOOKS = 7
 
 
 async def described_topic(admin: Admin, name: str) -> Resource:
-    """With partitions, configuration, and the groups that have committed anything of it; None for what could not be
-    found out soon: whoever has trouble with a topic should hear the rest."""
+    """Return a topic with partitions, configuration, and the groups that committed offsets of it. Parts that are not
+    available soon are None, so that they do not delay the rest."""
     topic = await admin.describe_topic(name)
     partitions = partition_resources(topic.partitions, await admin.describe_replicas([name]))
     described = topic_resource(topic)
@@ -85,7 +85,7 @@ def config_status(entries: Sequence[ConfigEntry] | None) -> list[Resource] | Non
 
 
 async def described_brokers(admin: Admin, names: list[str], clock: Clock) -> list[Resource]:
-    """With what they have of each partition, and in which directory; and with what they have to do at the moment."""
+    """Return brokers with their replicas, disks, configuration and current load."""
     cluster = await admin.describe_cluster(include_internal=True)
     found = brokers(cluster, names)
     loads = {load.id: load for load in await admin.describe_load(include_partitions=False)}
@@ -120,7 +120,7 @@ class SeenGroup(NamedTuple):
 
 
 async def judged_groups(admin: Admin, names: Sequence[str], clock: Clock) -> list[Resource]:
-    """Those of these names, or all; several are looked at side by side, because each may take a while."""
+    """Return the named groups, or all, with verdicts. Groups are observed concurrently, because each takes seconds."""
     limit = asyncio.Semaphore(_GROUPS_AT_ONCE)
 
     async def look(name: str) -> Resource:
@@ -132,12 +132,12 @@ async def judged_groups(admin: Admin, names: Sequence[str], clock: Clock) -> lis
 
 
 async def judged_group(admin: Admin, name: str, clock: Clock) -> Resource:
-    """With a verdict, for which one that has something left to read is looked at for some seconds."""
+    """Return a group with a verdict. A group with lag is observed for some seconds."""
     first = last = await _look_at_group(admin, name, clock)
     looks = 1
     while looks < _MOST_LOOKS and needs_another_look(first.look, last.look):
         if looks == 1 and sys.stderr.isatty():
-            click.echo(f"Looking whether {name} moves ...", err=True)
+            click.echo(f"Observing the progress of {name} ...", err=True)
         await clock.sleep_ms(_LOOK_EVERY_MS)
         last = await _look_at_group(admin, name, clock)
         looks += 1
@@ -167,7 +167,7 @@ async def _look_at_group(admin: Admin, name: str, clock: Clock) -> SeenGroup:
 
 
 async def _bounds(admin: Admin, names: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int | None]]:
-    """Where these start and end: of those of which nothing was committed, that tells whether there is anything to."""
+    """Return start and end offsets, which tell whether partitions without committed offsets have records to read."""
     topics = list(dict.fromkeys(name.topic for name in names))
     if not topics:
         return {}

@@ -1,4 +1,4 @@
-"""What `lograft describe` found out, for people: facts first, then tables. Pure."""
+"""Text of `lograft describe`: facts, then tables. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from lograft.cli.resources.disk_resources import room_text
 from lograft.cli.resources.group_health import GroupVerdict
 
 _BAD_VERDICTS = (GroupVerdict.STALLED.value, GroupVerdict.FALLING_BEHIND.value)
-_TOO_LATE = "could not be found out in time"
+_TOO_LATE = "not available in time"
 _ABBREVIATIONS = ("id", "isr", "elr")
 
 
@@ -22,7 +22,7 @@ class Fact(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`none`: what stands for it if there are no rows; empty: it is left out."""
+    """`none`: text instead of an empty table; if it is empty, the table is omitted."""
 
     title: str
     columns: Sequence[Column]
@@ -59,13 +59,13 @@ def _size(name: str = "bytes") -> Callable[[Resource], str | None]:
 
 
 def _total(rows: Sequence[Resource], name: str) -> int | None:
-    """None if one of them is not known."""
+    """Return the sum, or None if a value is unknown."""
     values = [row[name] for row in rows]
     return None if None in values else sum(values)
 
 
 def _used(columns: Sequence[Column], rows: Sequence[Resource]) -> list[Column]:
-    """Without those that say nothing, of the wide ones."""
+    """Return the columns without wide ones that are empty."""
     return [each for each in columns if not each.is_wide or any(each.cell(row) not in (None, []) for row in rows)]
 
 
@@ -77,7 +77,7 @@ _CONFIG_COLUMNS = (
 
 
 def _config_table(status: Resource) -> Table:
-    """What somebody has set comes first."""
+    """Return the configuration table, with non-default keys first."""
     if status["config"] is None:
         return Table("Configuration", _CONFIG_COLUMNS, None, _TOO_LATE)
     return Table(
@@ -116,7 +116,7 @@ def _topic_story(each: Resource) -> Story:
     metadata, spec, status = each["metadata"], each["spec"], each["status"]
     partitions = status["partitions"]
     config = {entry["key"]: entry["value"] for entry in status["config"] or ()}
-    needed = f", of which {config['min.insync.replicas']} have to be in sync for writes" if config else ""
+    needed = f", {config['min.insync.replicas']} must be in sync for writes" if config else ""
     troubles = [
         f"{number} {what}"
         for number, what in ((status["underReplicated"], "under-replicated"), (status["offline"], "without a leader"))
@@ -130,7 +130,7 @@ def _topic_story(each: Resource) -> Story:
         Fact("Size", size_text(_total(partitions, "bytes"))),
     ]
     groups = status["groups"]
-    none = _TOO_LATE if groups is None else "none has committed anything"
+    none = _TOO_LATE if groups is None else "no group has committed offsets"
     return Story(
         facts,
         [
@@ -191,13 +191,13 @@ def _broker_story(each: Resource) -> Story:
 
 
 def _broker_state(status: Resource) -> str:
-    meaning = ": no controller hears from it" if status["state"] == "fenced" else ""
+    meaning = ": the controller receives no heartbeats from it" if status["state"] == "fenced" else ""
     return f"{status['state']}{', cordoned' if status['cordoned'] else ''}{meaning}"
 
 
 def _load_facts(load: Resource | None) -> list[Fact]:
     if load is None:
-        return [Fact("Load", "not known: it did not answer")]
+        return [Fact("Load", "unknown: the broker did not answer")]
 
     def rate(name: str) -> str:
         return f"{size_text(round(load[name]))}/s"
@@ -214,7 +214,7 @@ def _load_facts(load: Resource | None) -> list[Fact]:
 
 
 def _directory(name: str, hosted: Sequence[Resource], disk: Resource | None) -> Resource:
-    """Nothing is known of what is where, if the broker does not answer."""
+    """Return a row of a directory. Its content is unknown if the broker does not answer."""
     is_known = all(each["directoryId"] is not None for each in hosted)
     there = [each for each in hosted if each["directoryId"] == name]
     replicas, size = (len(there), _total(there, "bytes")) if is_known else (None, None)
@@ -278,7 +278,7 @@ def _group_story(each: Resource) -> Story:
         facts,
         [
             Table("Members", _used(_MEMBER_COLUMNS, members), members, "none"),
-            Table("Partitions", _PROGRESS_COLUMNS, partitions, "nothing is assigned or committed"),
+            Table("Partitions", _PROGRESS_COLUMNS, partitions, "none assigned or committed"),
         ],
     )
 
@@ -323,7 +323,7 @@ def _voter(member: Resource, role: str) -> Resource:
     elif member["reachable"] is False:
         state = f"unreachable for {span_text(member['silentMs'])}"
     elif lag is None:
-        state = "not heard of yet"
+        state = "no answer yet"
     else:
         state = f"{lag} behind" if lag else "caught up"
     return member | {"role": role, "state": state}
@@ -333,7 +333,7 @@ def _voter(member: Resource, role: str) -> Resource:
 
 
 def _plain_story(each: Resource) -> Story:
-    """What is a list of mappings is a table, all else a fact."""
+    """Lay out any resource: lists of mappings are tables, other values are facts."""
     parts: Sequence[Mapping[str, Any]] = (each["metadata"], each.get("spec", {}), each.get("status", {}))
     facts = [Fact("Name", each["metadata"]["name"])]
     tables = []
@@ -359,7 +359,7 @@ def _title(name: str) -> str:
 
 
 def _words(name: str) -> str:
-    """`leaderEpoch` is `leader epoch`."""
+    """Turn `leaderEpoch` into `leader epoch`."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
 
 

@@ -1,4 +1,4 @@
-"""How the nodes of a local cluster are: for people, and for scripts."""
+"""Output of `lograft dev status`."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def write_status(cluster: LocalCluster, statuses: Sequence[tuple[LocalNode, NodeStatus]], settings: Settings) -> None:
-    """The cluster is one resource; in a table, its nodes have a line each."""
+    """Print the cluster as one resource, or as a table of its nodes."""
     shown = status_resource(cluster, statuses)
     if settings.is_table:
         sys.stdout.writelines(table_lines(shown["status"]["nodes"], _COLUMNS, settings))

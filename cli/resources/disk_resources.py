@@ -1,4 +1,4 @@
-"""How much room there is on the disks of brokers, as commands tell it. Pure."""
+"""Free space on the disks of brokers. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from lograft.clients.admin.model.types import BrokerLoad, DiskRoom
 
 
 def disk_status(load: BrokerLoad | None) -> list[Resource] | None:
-    """One for each data directory that can be used. None: the broker did not answer."""
+    """Return the usable data directories, or None if the broker did not answer."""
     if load is None:
         return None
     return [
@@ -32,7 +32,7 @@ def with_disks(found: Sequence[Resource], loads: Iterable[BrokerLoad]) -> list[R
 
 
 def free_text(broker: Resource) -> str | None:
-    """Of each disk, as a cell of a table; None if that is not known, or was not asked."""
+    """Return the free space of each disk as a table cell, or None if unknown."""
     disks = broker["status"].get("disks")
     if not disks:
         return None
@@ -40,7 +40,7 @@ def free_text(broker: Resource) -> str | None:
 
 
 def room_text(free_bytes: int | None, *, is_full: bool) -> str | None:
-    """What is free on one disk, and whether that is too little to take records; None if that is not known."""
+    """Return the free space of a disk, marked if it is full; None if unknown."""
     free = size_text(free_bytes)
     return f"{free} (full)" if is_full and free is not None else free
 

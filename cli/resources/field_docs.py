@@ -1,6 +1,6 @@
-"""What each field of a resource means, as `lograft get -o yaml` shows it. Pure.
+"""Documentation of the fields of resources. Pure.
 
-Keys of configuration are not here: the cluster knows them.
+Configuration keys are documented by the cluster.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from lograft.cli.common.nouns import Noun
 
 CONFIG_KEYS = {Noun.TOPIC: "spec.config", Noun.CONFIG: "spec.value"}
-"""Where keys of configuration have values."""
+"""The fields that hold configuration values."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDoc:
-    """`type`: as kubectl has it, `[]string` for a list of texts."""
+    """`type` follows kubectl's notation: `[]string` is a list of strings."""
 
     type: str
     text: str
@@ -22,7 +22,7 @@ class FieldDoc:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`fields`: by path, in the order in which they are shown."""
+    """`fields`: by path, in output order."""
 
     name: str
     text: str
@@ -30,144 +30,142 @@ class Kind:
 
 
 _PARTS = {
-    "metadata": "What it is called.",
-    "spec": "What it is to be.",
-    "status": "What it is at the moment. Nobody sets it: files that are applied may have it, and it is passed over.",
+    "metadata": "Identification of the resource.",
+    "spec": "Desired state.",
+    "status": "Current state. Read-only, and ignored in files.",
 }
 
-# Path, type, text; a line each, or more, the others indented.
+# Path, type and text per line. Continuation lines are indented.
 _TOPIC = """
-metadata.name | string | Its name: up to 180 letters, digits, dots, underscores and hyphens.
-metadata.id | string | Its own among all topics that ever were: a topic created anew under the same name has
-    another. If a file that is applied has it, that very topic is meant.
-metadata.internal | boolean | Whether it is one of the cluster's own. Passed over in a file.
-spec.partitions | integer | How many partitions it has. There can be more later, and never fewer. Left out of a
-    file: the cluster's num.partitions for a new topic, else as many as there are.
-spec.replicas | integer | How many brokers have each partition; while partitions move, how many will. If partitions
-    differ, the fewest. Left out of a file: the cluster's default.replication.factor for a new topic, else as many
-    as there are.
-spec.config | map[string]string | What is set on the topic itself. A file that has it has all of it: keys that are
-    not listed are unset. A file without it leaves it as it is.
-status.underReplicated | integer | How many of its partitions have a replica that is not in sync.
-status.offline | integer | How many of its partitions have no leader, and so can be neither written nor read.
+metadata.name | string | Name of the topic: up to 180 letters, digits, dots, underscores and hyphens.
+metadata.id | string | Unique id. A topic that is deleted and created again gets a new one. If a file contains an id,
+    it applies only to the topic with that id.
+metadata.internal | boolean | Whether the topic is internal to the cluster. Ignored in files.
+spec.partitions | integer | Number of partitions. Can only increase. If omitted in a file: the cluster's
+    num.partitions for a new topic, unchanged otherwise.
+spec.replicas | integer | Number of replicas of each partition, the target number during a reassignment. If partitions
+    differ, the lowest. If omitted in a file: the cluster's default.replication.factor for a new topic, unchanged
+    otherwise.
+spec.config | map[string]string | Configuration of the topic itself. In a file, it is complete: keys that are not
+    listed are unset. If omitted, the configuration is unchanged.
+status.underReplicated | integer | Number of partitions with replicas that are not in sync.
+status.offline | integer | Number of partitions without a leader, which can be neither written nor read.
 """
 _PARTITION = """
-metadata.name | string | The topic's name, a hyphen, and the number.
-metadata.topic | string | Whose partition it is.
-metadata.partition | integer | Its number, from 0.
-status.leader | integer | The broker that takes and gives its records; null: none at the moment.
-status.leaderEpoch | integer | How often it has changed leaders.
-status.replicas | []integer | The brokers that have it, the preferred leader first.
-status.isr | []integer | Those of them that are in sync: they have every acknowledged record.
-status.elr | []integer | Not in sync, but known to have every acknowledged record all the same: they may lead.
-status.adding | []integer | Replicas that a reassignment under way adds.
-status.removing | []integer | Replicas that a reassignment under way removes in the end.
-status.uncleanEpoch | integer | The latest leader epoch that began with an unclean election, with which records may
-    have been lost; null: there was none.
-status.startOffset | integer | The first offset there is; null: the leader has not said.
-status.endOffset | integer | The offset that the next record gets.
-status.highWatermark | integer | What is below is on enough replicas, and can be read.
-status.bytes | integer | How much the leader has of it on its disk.
+metadata.name | string | Name of the topic, a hyphen, and the partition number.
+metadata.topic | string | Name of the topic.
+metadata.partition | integer | Partition number, from 0.
+status.leader | integer | Id of the leader, which serves writes and reads; null: no leader.
+status.leaderEpoch | integer | Incremented with each change of the leader.
+status.replicas | []integer | Brokers that host the partition, the preferred leader first.
+status.isr | []integer | In-sync replicas: they have every acknowledged record.
+status.elr | []integer | Eligible leader replicas: not in sync, but known to have every acknowledged record.
+status.adding | []integer | Replicas that a reassignment in progress adds.
+status.removing | []integer | Replicas that a reassignment in progress removes once it completes.
+status.uncleanEpoch | integer | Latest leader epoch that started with an unclean election, which may have lost
+    records; null: none.
+status.startOffset | integer | First available offset; null: the leader did not answer.
+status.endOffset | integer | Offset of the next record to be written.
+status.highWatermark | integer | Records below this offset are committed and can be read.
+status.bytes | integer | Size of the leader's copy on disk.
 """
 _BROKER = """
-metadata.name | string | Its id, as a name.
-metadata.id | integer | Its own in the cluster: node_id in its configuration.
-spec.address | string | Where clients find it.
-spec.rack | string | Where it stands: replicas are spread over racks; null: it does not say.
-status.state | string | active: it serves. fenced: it is registered, but not alive, or not ready yet. shutting-down:
-    what it leads moves to others.
-status.cordoned | boolean | Whether nothing new is placed there, as `lograft drain` has it.
-status.epoch | integer | Another with each start of the broker.
-status.leaders | integer | How many partitions it leads.
-status.replicas | integer | How many partitions it has.
-status.inSync | integer | How many of them it is in sync with.
-status.directories | []string | The ids of its data directories.
-status.disks | []Object | What is left on the disk of each; with -o wide, json or yaml. null: it does not answer.
-status.disks.directory | string | The id of the data directory.
-status.disks.path | string | Where that is, on its machine.
-status.disks.freeBytes | integer | What is left on that disk.
-status.disks.totalBytes | integer | How large the disk is.
-status.disks.reserveBytes | integer | With less left no records are taken: disk.reserve.bytes in its configuration.
-status.disks.full | boolean | Whether that is so.
+metadata.name | string | Id of the broker, as a string.
+metadata.id | integer | Id of the broker: node_id in its configuration.
+spec.address | string | Address for clients.
+spec.rack | string | Rack, used to spread replicas; null: not configured.
+status.state | string | active: serves requests. fenced: registered, but not alive or not ready yet. shutting-down:
+    leadership moves to other brokers.
+status.cordoned | boolean | Whether no new replicas are placed on it, for example by `lograft drain`.
+status.epoch | integer | Incremented with each start of the broker.
+status.leaders | integer | Number of partitions that it leads.
+status.replicas | integer | Number of partitions that it hosts.
+status.inSync | integer | Number of hosted partitions for which it is in sync.
+status.directories | []string | Ids of its data directories.
+status.disks | []Object | Disks of the data directories, with -o wide, json or yaml; null: the broker does not answer.
+status.disks.directory | string | Id of the data directory.
+status.disks.path | string | Path of the data directory.
+status.disks.freeBytes | integer | Free space.
+status.disks.totalBytes | integer | Size of the disk.
+status.disks.reserveBytes | integer | Free space below which the broker rejects writes: disk.reserve.bytes.
+status.disks.full | boolean | Whether free space is below the reserve.
 """
 _GROUP = """
-metadata.name | string | What its consumers call it.
-spec.assignor | string | Who decides which member reads what: uniform, range or roundrobin.
-status.state | string | empty: no members, but offsets. stable: members have what they are to have. reconciling:
-    partitions are moving between members.
-status.coordinator | integer | The broker that keeps its offsets and knows its members.
-status.epoch | integer | Another whenever members, what they want, or their topics change.
-status.lag | integer | How many records there are that it has not committed; null: somebody did not say.
-status.members | []Object | Its consumers.
-status.members.memberId | string | A member's own, as long as it lives.
-status.members.instanceId | string | The name that a static member has for ever; null: it is not static.
-status.members.clientId | string | What its program calls itself.
-status.members.rack | string | Where it stands, if it says so.
-status.members.topics | []string | What it wants to read.
-status.members.assigned | []string | The partitions that it reads.
-status.members.givingUp | []string | Of them, what another is to have next.
-status.partitions | []Object | Those that members read, and those of which anything is committed.
-status.partitions.topic | string | Whose partition it is.
-status.partitions.partition | integer | Its number.
-status.partitions.committed | integer | The offset of the next record to read; null: nothing is committed.
-status.partitions.end | integer | The offset up to which records can be read.
-status.partitions.lag | integer | How many records lie between.
-status.partitions.member | string | Who reads it; null: nobody.
+metadata.name | string | Name of the group.
+spec.assignor | string | Strategy that assigns partitions to members: uniform, range or roundrobin.
+status.state | string | empty: committed offsets, but no members. stable: members have their assigned partitions.
+    reconciling: partitions are moving between members.
+status.coordinator | integer | Broker that manages the group's members and offsets.
+status.epoch | integer | Incremented whenever members, subscriptions or topics change.
+status.lag | integer | Number of records not yet committed; null: a broker did not answer.
+status.members | []Object | Members of the group.
+status.members.memberId | string | Unique id of the member.
+status.members.instanceId | string | Permanent id of a static member; null: not static.
+status.members.clientId | string | Client id of the member.
+status.members.rack | string | Rack of the member, if configured.
+status.members.topics | []string | Subscribed topics.
+status.members.assigned | []string | Partitions that the member reads.
+status.members.givingUp | []string | Assigned partitions that are being revoked.
+status.partitions | []Object | Assigned partitions, and partitions with committed offsets.
+status.partitions.topic | string | Name of the topic.
+status.partitions.partition | integer | Partition number.
+status.partitions.committed | integer | Offset of the next record to read; null: none committed.
+status.partitions.end | integer | Offset up to which records can be read.
+status.partitions.lag | integer | Number of records between committed and end.
+status.partitions.member | string | Member that reads the partition; null: none.
 """
 _QUORUM = """
-metadata.name | string | The id of the cluster.
-status.leader | integer | The active controller; null: there is none.
-status.term | integer | Another with each election.
-status.commitIndex | integer | How much of the metadata log is decided.
-status.lastIndex | integer | How much of it the leader has.
-status.voters | []Object | Who decides: a majority of them has to agree.
-status.learners | []Object | Who follows, and does not vote.
+metadata.name | string | Id of the cluster.
+status.leader | integer | Active controller; null: none.
+status.term | integer | Incremented with each election.
+status.commitIndex | integer | Last committed index of the metadata log.
+status.lastIndex | integer | Last index of the leader's log.
+status.voters | []Object | Voters. Each change of metadata requires a majority of them.
+status.learners | []Object | Members that replicate the metadata but do not vote.
 """ + "".join(
     f"""\
-status.{role}.id | integer | The node's number.
-status.{role}.address | string | Where its controller is found.
-status.{role}.directoryId | string | Its own disk's: with another it would be another member.
-status.{role}.matchIndex | integer | How much of the log it is known to have; null: nothing is known yet.
-status.{role}.lag | integer | How many decided entries it lacks.
-status.{role}.reachable | boolean | Whether it answered the leader within an election timeout; null: the server does
-    not say.
-status.{role}.silentMs | integer | How many milliseconds ago it last answered the leader; null: the server does not say.
-status.{role}.refusal | string | Why the leader takes nothing from it; null: it does.
+status.{role}.id | integer | Node id.
+status.{role}.address | string | Address of its controller.
+status.{role}.directoryId | string | Id of its metadata directory, which identifies the member.
+status.{role}.matchIndex | integer | Last index it is known to have; null: unknown.
+status.{role}.lag | integer | Number of committed entries that it lacks.
+status.{role}.reachable | boolean | Whether it answered the leader within an election timeout; null: not reported.
+status.{role}.silentMs | integer | Milliseconds since it last answered the leader; null: not reported.
+status.{role}.refusal | string | Why the leader rejects it; null: it does not.
 """
     for role in ("voters", "learners")
 )
 _CONFIG = """
-metadata.name | string | Whose key it is, and which: cluster/num.partitions, broker/1/log.level,
-    topic/orders/retention.ms.
-metadata.owner | string | Whose it is: cluster, broker/ID or topic/NAME.
-metadata.key | string | The key.
-spec.value | string | What is set there itself; null: nothing, so that what is in force comes from elsewhere.
-status.value | string | What is in force.
-status.source | string | Where that is set: topic, broker, cluster, or nowhere, so that it is the default.
-status.default | string | What it would be if nothing were set anywhere; null: that depends on the topic.
-status.type | string | What values look like.
-status.description | string | What it means.
+metadata.name | string | Owner and key, such as cluster/num.partitions, broker/1/log.level, topic/orders/retention.ms.
+metadata.owner | string | Owner: cluster, broker/ID or topic/NAME.
+metadata.key | string | Configuration key.
+spec.value | string | Value set by the owner itself; null: none, so the effective value comes from elsewhere.
+status.value | string | Effective value.
+status.source | string | Source of the effective value: topic, broker, cluster or default.
+status.default | string | Default value; null: depends on the topic.
+status.type | string | Type of the value.
+status.description | string | Description of the key.
 """
 _REASSIGNMENT = """
-metadata.name | string | The partition: its topic's name, a hyphen, and the number.
-metadata.topic | string | Whose partition it is.
-metadata.partition | integer | Its number.
-spec.from | []integer | The brokers that had it before.
-spec.to | []integer | Those that will have it, the preferred leader first.
-status.adding | []Object | The replicas that are added, and how far they are.
-status.adding.broker | integer | Who is to have it.
+metadata.name | string | Name of the partition: topic, hyphen, number.
+metadata.topic | string | Name of the topic.
+metadata.partition | integer | Partition number.
+spec.from | []integer | Brokers that hosted the partition before.
+spec.to | []integer | Brokers that will host the partition, the preferred leader first.
+status.adding | []Object | Replicas being added, with their progress.
+status.adding.broker | integer | Broker of the added replica.
 status.adding.inSync | boolean | Whether it has caught up.
-status.adding.endOffset | integer | How far its copy goes; null: it has not said.
-status.adding.behind | integer | How many records it lacks.
-status.adding.bytes | integer | How much it has on its disk.
-status.removing | []integer | The replicas that leave when all of those are in sync.
-status.leaderEndOffset | integer | How far the leader's copy goes.
-status.leaderBytes | integer | How much that is on its disk.
+status.adding.endOffset | integer | End offset of its copy; null: the broker did not answer.
+status.adding.behind | integer | Number of records it lacks.
+status.adding.bytes | integer | Size of its copy on disk.
+status.removing | []integer | Replicas that are removed once all added ones are in sync.
+status.leaderEndOffset | integer | End offset of the leader's copy.
+status.leaderBytes | integer | Size of the leader's copy on disk.
 """
 _CONTEXT = """
-metadata.name | string | What this machine calls the cluster.
-spec.bootstrap | string | Some of its brokers.
-status.current | boolean | Whether commands mean this one if they do not say which.
+metadata.name | string | Name of the context.
+spec.bootstrap | string | Addresses of one or more brokers.
+status.current | boolean | Whether it is the current context.
 """
 
 
@@ -182,12 +180,12 @@ def _kind(name: str, text: str, table: str) -> Kind:
 
 
 KINDS: Mapping[Noun, Kind] = {
-    Noun.TOPIC: _kind("Topic", "A named log, in partitions that several brokers have.", _TOPIC),
-    Noun.PARTITION: _kind("Partition", "A log of its own: records in the order of their offsets.", _PARTITION),
-    Noun.BROKER: _kind("Broker", "A node that stores partitions.", _BROKER),
-    Noun.GROUP: _kind("Group", "Consumers that share topics, and how far they are.", _GROUP),
-    Noun.QUORUM: _kind("Quorum", "The nodes that decide on metadata.", _QUORUM),
-    Noun.CONFIG: _kind("Config", "One key of the configuration of a topic, a broker or the cluster.", _CONFIG),
-    Noun.REASSIGNMENT: _kind("Reassignment", "A partition on its way to other brokers.", _REASSIGNMENT),
-    Noun.CONTEXT: _kind("Context", "A cluster that this machine knows by name.", _CONTEXT),
+    Noun.TOPIC: _kind("Topic", "A named log, split into replicated partitions.", _TOPIC),
+    Noun.PARTITION: _kind("Partition", "An ordered log of records within a topic.", _PARTITION),
+    Noun.BROKER: _kind("Broker", "A node that hosts partitions.", _BROKER),
+    Noun.GROUP: _kind("Group", "Consumers that share topics, with their committed offsets.", _GROUP),
+    Noun.QUORUM: _kind("Quorum", "The controllers that replicate the cluster's metadata.", _QUORUM),
+    Noun.CONFIG: _kind("Config", "A configuration key of a topic, a broker or the cluster.", _CONFIG),
+    Noun.REASSIGNMENT: _kind("Reassignment", "A partition that is moving to other brokers.", _REASSIGNMENT),
+    Noun.CONTEXT: _kind("Context", "A named cluster in the local configuration.", _CONTEXT),
 }

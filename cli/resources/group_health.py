@@ -1,4 +1,4 @@
-"""Whether a group keeps up, from two looks at it a moment apart: do its commits move, does its lag grow? Pure."""
+"""Judge whether a group keeps up, from two observations: whether its commits move and its lag grows. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from lograft.cli.common.units import count_text, span_text
 from lograft.clients.admin.model.group_types import GroupState
 from lograft.clients.types import TopicPartition
 
-# Consumers commit every five seconds, unless they are told otherwise; who has missed several of these does not move.
+# Consumers commit every five seconds by default. One that missed several commits makes no progress.
 STALLED_AFTER_MS = 30_000
 
-# A Spark query commits after each of its batches, which may be minutes apart, and has no members that could be seen.
+# A Spark query commits after each batch, possibly minutes apart, and has no members.
 UNSEEN_AFTER_MS = 300_000
 _NAMED = 3
 _MOVES = ", and it is being read"
 
 
 class GroupVerdict(Enum):
-    """From good to bad."""
+    """Verdicts, from best to worst."""
 
     KEEPING_UP = "keeping up"
     UNKNOWN = "unknown"
@@ -31,8 +31,8 @@ _RANKS = list(GroupVerdict)
 
 @dataclass(frozen=True, slots=True)
 class PartitionLook:
-    """A partition, as it was to a group when it was seen. `committed` None: nothing was; `start` and `end` None: not
-    known. `committed_at_ms`: by the coordinator's clock. `has_reader`: a member has it."""
+    """An observation of a partition for a group. `committed` is None without a commit; `start` and `end` are None if
+    unknown. `committed_at_ms`: by the coordinator's clock. `has_reader`: a member reads it."""
 
     committed: int | None
     start: int | None
@@ -43,7 +43,7 @@ class PartitionLook:
 
     @property
     def age_ms(self) -> int:
-        """Of what was committed last."""
+        """The age of the last commit."""
         return max(0, self.seen_at_ms - self.committed_at_ms)
 
     @property
@@ -53,7 +53,7 @@ class PartitionLook:
 
 @dataclass(frozen=True, slots=True)
 class GroupLook:
-    """`had_members`: ever; else whoever commits does so without being one."""
+    """An observation of a group. `had_members`: ever; otherwise offsets are committed without membership."""
 
     state: GroupState
     partitions: Mapping[TopicPartition, PartitionLook]
@@ -69,68 +69,68 @@ class Judgement:
 def judge_partition(
     first: PartitionLook, last: PartitionLook, state: GroupState, *, had_members: bool = True
 ) -> Judgement:
-    """`state`, `had_members`: of the group, at the last look. The looks may be one and the same."""
+    """Judge a partition. `state`, `had_members`: of the group, at the last observation. Both may be the same."""
     if last.committed is None and last.end is not None and last.end == last.start:
-        return Judgement(GroupVerdict.KEEPING_UP, "there is nothing to read")
+        return Judgement(GroupVerdict.KEEPING_UP, "no records to read")
     if last.committed is None:
-        return Judgement(GroupVerdict.UNKNOWN, "nothing was committed so far")
+        return Judgement(GroupVerdict.UNKNOWN, "no offset committed yet")
     if last.lag is None or last.end is None:
-        return Judgement(GroupVerdict.UNKNOWN, "where it ends could not be found out")
+        return Judgement(GroupVerdict.UNKNOWN, "its end offset is unknown")
     if last.lag == 0:
-        return Judgement(GroupVerdict.KEEPING_UP, "everything was read")
+        return Judgement(GroupVerdict.KEEPING_UP, "all records were read")
     left = f"{count_text(last.lag, 'record')} to read"
     if not last.has_reader and state is GroupState.RECONCILING:
-        return Judgement(GroupVerdict.UNKNOWN, f"{left}, and it is on its way to another member")
+        return Judgement(GroupVerdict.UNKNOWN, f"{left}, and the partition is moving to another member")
     if _has_moved(first, last):
         pace = _pace(first, last)
         if pace is not None and pace.falls_behind(last.lag):
             return Judgement(GroupVerdict.FALLING_BEHIND, f"{left}; {pace}")
         return Judgement(GroupVerdict.KEEPING_UP, f"{left}{_MOVES}")
     if not last.has_reader and had_members:
-        return Judgement(GroupVerdict.STALLED, f"{left}, and nobody reads it")
+        return Judgement(GroupVerdict.STALLED, f"{left}, and no member reads it")
     if last.age_ms >= (STALLED_AFTER_MS if last.has_reader else UNSEEN_AFTER_MS):
-        return Judgement(GroupVerdict.STALLED, f"{left}, and nothing was committed for {span_text(last.age_ms)}")
-    return Judgement(GroupVerdict.UNKNOWN, f"{left}; committed {span_text(last.age_ms)} ago, and not since")
+        return Judgement(GroupVerdict.STALLED, f"{left}, and no offset was committed for {span_text(last.age_ms)}")
+    return Judgement(GroupVerdict.UNKNOWN, f"{left}; last committed {span_text(last.age_ms)} ago")
 
 
 def _has_moved(first: PartitionLook, last: PartitionLook) -> bool:
     if first.committed is None or last.committed is None:
         return False
-    # Where nobody is known to read, somebody may have set it back.
+    # Without a known reader, the offset may have been reset.
     return last.committed > first.committed or (last.has_reader and last.committed != first.committed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """From one commit to the next: how many records were read, and how many came in, at the rate that was seen."""
+    """Records read between two commits, and records that arrived in that time at the observed rate."""
 
     read: int
     arrived: float
     duration_ms: int
 
     def falls_behind(self, lag: int) -> bool:
-        """What has come in since the last commit may yet be read with the next one: that alone is no lag."""
+        """Whether lag exceeds the records that arrived since the last commit, which the next one may cover."""
         return self.arrived > self.read and lag > self.arrived
 
     def __str__(self) -> str:
         arrived, read = (round(count * 1000 / self.duration_ms) for count in (self.arrived, self.read))
-        return f"about {arrived}/s come in, and {read}/s are read"
+        return f"about {arrived}/s arrive, and {read}/s are read"
 
 
 def _pace(first: PartitionLook, last: PartitionLook) -> _Pace | None:
-    """Lag grows between commits, and shrinks with each: that it is less than a moment ago says nothing, if one of the
-    looks was before a commit, and the other one after it. So what is read is counted from commit to commit."""
+    """Measure the pace from commit to commit. Lag grows between commits and shrinks with each, so two observations on
+    different sides of a commit cannot be compared."""
     if first.end is None or last.end is None or first.committed is None or last.committed is None:
         return None
     duration_ms, watched_ms = last.committed_at_ms - first.committed_at_ms, last.seen_at_ms - first.seen_at_ms
-    if duration_ms <= 0 or watched_ms <= 0:  # a clock was set
+    if duration_ms <= 0 or watched_ms <= 0:  # the clock was adjusted
         return None
     arrived = (last.end - first.end) * duration_ms / watched_ms
     return _Pace(last.committed - first.committed, arrived, duration_ms)
 
 
 def needs_another_look(first: GroupLook, last: GroupLook) -> bool:
-    """Nothing is to be learnt by looking again at what is read to its end, or by nobody, or was seen to move."""
+    """Whether another observation can help: not if all is read, no member reads, or progress was seen."""
     for name, each in last.partitions.items():
         before = first.partitions.get(name, each)
         may_move = each.has_reader or (not last.had_members and each.age_ms < UNSEEN_AFTER_MS)
@@ -147,18 +147,18 @@ def judge(first: GroupLook, last: GroupLook) -> dict[TopicPartition, Judgement]:
 
 
 def sum_up(judgements: Mapping[TopicPartition, Judgement], state: GroupState) -> Judgement:
-    """The worst of them, and why."""
+    """Return the worst verdict and its reason."""
     is_empty = state is GroupState.EMPTY
     if not judgements:
-        why = "it has no members, and has committed nothing" if is_empty else "it has committed nothing"
+        why = "it has no members and no committed offsets" if is_empty else "it has committed no offsets"
         return Judgement(GroupVerdict.UNKNOWN, why)
     worst = max((each.verdict for each in judgements.values()), key=_RANKS.index)
     if worst is GroupVerdict.KEEPING_UP:
         if not is_empty:
             return Judgement(worst, "all partitions are")
         is_moving = any(each.reason.endswith(_MOVES) for each in judgements.values())
-        how = "what is read is committed from outside, as Spark does" if is_moving else "everything was read"
-        return Judgement(worst, f"{how}, and it has no members")
+        how = "offsets are committed without members, as Spark does" if is_moving else "all records were read"
+        return Judgement(worst, f"{how}, and the group has no members")
     bad = [(name, each.reason) for name, each in judgements.items() if each.verdict is worst]
     named = [f"{name.topic}-{name.partition}: {reason}" for name, reason in bad]
     more = f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else ""

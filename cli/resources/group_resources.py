@@ -15,7 +15,7 @@ from lograft.clients.types import TopicPartition
 
 
 def listed_group(group: GroupListing) -> Resource:
-    """What there is to be had without asking each coordinator for each group."""
+    """Return a group from a listing, without a call per group."""
     return resource(
         "Group",
         {"name": group.name},
@@ -25,7 +25,7 @@ def listed_group(group: GroupListing) -> Resource:
 
 
 def group_resource(group: GroupDescription, offsets: Mapping[TopicPartition, GroupOffset]) -> Resource:
-    """`partitions`: those that members may read, and those of which anything is committed."""
+    """Return a group with its assigned partitions and those with committed offsets."""
     holders = {partition: member for member in group.members for partition in member.assigned}
     names = sorted({**dict.fromkeys(offsets), **dict.fromkeys(holders)})
     lags = [offset.lag for offset in offsets.values()]
@@ -45,7 +45,7 @@ def group_resource(group: GroupDescription, offsets: Mapping[TopicPartition, Gro
 
 
 def judged_resource(group: Resource, judgements: Mapping[TopicPartition, Judgement], state: GroupState) -> Resource:
-    """The same, with a verdict on all of it and on each partition."""
+    """Add verdicts to a group and its partitions."""
     whole = sum_up(judgements, state)
     group["status"] |= {"verdict": whole.verdict.value, "reason": whole.reason}
     for each in group["status"]["partitions"]:

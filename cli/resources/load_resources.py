@@ -1,4 +1,4 @@
-"""What a broker has to do at the moment, from two looks at what it has done. Pure."""
+"""The current load of a broker, from two snapshots of its counters. Pure."""
 
 from lograft.cli.output.resource_output import Resource
 from lograft.clients.admin.model.types import BrokerLoad
@@ -13,11 +13,11 @@ COUNTED = {
     "replicatedBytesInPerSecond": "replicated_bytes_in",
     "replicatedBytesOutPerSecond": "replicated_bytes_out",
 }
-"""Rates, and the counts that they are made of."""
+"""Rates, and the counters they derive from."""
 
 
 def load_status(first: BrokerLoad | None, last: BrokerLoad | None) -> Resource | None:
-    """None: it did not answer both times, or was started anew in between."""
+    """Return rates, or None if the broker did not answer twice, or restarted in between."""
     if first is None or last is None:
         return None
     elapsed_ms = last.at_ms - first.at_ms

@@ -1,4 +1,4 @@
-"""What there is, as a resource file says it: names and specs alone, so that it can be applied anywhere. Pure."""
+"""Write resources as files with names and specs only, so that they can be applied to any cluster. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from lograft.cli.output.resource_output import Resource, resource, yaml_text
 from lograft.cli.resources.config_resources import Owner
 
-_WHOLE = re.compile(r"-?[1-9][0-9]{0,14}|0", flags=re.ASCII)  # more digits would not survive every reader of JSON
+_WHOLE = re.compile(r"-?[1-9][0-9]{0,14}|0", flags=re.ASCII)  # not all JSON readers preserve more digits
 _RATIO = re.compile(r"0\.[0-9]{1,6}|1\.0", flags=re.ASCII)
 
 
@@ -20,12 +20,12 @@ def declared_setting(owner: Owner, key: str, value: str | None) -> Resource:
 
 
 def yaml_documents(resources: Iterable[Resource]) -> str:
-    """One after the other, with a line between."""
+    """Return YAML documents with separators."""
     return "---\n".join(map(yaml_text, resources))
 
 
 def _plain(value: str) -> str | int | float | bool:
-    """As a person would write it, if it is read back as the same."""
+    """Return an integer if it reads back as the same string."""
     if value in ("true", "false"):
         return value == "true"
     if _WHOLE.fullmatch(value):

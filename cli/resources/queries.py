@@ -1,6 +1,6 @@
 """Query a cluster for resources, for the commands that share them.
 
-What only some resources need is imported where it is used: `get` is on the path of every shell prompt.
+Imports that only some resources need are deferred, because `get` must start fast.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ async def partitions(
     admin: ClusterAdmin, settings: Settings, names: list[str], *, include_internal: bool
 ) -> list[Resource]:
     described = await named_partitions(admin, names, include_internal=include_internal)
-    # A table shows no offsets, and asking for them takes a round to every broker.
+    # Narrow tables show no offsets, which cost a call to every broker.
     if settings.output in ("table", "name"):
         return [partition_resource(partition) for partition in described]
     topics = list(dict.fromkeys(partition.topic for partition in described)) if names else []
@@ -32,7 +32,7 @@ async def partitions(
 async def groups(admin: "Admin", settings: Settings, names: list[str], *, with_lag: bool) -> list[Resource]:
     from lograft.cli.resources.group_resources import listed_group
 
-    # What a table shows, all brokers tell at once; offsets have to be asked for group by group.
+    # A listing has all that a narrow table shows; offsets cost a call per group.
     if not names and not with_lag and settings.output in ("table", "name"):
         return [listed_group(group) for group in await admin.list_groups()]
     wanted = names or [group.name for group in await admin.list_groups()]
@@ -46,12 +46,12 @@ async def described_group(admin: "Admin", name: str) -> Resource:
 
 
 def brokers(cluster: ClusterDescription, names: list[str]) -> list[Resource]:
-    """Those of these ids, or all."""
+    """Return the brokers with these ids, or all. Raise `UnknownBroker` if one does not exist."""
     wanted = [parse_id(name) for name in names]
     by_id = {broker.id: broker for broker in cluster.brokers}
     for broker_id in wanted:
         if broker_id not in by_id:
-            raise UnknownBroker(f"there is no broker {broker_id}")
+            raise UnknownBroker(f"broker {broker_id} does not exist")
     return [broker_resource(by_id[broker_id], cluster) for broker_id in wanted or by_id]
 
 

@@ -1,4 +1,4 @@
-"""Reassignments as resources: those that are planned, in a file that can be carried out, and those under way. Pure."""
+"""Reassignments as resources: plans, which can be read back from files, and moves in progress. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _MAX_ID = 2**31 - 1
 
 
 class BadPlan(ValueError):
-    """The message says what is wrong with a file, and where."""
+    """An invalid plan. The message says what is wrong, and where."""
 
 
 def _resource(name: TopicPartition, before: Sequence[int] | None, after: Sequence[int]) -> Resource:
@@ -36,7 +36,7 @@ def _listed(brokers: Iterable[int]) -> str:
 
 
 def _change(names: tuple[str, str]) -> Any:
-    """The brokers that are in the first and not in the second."""
+    """Return the brokers in the first list that are not in the second."""
     first, second = names
     return lambda each: [broker for broker in each["spec"][first] if broker not in each["spec"][second]]
 
@@ -51,7 +51,7 @@ MOVE_COLUMNS = (
 
 
 def summary_of(moves: Sequence[Move]) -> str:
-    """What a plan comes to, in a line."""
+    """Summarise a plan in one line."""
     copied = sum(len(move.adding) for move in moves)
     leaders = sum(move.before[0] != move.after[0] for move in moves)
     return (
@@ -68,11 +68,11 @@ def _counted(count: int, what: str) -> str:
 
 
 def read_plan(text: str) -> dict[TopicPartition, tuple[tuple[int, ...] | None, tuple[int, ...]]]:
-    """What is to move: from where, if that is said, and to where. `BadPlan` for anything but one reassignment or a list
-    of them, each partition once, in JSON or YAML."""
+    """Parse the moves of a plan: one reassignment or a list of them, each partition once, in JSON or YAML. Raise
+    `BadPlan` if it is anything else."""
     document = _parse(text)
     if not isinstance(document, dict) or document.get("apiVersion") != API_VERSION:
-        raise BadPlan(f"it is no resource with `apiVersion: {API_VERSION}`")
+        raise BadPlan(f"it is not a resource with `apiVersion: {API_VERSION}`")
     items = document.get("items") if document.get("kind") == "List" else [document]
     if not isinstance(items, list):
         raise BadPlan("the list has no `items`")
@@ -81,7 +81,7 @@ def read_plan(text: str) -> dict[TopicPartition, tuple[tuple[int, ...] | None, t
         where = f"items[{number}]" if document.get("kind") == "List" else "it"
         name, before, after = _read_item(item, where)
         if name in planned:
-            raise BadPlan(f"{where} is partition {name.topic}-{name.partition} once more")
+            raise BadPlan(f"{where} repeats partition {name.topic}-{name.partition}")
         planned[name] = before, after
     return planned
 
@@ -95,7 +95,7 @@ def _parse(text: str) -> Any:
         pass
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # by no means all it raises is its own
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML also raises other exceptions than its own
         raise BadPlan(f"it is neither JSON nor YAML: {yaml_trouble(error)}") from None
 
 
@@ -107,17 +107,17 @@ def _read_item(item: Any, where: str) -> tuple[TopicPartition, tuple[int, ...] |
         raise BadPlan(f"{where} lacks `metadata` or `spec`")
     unknown = [str(key) for key in spec if key not in ("from", "to")]
     if unknown:
-        raise BadPlan(f"{where} has a spec.{unknown[0]}, which means nothing: a spec has `from` and `to`")
+        raise BadPlan(f"{where} has an unknown field spec.{unknown[0]}: use `from` and `to`")
     topic, partition = metadata.get("topic"), metadata.get("partition")
     if not isinstance(topic, str) or not topic or not _is_number(partition):
-        raise BadPlan(f"{where} does not say by metadata.topic and metadata.partition which partition is meant")
+        raise BadPlan(f"{where} lacks metadata.topic or metadata.partition")
     before = _brokers(spec["from"], f"{where}.spec.from") if "from" in spec else None
     return TopicPartition(topic, partition), before, _brokers(spec.get("to"), f"{where}.spec.to")
 
 
 def _brokers(value: Any, where: str) -> tuple[int, ...]:
     if not isinstance(value, list) or not value or not all(map(_is_number, value)):
-        raise BadPlan(f"{where} is no list of broker ids, such as [1, 2, 3]")
+        raise BadPlan(f"{where} is not a list of broker ids, such as [1, 2, 3]")
     if len(dict.fromkeys(value)) < len(value):
         raise BadPlan(f"{where} has a broker twice: {_listed(value)}")
     return tuple(value)
@@ -133,7 +133,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
 def progress_resource(
     reassignment: Reassignment, replicas: Mapping[tuple[TopicPartition, int], ReplicaDescription], leader: int | None
 ) -> Resource:
-    """With how far each replica that is added has come, by what brokers said of their `replicas`."""
+    """Return a reassignment with the progress of each added replica, from the `replicas` that brokers reported."""
     led = replicas.get((reassignment.partition, leader)) if leader is not None else None
     original = [broker for broker in reassignment.replicas if broker not in reassignment.adding]
     shown = _resource(reassignment.partition, original, reassignment.target)
@@ -163,7 +163,7 @@ def _added(
 
 
 def records_behind(each: Resource) -> int | None:
-    """All replicas that are added together; None if one of them, or the leader, has not said."""
+    """Return the records that all added replicas lack, or None if a broker did not answer."""
     behind = [added["behind"] for added in each["status"]["adding"]]
     return sum(behind) if all(count is not None for count in behind) else None
 
@@ -174,8 +174,8 @@ def _in_sync(each: Resource) -> str:
 
 
 def _copied(each: Resource) -> str | None:
-    """How much of the leader's bytes, in percent. Segments are cut elsewhere on each broker, so it may be a bit more or
-    less than all in the end."""
+    """Return the copied share of the leader's bytes in percent. Brokers roll segments independently, so the final share
+    may differ slightly from 100 %."""
     adding, whole = each["status"]["adding"], each["status"]["leaderBytes"]
     sizes = [added["bytes"] for added in adding]
     if whole is None or any(size is None for size in sizes):

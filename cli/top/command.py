@@ -1,4 +1,4 @@
-"""`lograft top`: what the cluster is doing, as it does it."""
+"""`lograft top`: show live cluster activity."""
 
 import asyncio
 import sys
@@ -20,9 +20,9 @@ from lograft.clients.errors import LograftError
 from lograft.runtime.clock import Clock, LoopClock
 from lograft.runtime.process.full_screen import FullScreen, full_screen
 
-_MOST_GROUPS = 200  # that are asked for their lag: each is a call
+_MOST_GROUPS = 200  # groups whose lag is queried, at a call each
 _CALLS_AT_ONCE = 8
-_FIRST_MS = 1000  # until the first rates, which nobody should wait longer for
+_FIRST_MS = 1000  # until the first rates are shown
 _LINES_ONCE = 60
 
 
@@ -34,26 +34,35 @@ _LINES_ONCE = 60
     show_default=True,
     metavar="DURATION",
     callback=lambda ctx, param, value: read_duration(value, "--interval"),
-    help="How often to look; rates are over that time.",
+    help="Refresh interval, over which rates are computed.",
 )
-@click.option("--once", is_flag=True, help="Show it once, as text, and end.")
+@click.option("--once", is_flag=True, help="Print once as text and exit.")
 @command_flags("table", "wide", *DOCUMENTS, has_titles=True)
 def top(settings: Settings, interval_ms: int, once: bool) -> None:
-    """Show what the cluster is doing: traffic, busy brokers and partitions, groups that are behind, and what is wrong.
+    """Show live cluster activity: traffic, the busiest brokers and partitions, lagging groups, and problems.
+
+    On a terminal, the view is updated until you press q or Ctrl+C; s changes the sort order of partitions. In a pipe,
+    and with -o, it is printed once.
+
+    IN and OUT are bytes per second written and read by clients, and REPL bytes per second between brokers. LOOP LAG is
+    the longest time in the last ten seconds for which a broker's event loop was blocked.
 
     \b
-    lograft top
-    lograft top --interval 5s
-    lograft top --once                 two looks, and their rates, for a script or a report
-    lograft top -o json | jq .status.brokers
+    Examples:
+      # Show live activity
+      lograft top
+      # Update every 5 seconds
+      lograft top --interval 5s
+      # Print one sample of the rates
+      lograft top --once
+      # Process the sample as JSON
+      lograft top -o json | jq .status.brokers
 
-    On a terminal it goes on until q is pressed, or Ctrl+C; s sorts the partitions by something else. In a pipe, and
-    with -o, it is shown once.
-
-    IN and OUT are what clients store and read, REPL what brokers send one another; all in bytes a second, of a thousand
-    each. LOOP LAG is the longest that a broker was kept from its work in the last ten seconds.
-
-    Exit codes: 0 shown; 1 the cluster cannot be asked; 2 wrong usage; 130 ended by Ctrl+C.
+    \b
+    Exit code    0  success
+                 1  the cluster is unreachable
+                 2  invalid usage
+               130  interrupted by Ctrl+C
     """
     if once or settings.is_document or not sys.stdout.isatty():
         view = run_async(_look_twice(settings, interval_ms))
@@ -83,7 +92,7 @@ async def _look_twice(settings: Settings, interval_ms: int) -> Resource:
 
 async def look(admin: Admin, clock: Clock) -> Snapshot:
     at_ms = clock.wall_ms()
-    # Above all when controllers or coordinators are away, people want to see the rest.
+    # Show the rest even if controllers or coordinators are unavailable.
     cluster, loads, (quorum, trouble), (groups, group_trouble) = await asyncio.gather(
         admin.describe_cluster(include_internal=True),
         admin.describe_load(),
@@ -96,7 +105,7 @@ async def look(admin: Admin, clock: Clock) -> Snapshot:
 
 
 async def _lags(admin: Admin, groups: list[GroupListing]) -> dict[str, int | None]:
-    """Of those that can be asked; of very many groups, of those that have members first."""
+    """Return the lag of reachable groups. If there are too many groups, prefer those with members."""
     room = asyncio.Semaphore(_CALLS_AT_ONCE)
 
     async def lag(name: str) -> int | None:
@@ -117,7 +126,7 @@ async def _lags(admin: Admin, groups: list[GroupListing]) -> dict[str, int | Non
 
 @dataclass(slots=True)
 class _Live:
-    """What is shown, and what was asked for at the keyboard."""
+    """The state of the live view and its keyboard commands."""
 
     settings: Settings
     view: Resource
@@ -147,9 +156,9 @@ class _Live:
 
 async def _look_on(settings: Settings, interval_ms: int) -> None:
     clock = LoopClock()
-    # Who looks at it should not have to wait long to hear that it is the cluster that is slow.
+    # Tell the user soon that the cluster is slow.
     async with open_admin(replace(settings, timeout_ms=min(settings.timeout_ms, SOON_MS))) as admin:
-        admin.when_not_confirmed = None  # the problems on the screen tell it
+        admin.when_not_confirmed = None  # the screen lists it as a problem
         first = await look(admin, clock)
         live = _Live(settings, top_view(None, first))
         with full_screen(sys.stdout, on_key=live.press, on_resize=live.changed.set, on_end=live.terminate) as screen:
@@ -162,7 +171,7 @@ async def _look_on(settings: Settings, interval_ms: int) -> None:
 
 
 async def _keep_drawing(live: _Live, screen: FullScreen) -> None:
-    """Whenever there is something new, until it is over."""
+    """Redraw on every change until the view is closed."""
     while not live.is_over:
         live.changed.clear()
         screen.draw(live.lines(screen.height))
@@ -170,7 +179,7 @@ async def _keep_drawing(live: _Live, screen: FullScreen) -> None:
 
 
 async def _keep_looking(admin: Admin, clock: Clock, live: _Live, previous: Snapshot, interval_ms: int) -> None:
-    """A cluster that is away for a while is waited for, and what was seen last stays."""
+    """Query the cluster periodically. If it is unavailable, keep the last view and retry."""
     wait_ms = min(interval_ms, _FIRST_MS)
     while True:
         await clock.sleep_ms(wait_ms)
@@ -178,7 +187,7 @@ async def _keep_looking(admin: Admin, clock: Clock, live: _Live, previous: Snaps
         try:
             current = await look(admin, clock)
         except LograftError as error:
-            live.trouble = f"As it was before: {error.message}"
+            live.trouble = f"Not updated: {error.message}"
         else:
             live.view, live.trouble = top_view(previous, current), ""
             previous = current

@@ -1,4 +1,4 @@
-"""What `lograft top` knows of a cluster: rates out of two looks at it. Pure."""
+"""The model of `lograft top`: rates from two snapshots of a cluster. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ _PARTITION_COUNTED = {name: count for name, count in COUNTED.items() if count no
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look. `lags`: of the groups that were asked; None where it is not known. `trouble`: why no quorum;
-    `group_trouble`: why no groups."""
+    """A snapshot. `lags`: of the queried groups; None if unknown. `trouble`: why the quorum is unknown;
+    `group_trouble`: why groups are unknown."""
 
     at_ms: int
     cluster: ClusterDescription
@@ -30,7 +30,7 @@ class Snapshot:
 
 
 def top_view(previous: Snapshot | None, current: Snapshot) -> Resource:
-    """As a resource. What cannot be known from these two is None: all rates, if there is no `previous`."""
+    """Return a resource. Unknown values are None: without `previous`, all rates."""
     brokers = _brokers(previous, current)
     rates = {name: _sum([broker[name] for broker in brokers]) for name in COUNTED}
     quorum = current.quorum
@@ -57,7 +57,7 @@ def top_view(previous: Snapshot | None, current: Snapshot) -> Resource:
 
 
 def _sum(rates: Sequence[float | None]) -> float | None:
-    """Of those that are known."""
+    """Return the sum of the known values."""
     known = [rate for rate in rates if rate is not None]
     return round(sum(known), 1) if known else None
 
@@ -67,7 +67,8 @@ def _sum(rates: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """From when on a broker's counts are looked at: from the look before, or, if it was started since, from then."""
+    """The interval of a broker's counters: since the previous snapshot, or since the broker's start if that is
+    later."""
 
     seconds: float
     before: BrokerLoad | None
@@ -77,11 +78,11 @@ class _Span:
 
 
 def _span(before: BrokerLoad | None, now: BrokerLoad) -> _Span | None:
-    """None: there is none."""
+    """Return the interval, or None if there is none."""
     if before is None:
         return None
     between_ms = now.at_ms - before.at_ms
-    # A machine that was started anew has another clock, too.
+    # A rebooted machine also has another monotonic clock.
     if now.uptime_ms < between_ms or between_ms < 0 or now.uptime_ms < before.uptime_ms:
         return _Span(max(now.uptime_ms, 1) / 1000, None)
     return _Span(between_ms / 1000, before) if between_ms else None
@@ -127,7 +128,7 @@ def _brokers(previous: Snapshot | None, current: Snapshot) -> list[Resource]:
 
 
 def _partitions(previous: Snapshot | None, current: Snapshot) -> list[Resource]:
-    """Those with any traffic, the busiest first. What several brokers did for one is taken together."""
+    """Return partitions with traffic, the busiest first, summed over brokers."""
     totals: dict[TopicPartition, dict[str, float]] = {}
     for broker, span in _spans(previous, current).items():
         before = {} if span.before is None else {each.partition: each for each in span.before.partitions}
@@ -153,7 +154,7 @@ def _partitions(previous: Snapshot | None, current: Snapshot) -> list[Resource]:
 
 
 def busy(partition: Resource) -> float:
-    """How much clients do with it."""
+    """Return the client traffic of a partition."""
     return float(partition["bytesInPerSecond"] + partition["bytesOutPerSecond"])
 
 
@@ -161,7 +162,7 @@ def busy(partition: Resource) -> float:
 
 
 def _groups(previous: Snapshot | None, current: Snapshot) -> list[Resource] | None:
-    """None: nobody said. The one that is farthest behind first; those of which it is not known last."""
+    """Return groups by descending lag, unknown lag last; None if groups are unknown."""
     if current.groups is None:
         return None
     seconds = 0.0 if previous is None else (current.at_ms - previous.at_ms) / 1000
@@ -186,14 +187,14 @@ def _groups(previous: Snapshot | None, current: Snapshot) -> list[Resource] | No
 
 
 def _problems(previous: Snapshot | None, current: Snapshot) -> list[str]:
-    # A voter that is behind this very moment may have been just about to have it.
+    # Compare with the previous commit index: a voter may be about to receive the latest entries.
     committed = None if previous is None or previous.quorum is None else previous.quorum.commit_index
     return [
         *_broker_problems(current),
         *disk_problems(current.loads.values()),
         *quorum_problems(current.quorum, committed, current.trouble),
         *partition_problems(current.cluster),
-        *([f"groups cannot be asked for: {current.group_trouble}"] if current.groups is None else []),
+        *([f"groups are not available: {current.group_trouble}"] if current.groups is None else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What `lograft top` shows, as lines that fit a terminal. Pure."""
+"""Lay out `lograft top` as lines that fit a terminal. Pure."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -11,11 +11,11 @@ from lograft.cli.top.model import busy
 from lograft.clients.times import iso_time
 
 _LEAST_ROWS = 2
-"""Of a table that has so many, however little room there is."""
+"""The minimum number of rows of a table that has them."""
 
 
 class Order(Enum):
-    """By what partitions are sorted."""
+    """The sort order of partitions."""
 
     TRAFFIC = "traffic"
     IN = "in"
@@ -37,7 +37,7 @@ _KEYS: dict[Order, Callable[[Resource], Any]] = {
 
 
 def rate_text(count: float | None) -> str | None:
-    """Of what comes seldom, a digit more."""
+    """Format a rate, with one more digit if it is low."""
     return None if count is None else f"{count:,.0f}" if count >= 10 or count == int(count) else f"{count:.1f}"
 
 
@@ -93,22 +93,22 @@ GROUP_COLUMNS = (
 def top_lines(
     view: Resource, settings: Settings, order: Order, *, height: int | None, is_coloured: bool = False
 ) -> list[str]:
-    """At most `height` of them (None: as many as it takes), without their ends."""
+    """Return at most `height` lines (None: no limit), without line ends."""
     status = view["status"]
     problems = [f"! {problem}" for problem in status["problems"]]
     head = _head(view, order)
     partitions = sorted(status["partitions"], key=_KEYS[order])
     tables = [
         ("", status["brokers"], BROKER_COLUMNS),
-        ("no partition has any traffic", partitions, PARTITION_COLUMNS),
+        ("no partitions with traffic", partitions, PARTITION_COLUMNS),
         (
-            "groups are not known" if status["groups"] is None else "there are no groups",
+            "groups are not available" if status["groups"] is None else "no groups",
             status["groups"] or [],
             GROUP_COLUMNS,
         ),
     ]
     if height is not None:
-        # Each table has a line above it, and its titles.
+        # Each table takes a blank line and a header.
         room = height - len(head) - 2 * len(tables)
         allotted = allot([len(problems), *(len(rows) for _, rows, _ in tables)], room)
     else:
@@ -148,7 +148,7 @@ def _rate(status: Resource, way: str) -> str:
 
 
 def allot(wanted: Sequence[int], room: int) -> list[int]:
-    """How many lines each gets: what it wants, or else as many as the others that want more than there is."""
+    """Distribute lines: each table gets what it wants, or an equal share of the rest."""
     given = [min(each, _LEAST_ROWS) for each in wanted]
     left = room - sum(given)
     while left > 0:
@@ -164,4 +164,4 @@ def allot(wanted: Sequence[int], room: int) -> list[int]:
 def _cut(lines: Sequence[str], count: int) -> list[str]:
     if len(lines) <= count or count < 1:
         return list(lines[:count])
-    return [*lines[: count - 1], f"! ... and {len(lines) - count + 1} more: `lograft health` tells all"]
+    return [*lines[: count - 1], f"! ... and {len(lines) - count + 1} more: run `lograft health`"]

@@ -382,7 +382,7 @@ def test_a_reader_that_leaves_early_causes_no_noise(tmp_path: Path) -> None:
     [
         (["dump-lg"], "Did you mean 'dump-log'?"),
         (["dump-log"], "Missing argument 'FILE'"),
-        (["dump-log", "x", "-o", "xml"], "'xml' is not a format: give table, json"),
+        (["dump-log", "x", "-o", "xml"], "'xml' is not an output format: use table, json"),
         (["--nonsense"], "No such option"),
     ],
 )

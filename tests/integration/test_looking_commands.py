@@ -180,8 +180,10 @@ def test_a_group_is_reset_exported_and_imported(cluster: Cluster, tmp_path: Path
     table = "GROUP     TOPIC   PARTITION   FROM   TO   LAG\nreaders   read            0      4    0    10\n"
     assert cluster.done(*reset, "earliest", "--dry-run") == f"{table}group/readers would be reset: 1 partition\n"
     assert cluster.done(*reset, "2", "--yes", "-o", "jsonpath={.status.partitions[*].committed}") == "2"
-    assert "read-0 has no offset 11: it starts at 0, its end is 10" in cluster.refused(*reset, "11", "--yes")
-    assert "--create makes it" in cluster.refused("reset", "g", "new", "--topic", "read", "--to", "latest", "--yes")
+    assert "offset 11 of read-0 is out of range 0 to 10" in cluster.refused(*reset, "11", "--yes")
+    assert "create it with --create" in cluster.refused(
+        "reset", "g", "new", "--topic", "read", "--to", "latest", "--yes"
+    )
     assert cluster.done("consume", "read", "--group", "readers", "-n", "1") == "2\n"
     assert cluster.done("reset", "g", "new", "--topic", "read:0", "--to", "now", "--create", "--yes").endswith(
         "group/new reset: 1 partition\n"
@@ -212,7 +214,7 @@ def test_a_group_is_reset_exported_and_imported(cluster: Cluster, tmp_path: Path
         "import", "g", "-f", "-", "--yes", data=exported.replace("offsets:", "x:")
     )
     file.write_text(exported.replace("offset: 10", "offset: 11"))
-    assert "has no offset 11" in cluster.refused("import", "group", "-f", str(file), "--yes")
+    assert "offset 11 of read-0" in cluster.refused("import", "group", "-f", str(file), "--yes")
     clamped = ("import", "group", "-f", str(file), "--yes", "--clamp")
     assert cluster.done(*clamped, "--dry-run", "-o", "jsonpath={.items[*].status.to}") == "10"
     assert cluster.done(*clamped, "-o", "jsonpath={.status.partitions[*].committed}") == "10"
@@ -262,7 +264,7 @@ def test_a_member_that_reads_less_than_comes_in_falls_behind(cluster: Cluster) -
         finally:
             is_enough.set()
         reading.result(DEADLINE_SECONDS)
-    assert re.search(r"flooded-0: \d+ records to read; about \d+/s come in, and \d+/s are read", told[-1])
+    assert re.search(r"flooded-0: \d+ records to read; about \d+/s arrive, and \d+/s are read", told[-1])
     assert not [each for each in told if each.startswith("stalled")]
     cluster.done("consume", "flooded", "--group", "slow", "--exit")
     assert verdict().startswith("keeping up")

@@ -62,16 +62,16 @@ def test_files_keys_and_what_is_wrong_with_a_line(flow: Flow, tmp_path: Path) ->
     (tmp_path / "b").write_bytes(b"k3:v3\nnothing\nk4:v4\n")
     paths = ["-F", str(tmp_path / "a"), "-F", str(tmp_path / "b")]
     assert flow.told("produce", "files", *paths, "--key-separator", ":", "--null-value", "-", code=1) == (
-        "3 records stored in files\n"
+        "3 records written to files\n"
         f"Error: line 2 of {tmp_path}/b has no ':' between a key and a value\n"
-        "Remedy: mend it, or give another --key-separator\n"
+        "Remedy: correct it, or pass another --key-separator\n"
     )
     assert flow.read("files", "%k %{v:json}") == ['k1 "v1"', "k2 null", 'k3 "v3"']
     flow.told("produce", "files", *paths[:2], "--whole", "--key", "whole")
     flow.told("produce", "files", "--tombstone", data=b"k1\n")
     assert flow.read("files", "%k %{v:json}")[3:] == [r'whole "k1:v1\r\nk2:-\n"', "k1 null"]
     told = flow.told("produce", "bad", "--rate", "1000/s", data=b"short\n" + b"x" * 2_000_000 + b"\n", code=1)
-    assert told.startswith("1 record stored in bad\n1 not stored, or not known to be; the first is line 2\nError: ")
+    assert told.startswith("1 record written to bad\n1 not written, or not confirmed; the first is line 2\nError: ")
 
 
 def test_what_is_read_as_json_can_be_stored_again(flow: Flow) -> None:
@@ -107,7 +107,7 @@ def test_how_far_it_is_shows_on_a_terminal_only(flow: Flow, tmp_path: Path) -> N
     ) as shown:
         shown.until(r"\[#+\.*\] +\d+%  [\d,]+ records, [\d,]+ a second, \d+ s left\x1b\[K")
         assert shown.finish() == 0
-        assert shown.shown.endswith(b"\r\x1b[K3000 records stored in much\r\n")
+        assert shown.shown.endswith(b"\r\x1b[K3000 records written to much\r\n")
     with (
         open(tmp_path / "out", "wb") as out,
         terminal("consume", "much", environment=flow.environment, stdout=out) as shown,
@@ -121,7 +121,7 @@ def test_how_far_it_is_shows_on_a_terminal_only(flow: Flow, tmp_path: Path) -> N
 
 def test_lines_are_stored_as_they_are_typed_and_shown_harmlessly(flow: Flow) -> None:
     with terminal("produce", "typed", environment=flow.environment) as typed:
-        typed.until("Ctrl\\+D ends")
+        typed.until("Ctrl\\+D to end")
         with Consumer(flow.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([("typed", 0)])
             typed.type("typed\n")
@@ -129,7 +129,7 @@ def test_lines_are_stored_as_they_are_typed_and_shown_harmlessly(flow: Flow) -> 
             while b"typed" not in values:
                 values += [record.value for record in consumer.poll(timeout=30)]
         typed.type("\x04")
-        typed.until("1 record stored in typed")
+        typed.until("1 record written to typed")
         assert typed.finish() == 0
     flow.told("produce", "typed", data=b"\x1b[31mred\xff\n")
     with terminal("consume", "typed", "--tail", "1", "--exit", environment=flow.environment) as shown:

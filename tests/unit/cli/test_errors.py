@@ -29,16 +29,16 @@ HERE = "tests/unit/cli/test_errors.py"
 MET_BY = {
     "does not die": f"{HERE}::test_a_node_that_does_not_die_is_told_of",
     "not ready after": f"{HERE}::test_nodes_that_are_not_ready_in_time_are_named",
-    "cannot read on in": f"{HERE}::test_a_disk_that_fails_while_a_file_is_dumped_is_told_of",
+    "read of": f"{HERE}::test_a_disk_that_fails_while_a_file_is_dumped_is_told_of",
     "check the path and the disk it is on": f"{HERE}::test_a_file_that_cannot_be_opened_is_told_of",
-    "ranges in one another": f"{HERE}::test_a_template_that_is_too_deep_is_refused",
-    "filters in one another": f"{HERE}::test_a_template_that_is_too_deep_is_refused",
-    "for the traceback, and report it": f"{HERE}::test_what_nobody_thought_of_is_told_with_what_to_do",
-    "`--help` says what can be given": f"{HERE}::test_the_remedies_of_what_takes_a_fault",
-    "what was written last may come again: run the same command to go on": (
+    "nested ranges": f"{HERE}::test_a_template_that_is_too_deep_is_refused",
+    "nested filters": f"{HERE}::test_a_template_that_is_too_deep_is_refused",
+    "report this bug with the traceback": f"{HERE}::test_what_nobody_thought_of_is_told_with_what_to_do",
+    "see `--help` for accepted values": f"{HERE}::test_the_remedies_of_what_takes_a_fault",
+    "run the same command to continue; the last records may be printed again": (
         f"{HERE}::test_the_remedies_of_what_takes_a_fault"
     ),
-    "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`": (
+    "skip it with `lograft consume TOPIC --offsets PARTITION:START-`": (
         f"{HERE}::test_the_remedies_of_what_takes_a_fault"
     ),
     "has logged nothing yet": "tests/integration/test_dev.py::test_logs_can_be_followed",
@@ -47,13 +47,13 @@ MET_BY = {
     ),
     "the user that owns the file": "tests/integration/test_dump_log.py::test_a_file_without_permission_is_refused",
     "standard input or output is closed": "tests/unit/runtime/process/test_standard_streams.py::CLOSED",
-    "not where the plan says: ": (
+    "not placed according to the plan: ": (
         "tests/unit/cli/operations/test_reassignment_run.py::test_what_is_deleted_meanwhile_is_told_and_not_waited_for"
     ),
-    "not all is through within ": (
+    "timed out after ": (
         "tests/unit/cli/operations/test_reassignment_run.py::test_it_is_waited_for_ever_and_told_what_for_unless_a_time_is_said"
     ),
-    "it is done, but cannot be shown: ": (
+    "the change was made, but its result is not available: ": (
         "tests/unit/cli/resources/test_change_report.py::test_that_it_was_done_is_said_though_it_cannot_be_shown"
     ),
     " is longer than ": (
@@ -64,7 +64,7 @@ MET_BY = {
         "tests/unit/clients/local/test_local_node.py::test_only_one_starts_a_node_at_a_time"
     ),
     " was not started: ": "tests/unit/clients/local/test_local_node.py::test_on_a_full_disk_no_node_is_started",
-    "make room on that disk; `lograft get brokers": f"{HERE}::test_the_remedies_of_what_takes_a_fault",
+    "free space on that disk; `lograft get brokers": f"{HERE}::test_the_remedies_of_what_takes_a_fault",
     " cannot be given anything: ": (
         "tests/unit/clients/admin/planning/test_reassignment_plan.py::test_a_broker_that_cannot_be_given_anything_is_refused"
     ),
@@ -157,7 +157,7 @@ def test_a_disk_that_fails_while_a_file_is_dumped_is_told_of(tmp_path: Path, mon
     result = CliRunner().invoke(cli, ["dump-log", str(path)])
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: cannot read on in {path}: Input/output error at byte 0\nRemedy: check the disk it is on\n"
+        f"Error: read of {path} failed: Input/output error at byte 0\nRemedy: check the disk it is on\n"
     )
 
 
@@ -170,8 +170,8 @@ def test_a_file_that_cannot_be_opened_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("template", "told"),
     [
-        ("{range .a}" * 60 + "{end}" * 60, "ranges in one another"),
-        ("{.a" + "[?(@.a" * 60 + ")]" * 60 + "}", "filters in one another"),
+        ("{range .a}" * 60 + "{end}" * 60, "nested ranges"),
+        ("{.a" + "[?(@.a" * 60 + ")]" * 60 + "}", "nested filters"),
     ],
 )
 def test_a_template_that_is_too_deep_is_refused(template: str, told: str) -> None:
@@ -183,16 +183,16 @@ def test_a_template_that_is_too_deep_is_refused(template: str, told: str) -> Non
 def test_what_nobody_thought_of_is_told_with_what_to_do() -> None:
     told = unforeseen(KeyError("a bug"))
     assert (told.message, told.exit_code) == ("unexpected KeyError: 'a bug'", 1)
-    assert told.remedy == "run `lograft --debug ...` for the traceback, and report it"
+    assert told.remedy == "report this bug with the traceback from `lograft --debug ...`"
 
 
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        (InvalidArgument("bad"), "`--help` says what can be given"),
-        (CommitFailed("late"), "what was written last may come again: run the same command to go on"),
-        (CorruptBatch("rotten"), "pass over it with `lograft consume TOPIC --offsets PARTITION:START-`"),
-        (DiskFull("full"), "make room on that disk; `lograft get brokers -o wide` shows what each has left"),
+        (InvalidArgument("bad"), "see `--help` for accepted values"),
+        (CommitFailed("late"), "run the same command to continue; the last records may be printed again"),
+        (CorruptBatch("rotten"), "skip it with `lograft consume TOPIC --offsets PARTITION:START-`"),
+        (DiskFull("full"), "free space on that disk; `lograft get brokers -o wide` shows free space"),
     ],
 )
 def test_the_remedies_of_what_takes_a_fault(error: LograftError, remedy: str) -> None:

@@ -92,7 +92,7 @@ def test_a_field_is_told_with_its_type_and_its_own_fields() -> None:
         "FIELD: status.epoch <integer>",
         "",
         "DESCRIPTION:",
-        "    Another with each start of the broker.",
+        "    Incremented with each start of the broker.",
     ]
     assert "  partitions <integer>" in told(Noun.TOPIC, "spec")
     assert "  memberId <string>" in told(Noun.GROUP, "status.members")
@@ -103,14 +103,14 @@ def test_a_field_is_told_with_its_type_and_its_own_fields() -> None:
 def test_what_there_is_none_of_is_refused_with_what_is_near() -> None:
     with pytest.raises(click.UsageError, match=r"did you mean spec.partitions\?"):
         told(Noun.TOPIC, "spec.partition")
-    with pytest.raises(click.UsageError, match="`lograft explain topic` shows those there are"):
+    with pytest.raises(click.UsageError, match="run `lograft explain topic` to list its fields"):
         told(Noun.TOPIC, "xyz")
     with pytest.raises(click.UsageError, match=r"did you mean retention.ms\?"):
         list(explained_keys(KINDS[Noun.TOPIC], "spec.config", "retention.m", {"KEYS": [ENTRY]}))
 
 
 def test_keys_are_told_as_the_cluster_has_them() -> None:
-    meaning = ["    How long.", "    Default: 604800000, but the cluster sets 5. Give a number."]
+    meaning = ["    How long.", "    Default: 604800000, but the cluster sets 5. Accepts a number."]
     every = list(explained_keys(KINDS[Noun.TOPIC], "spec.config", "", {"KEYS": [ENTRY]}))
     assert every[-4:] == ["KEYS:", "  retention.ms <integer>", *meaning]
     one = list(explained_keys(KINDS[Noun.TOPIC], "spec.config", "retention.ms", {"KEYS": [ENTRY]}))
@@ -147,7 +147,7 @@ def test_a_noun_has_the_verbs_that_take_it_and_no_other(verb: str) -> None:
     taken = []
     for noun in Noun:
         message = run(verb, noun.value, *NEEDED.get(verb, ())).stderr
-        if "No such thing as" not in message and "No such command" not in message:
+        if "unknown resource type" not in message and "No such command" not in message:
             taken.append(noun)
     assert taken == [noun for noun in Noun if verb in VERBS[noun]]
 

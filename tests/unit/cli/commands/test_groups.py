@@ -74,5 +74,5 @@ class Group:
 @virtual
 async def test_a_group_has_not_caught_up_with_what_it_has_not_begun_to_read() -> None:
     _, look = find_condition(Noun.GROUP, "CaughtUp")
-    assert await look(cast(Admin, Group(end=5)), "billing") == "orders-1 has 3 records left"
+    assert await look(cast(Admin, Group(end=5)), "billing") == "orders-1 has a lag of 3 records"
     assert await look(cast(Admin, Group(end=2)), "billing") == ""

@@ -77,7 +77,7 @@ def test_an_offset_has_to_be_there_and_the_end_is() -> None:
     name = TopicPartition("orders", 0)
     bounds = {name: Bounds(5, 10)}
     assert [bool(out_of_bounds({name: offset}, bounds)) for offset in (4, 5, 10, 11)] == [True, False, False, True]
-    assert out_of_bounds({name: 11}, bounds) == ["orders-0 has no offset 11: it starts at 5, its end is 10"]
+    assert out_of_bounds({name: 11}, bounds) == ["offset 11 of orders-0 is out of range 5 to 10"]
     assert [nearest(offset, bounds[name]) for offset in (0, 5, 7, 10, 11)] == [5, 5, 7, 10, 10]
 
 
@@ -114,22 +114,22 @@ def entry(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("document", "complaint"),
     [
-        ("text", "document 1 is 'text', and no resource"),
-        (spoilt(lambda each: each.update(apiVersion="v1")), "apiVersion is 'v1', and should be lograft/v1"),
-        (spoilt(lambda each: each.update(kind="Topic")), "kind is 'Topic', and should be GroupOffsets"),
+        ("text", "document 1 is 'text', not a resource"),
+        (spoilt(lambda each: each.update(apiVersion="v1")), "apiVersion is 'v1', not lograft/v1"),
+        (spoilt(lambda each: each.update(kind="Topic")), "kind is 'Topic', not GroupOffsets"),
         (spoilt(lambda each: each.update(metadata=None)), "metadata.name is None"),
         (spoilt(lambda each: each.update(spec={})), "spec.offsets is None"),
         (spoilt(lambda each: each["spec"]["offsets"].append(5)), r"spec.offsets\[1\] is 5"),
-        (spoilt(lambda each: each["spec"]["offsets"].append(each["spec"]["offsets"][0])), "a-0 was there before"),
+        (spoilt(lambda each: each["spec"]["offsets"].append(each["spec"]["offsets"][0])), "duplicate partition a-0"),
         (entry(topic=5), "topic is 5"),
         (entry(partition="0"), "partition is '0'"),
         (entry(partition=True), "partition is True"),
         (entry(offset=-1), "offset is -1"),
         (entry(offset=2**63), "offset is 9223372036854775808"),
         (entry(metadata=5), "metadata is 5"),
-        (entry(leader=5), "'leader' means nothing"),
-        ({"kind": "List"}, "a List without items"),
-        ({"kind": "List", "items": []}, "there is no group in it"),
+        (entry(leader=5), "unknown field 'leader'"),
+        ({"kind": "List"}, "List has no items"),
+        ({"kind": "List", "items": []}, "it contains no group"),
         ({"kind": "List", "items": [spoilt(lambda each: None)] * 2}, "more than once"),
     ],
 )
@@ -144,15 +144,15 @@ def test_a_file_that_cannot_be_imported_is_told_where(document: Any, complaint: 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ("reset group g --to latest", "of which topics?"),
-        ("reset group g --to latest --topic t --all-topics", "of which topics?"),
-        ("reset group --to latest --topic t", "One at a time"),
-        ("reset group a b --to latest --topic t", "One at a time"),
-        ("reset topic a --to latest --topic t", "No such thing as 'topic' here"),
-        ("import group a b -f -", "one name at most"),
-        ("export group -o wide", "-o wide makes no sense here: give yaml, json"),
-        ("wait topic --for InSync", "which?"),
-        ("wait topic/a --for Frozen", "give --for Exists, Online, InSync, Deleted"),
+        ("reset group g --to latest", "pass --topic or --all-topics"),
+        ("reset group g --to latest --topic t --all-topics", "pass --topic or --all-topics"),
+        ("reset group --to latest --topic t", "exactly one group name"),
+        ("reset group a b --to latest --topic t", "exactly one group name"),
+        ("reset topic a --to latest --topic t", "unknown resource type 'topic'"),
+        ("import group a b -f -", "only one name"),
+        ("export group -o wide", "-o wide is not supported here: use yaml, json"),
+        ("wait topic --for InSync", "name required"),
+        ("wait topic/a --for Frozen", "use one of Exists, Online, InSync, Deleted"),
         ("offsets a --at tomorrow", "not a time"),
     ],
 )
@@ -170,8 +170,8 @@ def test_what_makes_no_sense_is_refused_without_a_cluster(arguments: str, compla
 def test_scripts_have_to_say_yes_and_hear_so_at_once(arguments: str) -> None:
     result = CliRunner().invoke(cli, arguments.split())
     assert result.exit_code == 1
-    assert "nobody is there to confirm it" in result.stderr
-    assert "say --yes" in result.stderr
+    assert "confirmation required, but stdin is not a terminal" in result.stderr
+    assert "pass --yes" in result.stderr
 
 
 def test_yes_is_not_asked_again() -> None:

@@ -43,8 +43,8 @@ def test_a_contexts_life(path: Path) -> None:
     assert lograft("get", "context/prod", "-o", "name").stdout == "context/prod\n"
     assert lograft("context", "delete", "dev").stdout == "context/dev deleted\n"
     refused = lograft("context", "use", "dev")
-    assert (refused.exit_code, "there is no context 'dev'" in refused.stderr) == (1, True)
-    assert "there are: prod" in refused.stderr
+    assert (refused.exit_code, "context 'dev' does not exist" in refused.stderr) == (1, True)
+    assert "known contexts: prod" in refused.stderr
     assert path.read_text() == "current: null\ncontexts:\n  prod:\n    bootstrap: a:1\n"
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_ordinary_file_is_not_replaced(path: Path) -> None:
     """As root, `LOGRAFT_CONFIG=/dev/null lograft context set ...` made a file of the device."""
     path.parent.mkdir()
     os.mkfifo(path)
-    with pytest.raises(CommandError, match="it is no ordinary file"):
+    with pytest.raises(CommandError, match="it is not a regular file"):
         save_contexts(Contexts().with_context("a", "h:1"))
     assert path.is_fifo()
 
@@ -82,8 +82,8 @@ def test_a_file_that_cannot_be_read_or_written_is_named_with_a_remedy(
     for arguments in (["context", "list"], ["context", "set", "a", "--bootstrap", "h:1"]):
         refused = lograft(*arguments)
         assert refused.exit_code == 1
-        assert refused.stderr.startswith(f"Error: the file of contexts, {tmp_path}/file/config.yaml, cannot be ")
-        assert "Remedy: see that it can be, or have LOGRAFT_CONFIG name another" in refused.stderr
+        assert refused.stderr.startswith(f"Error: the contexts file {tmp_path}/file/config.yaml cannot be ")
+        assert "Remedy: fix its permissions, or set LOGRAFT_CONFIG to another file" in refused.stderr
     with pytest.raises(CommandError, match="cannot be written: "):
         save_contexts(Contexts())
 
@@ -100,19 +100,19 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "no YAML"),
-        ("- a", "should be a mapping"),
-        ("contexts: []", "contexts is .* should be a mapping"),
-        ("contexts: {a: h:1}", "context 'a' is .* should be a mapping"),
+        ("{", "not valid YAML"),
+        ("- a", "not a mapping"),
+        ("contexts: []", "contexts is .* not a mapping"),
+        ("contexts: {a: h:1}", "context 'a' is .* not a mapping"),
         ("contexts: {a: {bootstrap: 5}}", "bootstrap of context 'a' is 5"),
         ("contexts: {a: {bootstrap: 'h:x'}}", "'h:x' is not an address"),
         ("contexts: {a: {}}", "bootstrap of context 'a' is None"),
-        ("contexts: {a: {bootstrap: h, tls: yes}}", "'tls', which means nothing: it can have bootstrap"),
-        ("contexts: {'a b': {bootstrap: h}}", "'a b' is not the name of a context"),
-        ("contexts: {5: {bootstrap: h}}", "5 is not the name"),
-        ("current: a", "current is 'a', and there is no such context"),
-        ("current: [a]", "no such context"),
-        ("curent: a", "'curent', which means nothing"),
+        ("contexts: {a: {bootstrap: h, tls: yes}}", "unknown key 'tls': allowed keys are bootstrap"),
+        ("contexts: {'a b': {bootstrap: h}}", "'a b' is not a valid context name"),
+        ("contexts: {5: {bootstrap: h}}", "5 is not a valid context name"),
+        ("current: a", "current is 'a', which is not one of its contexts"),
+        ("current: [a]", "not one of its contexts"),
+        ("curent: a", "unknown key 'curent'"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused_with_its_name_and_a_remedy(
@@ -125,7 +125,7 @@ def test_a_file_that_makes_no_sense_is_refused_with_its_name_and_a_remedy(
     refused = lograft("get", "topics")
     assert refused.exit_code == 1
     assert str(path) in refused.stderr
-    assert "Remedy: mend it, or move it away" in refused.stderr
+    assert "Remedy: correct it, or move it away" in refused.stderr
 
 
 def test_a_file_that_is_no_text_is_refused(path: Path) -> None:
@@ -214,8 +214,8 @@ def test_a_context_that_is_not_there_is_refused(
         monkeypatch.setenv(f"LOGRAFT_{name}", value)
     refused = lograft(*arguments.split())
     assert refused.exit_code == 1
-    assert "there is no context 'nope'" in refused.stderr
-    assert "there are: dev" in refused.stderr
+    assert "context 'nope' does not exist" in refused.stderr
+    assert "known contexts: dev" in refused.stderr
     assert load_contexts().current == "dev"
 
 
@@ -241,12 +241,12 @@ def test_contexts_can_be_looked_at_and_chosen_whatever_a_variable_says(monkeypat
 @pytest.mark.parametrize("variable", ["LOGRAFT_BOOTSTRAP", "LOGRAFT_CONTEXT"])
 def test_whoever_chooses_a_context_hears_what_counts_more(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save_contexts(Contexts().with_context("dev", "dev"))
-    assert "counts more" not in lograft("context", "use", "dev").stderr
+    assert "overrides" not in lograft("context", "use", "dev").stderr
     monkeypatch.setenv(variable, "other")
-    told = f"{variable} (other) counts more than the current context: unset it, or name the context with --context.\n"
+    told = f"Warning: {variable} (other) overrides the current context; unset it, or pass --context.\n"
     assert lograft("context", "use", "dev").stderr == told
     assert lograft("context", "set", "dev", "--bootstrap", "dev", "--use").stderr == told
-    assert "counts more" not in lograft("context", "set", "more", "--bootstrap", "dev").stderr
+    assert "overrides" not in lograft("context", "set", "more", "--bootstrap", "dev").stderr
 
 
 def test_a_confirmation_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,13 +142,13 @@ def test_single_settings_are_set_and_unset() -> None:
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        (topic("orders", "{partitions: 1}"), "topic/orders has 2 partitions and cannot lose any"),
+        (topic("orders", "{partitions: 1}"), "topic/orders has 2 partitions, and a reduction"),
         (topic("orders", "{replicas: 4}"), "is to have 4 replicas of each partition, and there are only 3 live"),
         (
             topic("orders", "{replicas: 1, config: {min.insync.replicas: 2}}"),
-            "is to have 1 replicas, and min.insync.replicas 2",
+            "sets min.insync.replicas to 2",
         ),
-        (topic("orders", "{}", f", id: {topic_id(9)}"), f"topic/orders is another topic now: its id is {topic_id(1)}"),
+        (topic("orders", "{}", f", id: {topic_id(9)}"), f"topic/orders was recreated: its id is {topic_id(1)}"),
         (topic("orders", "{config: {retention.mss: 1}}"), "did you mean retention.ms?"),
         (topic("orders", "{config: {flush.mode: never}}"), "flush.mode cannot be 'never': give one of fsync, os"),
         (topic("bills", "{config: {flush.mode: never}}"), "flush.mode cannot be 'never': give one of fsync, os"),
@@ -184,9 +184,9 @@ def test_the_id_of_the_topic_that_is_there_is_fine_and_of_one_that_is_gone_too()
 @pytest.mark.parametrize(
     ("spec", "cause"),
     [
-        ("{partitions: 3}", "needs its 2 partitions: it cannot have 3"),
-        ("{partitions: 1}", "needs its 2 partitions: it cannot have 1"),
-        ("{replicas: 3}", "its replicas are not changed by a file"),
+        ("{partitions: 3}", "must keep its 2 partitions: it cannot have 3"),
+        ("{partitions: 1}", "must keep its 2 partitions: it cannot have 1"),
+        ("{replicas: 3}", "a file cannot change its replicas"),
     ],
 )
 def test_the_clusters_own_topics_keep_their_shape(spec: str, cause: str) -> None:
@@ -267,8 +267,8 @@ def test_what_cannot_be_declared_is_refused_if_the_file_would_have_it_otherwise(
         topic("new"),
     )
     assert causes == [
-        '1.yaml, document 1, line 1: spec.rack of broker/2 is null, and a file cannot have it be "moon"',
-        "2.yaml, document 1, line 1: there is no broker '9', and a file cannot make one",
-        "3.yaml, document 1, line 1: there is no partition 'orders-7', and a file cannot make one",
-        "4.yaml, document 1, line 1: spec.leader of partition/orders-0 is not there, and a file cannot have it be 2",
+        '1.yaml, document 1, line 1: spec.rack of broker/2 is null, and a file cannot set it to "moon"',
+        "2.yaml, document 1, line 1: broker '9' does not exist, and a file cannot create it",
+        "3.yaml, document 1, line 1: partition 'orders-7' does not exist, and a file cannot create it",
+        "4.yaml, document 1, line 1: spec.leader of partition/orders-0 does not exist, and a file cannot set it to 2",
     ]

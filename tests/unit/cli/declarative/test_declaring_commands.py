@@ -40,7 +40,7 @@ def test_a_directory_is_read_in_order_without_what_is_no_resource_file(tmp_path:
     ("arguments", "complaint"),
     [
         ([], "Missing option '-f'"),
-        (["-f", "/nowhere/a.yaml"], "there is no file or directory '/nowhere/a.yaml'"),
+        (["-f", "/nowhere/a.yaml"], "file or directory '/nowhere/a.yaml' does not exist"),
         (["-f", "-", "-x"], "No such option"),
     ],
 )
@@ -53,7 +53,7 @@ def test_wrong_usage(verb: str, arguments: list[str], complaint: str) -> None:
 def test_an_empty_directory_is_most_likely_the_wrong_one(tmp_path: Path) -> None:
     result = run("apply", "-f", str(tmp_path))
     assert result.exit_code == 2
-    assert "has no files that end in .yaml, .yml, .json; -R looks into directories inside it" in result.stderr
+    assert "contains no files ending in .yaml, .yml, .json; pass -R to process its subdirectories" in result.stderr
 
 
 @pytest.mark.parametrize(("verb", "exit_code"), [("apply", 1), ("diff", 2)])
@@ -61,7 +61,7 @@ def test_one_means_of_a_diff_that_something_differs_and_never_that_it_failed(ver
     unreadable = run(verb, "-f", "-", text="x: [")
     assert unreadable.exit_code == exit_code
     assert "Error: standard input, document 1, line 2: not valid YAML" in unreadable.stderr
-    assert "\nRemedy: mend that" in unreadable.stderr
+    assert "\nRemedy: correct" in unreadable.stderr
     not_text = run(verb, "-f", "-", text=topic("a").encode() + b"# \xff\n")
     assert not_text.exit_code == exit_code
     assert "Error: standard input, line 4: not UTF-8 text" in not_text.stderr
@@ -80,7 +80,7 @@ def test_what_nobody_thought_of_is_no_difference_either(monkeypatch: pytest.Monk
     assert "Error: unexpected KeyError: 'a bug'" in result.stderr
 
 
-@pytest.mark.parametrize(("verb", "message"), [("apply", "There is nothing in it to apply.\n"), ("diff", "")])
+@pytest.mark.parametrize(("verb", "message"), [("apply", "The files contain no resources.\n"), ("diff", "")])
 def test_nothing_to_do_needs_no_cluster(verb: str, message: str) -> None:
     result = run(verb, "-f", "-", text="apiVersion: lograft/v1\nkind: List\nitems: []\n")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", message)
@@ -92,5 +92,5 @@ def test_an_export_is_asked_for_by_any_name_of_the_noun(words: list[str]) -> Non
 
 
 def test_an_export_is_a_file_and_no_table() -> None:
-    assert "makes no sense here: give yaml, json" in run("export", "topics", "-o", "wide").stderr
+    assert "is not supported here: use yaml, json" in run("export", "topics", "-o", "wide").stderr
     assert "Did you mean 'topics'?" in run("export", "topisc").stderr

@@ -73,7 +73,7 @@ def test_what_is_saved_is_applied(desk: Desk) -> None:
     result = desk.edit(replacing("partitions: 2", "partitions: 3"))
     assert (result.exit_code, result.stdout) == (0, "topic/orders edited\n")
     assert (desk.kept, desk.partitions) == ([], 3)
-    assert desk.seen[0].startswith("# Change what is below")
+    assert desk.seen[0].startswith("# Edit the resource below")
 
 
 def test_what_is_wrong_is_told_on_top_with_the_line_where_it_is_then(desk: Desk) -> None:
@@ -89,9 +89,9 @@ def test_what_is_wrong_is_told_on_top_with_the_line_where_it_is_then(desk: Desk)
 def test_what_is_given_up_is_kept(desk: Desk) -> None:
     result = desk.edit(replacing("partitions: 2", "partitions: 1"))
     assert result.exit_code == 1
-    assert "topic/orders has 2 partitions and cannot lose any" in result.stderr
+    assert "topic/orders has 2 partitions, and a reduction" in result.stderr
     (file,) = desk.kept
-    assert f"what you wrote is in {file}" in result.stderr
+    assert f"your changes are saved in {file}" in result.stderr
     assert "partitions: 1" in file.read_text()
     assert len(desk.seen) == 2
 
@@ -109,7 +109,7 @@ def test_what_somebody_else_has_set_meanwhile_is_not_undone(desk: Desk) -> None:
 
     result = desk.edit(change)
     assert result.exit_code == 1
-    assert "somebody else has changed it meanwhile" in result.stderr
+    assert "the topic was changed by someone else meanwhile" in result.stderr
     assert (desk.partitions, len(desk.kept)) == (2, 1)
 
 
@@ -119,7 +119,7 @@ def test_an_editor_that_fails_is_told_with_a_remedy(desk: Desk) -> None:
 
     result = desk.edit(fail)
     assert result.exit_code == 1
-    assert "LOGRAFT_EDITOR=nano" in result.stderr
+    assert "set LOGRAFT_EDITOR" in result.stderr
     assert desk.kept == [], "nothing was written"
 
 

@@ -94,7 +94,9 @@ def test_documents_lists_and_comments() -> None:
 
 def test_json_is_read_even_with_tabs() -> None:
     text = '{\n\t"apiVersion": "lograft/v1",\n\t"kind": "Topic",\n\t"metadata": {"name": "a"},\n\t"spec": {"x": 1}\n}'
-    assert problems(text) == ["1.yaml, document 1, line 5: unknown field spec.x: there is partitions, replicas, config"]
+    assert problems(text) == [
+        "1.yaml, document 1, line 5: unknown field spec.x: known fields are partitions, replicas, config"
+    ]
     assert topic(text.replace('"x"', '"partitions"')).partitions == 1
 
 
@@ -142,30 +144,34 @@ status: {{value: 5, source: default}}
         ("a: [1\nb: 2\n", 2, "not valid YAML: "),
         ("a: 1\n\tb: 2\n", 2, "not valid YAML: "),
         ("a: *nobody\n", 1, "not valid YAML: "),
-        ("a: \x07\n", 1, r"the character '\x07' cannot be in a text"),
-        ("just words\n", 1, "a resource is made of names and values"),
-        ("- a\n", 1, "a resource is made of names and values"),
+        ("a: \x07\n", 1, r"character '\x07' is not allowed in text"),
+        ("just words\n", 1, "a resource must be a mapping"),
+        ("- a\n", 1, "a resource must be a mapping"),
         ("{}\n", 1, "apiVersion is missing: it must be lograft/v1"),
         ("apiVersion: v1\nkind: Topic\n", 1, "apiVersion is 'v1': it must be lograft/v1"),
-        ("apiVersion: lograft/v1\n", 1, "kind is missing: it can be Topic, Config or List"),
+        ("apiVersion: lograft/v1\n", 1, "kind is missing: use Topic, Config or List"),
         ("apiVersion: lograft/v1\nkind: topic\n", 2, "kind 'topic' is unknown: did you mean Topic?"),
-        ("apiVersion: lograft/v1\nkind: Pod\n", 2, "kind 'Pod' is unknown: it can be Topic, Config or List"),
-        ("apiVersion: lograft/v1\nkind: Broker\n", 1, "metadata.name is missing: which broker is meant?"),
+        ("apiVersion: lograft/v1\nkind: Pod\n", 2, "kind 'Pod' is unknown: use Topic, Config or List"),
+        ("apiVersion: lograft/v1\nkind: Broker\n", 1, "metadata.name is missing: name the broker"),
         (
             "apiVersion: lograft/v1\nkind: Broker\nmetadata: {name: 1}\nspec: {rack: 2026-99-99}\n",
             4,
-            "spec means nothing: ",
+            "spec is invalid: ",
         ),
         (
             "apiVersion: lograft/v1\nkind: GroupOffsets\nmetadata: {name: g}\n",
             2,
-            "offsets are not applied, but imported: `lograft import group -f FILE`",
+            "import offsets with `lograft import group -f FILE`",
         ),
-        ("apiVersion: lograft/v1\nkind: List\n", 1, "items is missing, or no list"),
+        ("apiVersion: lograft/v1\nkind: List\n", 1, "items is missing or not a list"),
         ("apiVersion: lograft/v1\nkind: List\nitem: []\n", 3, "unknown field item: did you mean items?"),
-        ("apiVersion: lograft/v1\nkind: List\nitems:\n- {apiVersion: lograft/v1, kind: List}\n", 4, "a List cannot be"),
-        ("apiVersion: lograft/v1\nkind: Topic\nspec: {}\n", 1, "metadata.name is missing: which topic is meant?"),
-        ("apiVersion: lograft/v1\nkind: Topic\nkind: Topic\nmetadata: {name: a}\n", 3, "kind is there twice"),
+        (
+            "apiVersion: lograft/v1\nkind: List\nitems:\n- {apiVersion: lograft/v1, kind: List}\n",
+            4,
+            "a List cannot contain",
+        ),
+        ("apiVersion: lograft/v1\nkind: Topic\nspec: {}\n", 1, "metadata.name is missing: name the topic"),
+        ("apiVersion: lograft/v1\nkind: Topic\nkind: Topic\nmetadata: {name: a}\n", 3, "kind is set twice"),
         (
             "apiVersion: lograft/v1\nkind: Topic\nmetadata: {name: a}\nspecs: {}\n",
             4,
@@ -176,23 +182,27 @@ status: {{value: 5, source: default}}
             3,
             "unknown field metadata.nam: did you mean name?",
         ),
-        ("apiVersion: lograft/v1\nkind: Topic\nmetadata: {name: a, id: 5}\n", 3, "metadata.id is no id of a topic"),
+        ("apiVersion: lograft/v1\nkind: Topic\nmetadata: {name: a, id: 5}\n", 3, "metadata.id is not a topic id"),
         (with_spec("{partition: 3}"), 4, "unknown field spec.partition: did you mean partitions?"),
-        (with_spec("5"), 4, "spec is empty, or not made of names and values"),
-        (with_spec("\n  partitions: many"), 5, "spec.partitions is 'many': give a whole number from 1 to 2147483647"),
+        (with_spec("5"), 4, "spec is empty or not a mapping"),
+        (with_spec("\n  partitions: many"), 5, "spec.partitions is 'many': use an integer from 1 to 2147483647"),
         (with_spec("\n  partitions: 0"), 5, "spec.partitions is '0'"),
         (with_spec("\n  partitions: -1"), 5, "spec.partitions is '-1'"),
         (with_spec("\n  partitions: 010"), 5, "spec.partitions is '010'"),
         (with_spec("\n  partitions: 3.0"), 5, "spec.partitions is '3.0'"),
         (with_spec("\n  partitions: '3'"), 5, "spec.partitions is '3'"),
         (with_spec("\n  replicas: 2147483648"), 5, "spec.replicas is '2147483648'"),
-        (with_spec("\n  replicas: [3]"), 5, "spec.replicas is no number"),
-        (with_spec("\n  config:"), 5, "spec.config is empty: write {} for a topic that sets nothing itself"),
-        (with_spec("\n  config: 5"), 5, "spec.config is empty, or not made of names and values"),
+        (with_spec("\n  replicas: [3]"), 5, "spec.replicas is not a number"),
+        (with_spec("\n  config:"), 5, "spec.config is empty: use {} to unset all keys"),
+        (with_spec("\n  config: 5"), 5, "spec.config is empty or not a mapping"),
         (with_spec("\n  config:\n    retention.ms:"), 6, "spec.config.retention.ms has no value"),
         (with_spec("\n  config: {a: {b: c}}"), 5, "spec.config.a has no value"),
-        (with_spec("\n  config: {a: 1, a: 2}"), 5, "spec.config.a is there twice"),
-        ("apiVersion: lograft/v1\nkind: Config\nmetadata: {name: cluster}\nspec: {value: 1}\n", 3, "is no key of a"),
+        (with_spec("\n  config: {a: 1, a: 2}"), 5, "spec.config.a is set twice"),
+        (
+            "apiVersion: lograft/v1\nkind: Config\nmetadata: {name: cluster}\nspec: {value: 1}\n",
+            3,
+            "is not a configuration key",
+        ),
         ("apiVersion: lograft/v1\nkind: Config\nmetadata: {name: cluster/a}\nspec: {}\n", 1, "spec.value is missing"),
     ],
 )
@@ -211,12 +221,17 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 def test_nothing_is_wanted_twice() -> None:
     (problem,) = problems(ORDERS, ORDERS)
-    assert problem == ("2.yaml, document 1, line 1: topic/orders is there twice, first in 1.yaml, document 1, line 1")
+    assert problem == (
+        "2.yaml, document 1, line 1: topic/orders is declared twice, first in 1.yaml, document 1, line 1"
+    )
     (problem,) = problems(ORDERS.replace("orders", "a.b"), ORDERS.replace("orders", "a_b"))
-    assert "topic/a_b and topic/a.b differ by '.' and '_' alone" in problem
+    assert "topic/a_b and topic/a.b differ only in '.' and '_'" in problem
     setting = "apiVersion: lograft/v1\nkind: Config\nmetadata: {name: topic/orders/segment.ms}\nspec: {value: 1}\n"
     (problem,) = problems(setting, ORDERS)
-    assert "1.yaml, document 1, line 1: config/topic/orders/segment.ms is for topic/orders to say" in problem
+    assert (
+        "1.yaml, document 1, line 1: config/topic/orders/segment.ms conflicts with the `config` of topic/orders"
+        in problem
+    )
     assert len(read(setting, "apiVersion: lograft/v1\nkind: Topic\nmetadata: {name: orders}\n")) == 2
 
 

@@ -100,7 +100,7 @@ def test_in_a_pipe_only_what_has_changed_is_appended(
         "a            1\n"
         "long         0\n"
     )  # fmt: skip
-    assert capsys.readouterr().err == "topic/a is gone\ntopic/long is gone\n"
+    assert capsys.readouterr().err == "topic/a deleted\ntopic/long deleted\n"
     assert shown(looks, "name") == "topic/a\ntopic/b\ntopic/a\ntopic/long\n"
     assert shown(looks[:2], "yaml").count("---\n") == 2
     assert shown(looks, "jsonpath={.status.offline}") == "0010"
@@ -136,7 +136,7 @@ def test_trouble_that_may_pass_is_told_once_and_other_trouble_ends_it(
     passing = NotLeader("nobody there")
     looks = [[topic("a")], passing, passing, [topic("a")], UnknownTopic("there is no topic")]
     assert shown(looks, "name") == "topic/a\n"
-    assert capsys.readouterr().err == "As it was before: nobody there\n"
+    assert capsys.readouterr().err == "Not updated: nobody there\n"
     assert shown([passing, [topic("a")]], "name") == ""
 
 
@@ -221,7 +221,7 @@ def test_groups_topics_and_brokers_are_selected() -> None:
 
 
 def test_what_is_not_said_of_such_things_is_refused() -> None:
-    with pytest.raises(click.UsageError, match="--lagging is for groups, not for topics"):
+    with pytest.raises(click.UsageError, match="--lagging applies to groups, not to topics"):
         check_selection(Selection(lagging=True), Noun.TOPIC)
     for noun in Noun:
         check_selection(Selection(), noun)

@@ -142,20 +142,20 @@ def test_times_out_of_json(text: str, expected: int) -> None:
         (JsonLineForm(key_field="id"), b"not json", "line 6 of f is not JSON: Expecting value, at character 1"),
         (JsonLineForm(key_field="id"), b'{"idd": 1}', "line 6 of f has no field 'id'"),
         (JsonLineForm(key_field="id"), b"[1]", "line 6 of f is not a JSON object"),
-        (JsonLineForm(key_field="id"), b"[" * 100_000, "line 6 of f is JSON too deep"),
-        (JsonLineForm(timestamp_field="at"), b'{"at": "earliest"}', "line 6 of f has 'earliest' for at"),
-        (JsonLineForm(timestamp_field="at"), b'{"at": -1}', "line 6 of f has -1 for at"),
-        (JsonLineForm(timestamp_field="at"), b'{"at": true}', "line 6 of f has True for at"),
+        (JsonLineForm(key_field="id"), b"[" * 100_000, "line 6 of f is too deeply nested"),
+        (JsonLineForm(timestamp_field="at"), b'{"at": "earliest"}', "line 6 of f has an invalid at 'earliest'"),
+        (JsonLineForm(timestamp_field="at"), b'{"at": -1}', "line 6 of f has an invalid at -1"),
+        (JsonLineForm(timestamp_field="at"), b'{"at": true}', "line 6 of f has an invalid at True"),
         (JsonRecordForm(3), b"{}", "line 6 of f has no value"),
-        (JsonRecordForm(3), b'{"value": "a", "keys": 1}', "line 6 of f has a field 'keys', which a record has not"),
-        (JsonRecordForm(3), b'{"value": "a", "partition": 3}', "line 6 of f names partition 3: the topic has 0 to 2"),
-        (JsonRecordForm(3), b'{"value": "a", "partition": true}', "names partition True"),
-        (JsonRecordForm(3), b'{"value": {"base64": "?"}}', "has '?' for base64"),
-        (JsonRecordForm(3), b'{"value": {"base64": 5}}', "has 5 for base64"),
-        (JsonRecordForm(3), b'{"value": "", "headers": "a=b"}', "has 'a=b' for headers"),
-        (JsonRecordForm(3), b'{"value": "", "headers": [{"value": "b"}]}', "for headers"),
-        (JsonRecordForm(3), b'{"value": "", "headers": {"\\ud800": "b"}}', "for headers"),
-        (JsonRecordForm(3), b'{"value": "", "timestamp": "now"}', "has 'now' for timestamp"),
+        (JsonRecordForm(3), b'{"value": "a", "keys": 1}', "line 6 of f has an unknown field 'keys'"),
+        (JsonRecordForm(3), b'{"value": "a", "partition": 3}', "line 6 of f has partition 3, but the topic has 0 to 2"),
+        (JsonRecordForm(3), b'{"value": "a", "partition": true}', "has partition True"),
+        (JsonRecordForm(3), b'{"value": {"base64": "?"}}', "has invalid base64 '?'"),
+        (JsonRecordForm(3), b'{"value": {"base64": 5}}', "has invalid base64 5"),
+        (JsonRecordForm(3), b'{"value": "", "headers": "a=b"}', "has invalid headers 'a=b'"),
+        (JsonRecordForm(3), b'{"value": "", "headers": [{"value": "b"}]}', "invalid headers"),
+        (JsonRecordForm(3), b'{"value": "", "headers": {"\\ud800": "b"}}', "invalid headers"),
+        (JsonRecordForm(3), b'{"value": "", "timestamp": "now"}', "has an invalid timestamp 'now'"),
     ],
 )
 def test_a_bad_line_is_named_after_those_before_it(form: RecordForm, line: bytes, expected: str) -> None:
@@ -259,7 +259,7 @@ def test_the_first_line_that_was_not_stored_is_told_whichever_fails_first(
     with pytest.raises(BatchTooLarge):
         made.finish()
     assert capsys.readouterr().err == (
-        "2 records stored in t\n3 not stored, or not known to be; the first is line 12 of a\n"
+        "2 records written to t\n3 not written, or not confirmed; the first is line 12 of a\n"
     )
 
 
@@ -271,7 +271,7 @@ def test_what_was_taken_before_the_buffer_was_full_is_counted(capsys: pytest.Cap
             made.send(Source(io.BytesIO()), InputColumns(range(1, 4), [b"x"] * 3))
     taken.settle({})
     made.finish()
-    assert capsys.readouterr().err == "2 records stored in t\n"
+    assert capsys.readouterr().err == "2 records written to t\n"
 
 
 # -- so many a second

@@ -89,7 +89,9 @@ async def test_that_it_was_done_is_said_though_it_cannot_be_shown() -> None:
 
     outcomes = ChangeReport(JSON)
     outcomes.tell(Noun.TOPIC, "orders", "created")
-    with pytest.raises(CommandError, match="it is done, but cannot be shown: there is no topic 'orders'"):
+    with pytest.raises(
+        CommandError, match="the change was made, but its result is not available: there is no topic 'orders'"
+    ):
         await outcomes.finish(cast(Admin, Silent(image_with(*brokers(1)))))
 
 

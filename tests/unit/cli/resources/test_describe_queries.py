@@ -93,7 +93,7 @@ async def test_a_configuration_that_cannot_be_asked_for_does_not_either() -> Non
     found = await described_topic(cast(Admin, admin), "orders")
     assert found["status"]["config"] is None
     story = "".join(story_lines(found, Settings("b", 1), is_coloured=False))
-    assert "Configuration: could not be found out in time" in story
+    assert "Configuration: not available in time" in story
     assert "Replicas:    3\n" in story
 
 
@@ -103,10 +103,10 @@ async def test_top_shows_the_rest_if_neither_controllers_nor_coordinators_answer
     seen = await look(cast(Admin, Coordinators(listing=silent, quorum=silent)), LoopClock())
     view = top_view(None, seen)
     assert view["status"]["groups"] is None
-    assert view["status"]["problems"][-1] == "groups cannot be asked for: nobody answers"
+    assert view["status"]["problems"][-1] == "groups are not available: nobody answers"
     assert any(each.startswith("the quorum cannot be asked: nobody answers") for each in view["status"]["problems"])
     lines = top_lines(view, Settings("b", 1), Order.TRAFFIC, height=None)
-    assert lines[-1] == "(groups are not known)"
+    assert lines[-1] == "(groups are not available)"
 
 
 @virtual

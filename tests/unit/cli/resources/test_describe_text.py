@@ -71,7 +71,7 @@ STABLE = GroupState.STABLE
 @pytest.mark.parametrize(
     ("first", "last", "state", "expected", "why"),
     [
-        (LAGGING, later(100, 100), STABLE, GroupVerdict.KEEPING_UP, "everything was read"),
+        (LAGGING, later(100, 100), STABLE, GroupVerdict.KEEPING_UP, "all records were read"),
         (LAGGING, later(80, 110), STABLE, GroupVerdict.KEEPING_UP, "30 records to read"),
         # A commit every few seconds: what came in since is not lag yet.
         (LAGGING, later(105, 160), STABLE, GroupVerdict.KEEPING_UP, "55 records"),
@@ -80,7 +80,7 @@ STABLE = GroupState.STABLE
             later(60, 140),
             STABLE,
             GroupVerdict.FALLING_BEHIND,
-            "80 records to read; about 20/s come in, and 5/s",
+            "80 records to read; about 20/s arrive, and 5/s",
         ),
         # Less is left than at the first look, just before a commit; but from commit to commit 100 came in, and 60 went.
         (
@@ -88,7 +88,7 @@ STABLE = GroupState.STABLE
             later(110, 1020, committed_after_ms=5000, seen_after_ms=1000),
             STABLE,
             GroupVerdict.FALLING_BEHIND,
-            "910 records to read; about 20/s come in, and 12/s are read",
+            "910 records to read; about 20/s arrive, and 12/s are read",
         ),
         # More is left than at the first look, just after a commit; but as many were read as came in.
         (
@@ -100,16 +100,16 @@ STABLE = GroupState.STABLE
         ),
         # A clock was set.
         (LAGGING, later(60, 140, committed_after_ms=-1), STABLE, GroupVerdict.KEEPING_UP, "80 records to read"),
-        (LAGGING, LAGGING, STABLE, GroupVerdict.UNKNOWN, "committed 1s ago, and not since"),
-        (LAGGING, aged(LAGGING, STALLED_AFTER_MS), STABLE, GroupVerdict.STALLED, "nothing was committed for 30s"),
+        (LAGGING, LAGGING, STABLE, GroupVerdict.UNKNOWN, "last committed 1s ago"),
+        (LAGGING, aged(LAGGING, STALLED_AFTER_MS), STABLE, GroupVerdict.STALLED, "no offset was committed for 30s"),
         (LAGGING, aged(LAGGING, STALLED_AFTER_MS - 1), STABLE, GroupVerdict.UNKNOWN, "29s ago"),
-        (LAGGING, replace(LAGGING, has_reader=False), STABLE, GroupVerdict.STALLED, "nobody reads it"),
-        (LAGGING, replace(LAGGING, has_reader=False), GroupState.EMPTY, GroupVerdict.STALLED, "nobody reads it"),
+        (LAGGING, replace(LAGGING, has_reader=False), STABLE, GroupVerdict.STALLED, "no member reads it"),
+        (LAGGING, replace(LAGGING, has_reader=False), GroupState.EMPTY, GroupVerdict.STALLED, "no member reads it"),
         (LAGGING, replace(LAGGING, has_reader=False), GroupState.RECONCILING, GroupVerdict.UNKNOWN, "another member"),
-        (LAGGING, replace(LAGGING, end=None), STABLE, GroupVerdict.UNKNOWN, "could not be found out"),
-        (LAGGING, replace(LAGGING, committed=None), STABLE, GroupVerdict.UNKNOWN, "nothing was committed"),
-        (LAGGING, replace(LAGGING, committed=None, start=100), STABLE, GroupVerdict.KEEPING_UP, "nothing to read"),
-        (LAGGING, replace(LAGGING, committed=120), STABLE, GroupVerdict.KEEPING_UP, "everything was read"),
+        (LAGGING, replace(LAGGING, end=None), STABLE, GroupVerdict.UNKNOWN, "is unknown"),
+        (LAGGING, replace(LAGGING, committed=None), STABLE, GroupVerdict.UNKNOWN, "no offset committed"),
+        (LAGGING, replace(LAGGING, committed=None, start=100), STABLE, GroupVerdict.KEEPING_UP, "no records to read"),
+        (LAGGING, replace(LAGGING, committed=120), STABLE, GroupVerdict.KEEPING_UP, "all records were read"),
     ],
 )
 def test_what_is_said_of_a_partition(
@@ -131,12 +131,12 @@ OUTSIDE = replace(LAGGING, has_reader=False)
             GroupVerdict.KEEPING_UP,
             "30 records to read, and it is being read",
         ),
-        (replace(later(60, 140), has_reader=False), GroupVerdict.FALLING_BEHIND, "20/s come in, and 5/s are read"),
-        (OUTSIDE, GroupVerdict.UNKNOWN, "50 records to read; committed 1s ago, and not since"),
-        (aged(OUTSIDE, 4 * 60_000), GroupVerdict.UNKNOWN, "committed 4m ago, and not since"),
-        (aged(OUTSIDE, UNSEEN_AFTER_MS), GroupVerdict.STALLED, "nothing was committed for 5m"),
-        (replace(OUTSIDE, committed=40), GroupVerdict.UNKNOWN, "60 records to read; committed 1s ago"),
-        (replace(OUTSIDE, committed=100), GroupVerdict.KEEPING_UP, "everything was read"),
+        (replace(later(60, 140), has_reader=False), GroupVerdict.FALLING_BEHIND, "20/s arrive, and 5/s are read"),
+        (OUTSIDE, GroupVerdict.UNKNOWN, "50 records to read; last committed 1s ago"),
+        (aged(OUTSIDE, 4 * 60_000), GroupVerdict.UNKNOWN, "last committed 4m ago"),
+        (aged(OUTSIDE, UNSEEN_AFTER_MS), GroupVerdict.STALLED, "no offset was committed for 5m"),
+        (replace(OUTSIDE, committed=40), GroupVerdict.UNKNOWN, "60 records to read; last committed 1s ago"),
+        (replace(OUTSIDE, committed=100), GroupVerdict.KEEPING_UP, "all records were read"),
     ],
 )
 def test_a_group_that_never_had_members_is_judged_by_its_commits(
@@ -161,9 +161,9 @@ def test_a_running_spark_query_is_told_apart_from_a_group_that_has_read_all() ->
     )
     told = sum_up(judge(first, moving), GroupState.EMPTY)
     assert told.verdict is GroupVerdict.KEEPING_UP
-    assert told.reason == "what is read is committed from outside, as Spark does, and it has no members"
+    assert told.reason == "offsets are committed without members, as Spark does, and the group has no members"
     done = GroupLook(GroupState.EMPTY, {HERE: replace(OUTSIDE, committed=100)}, had_members=False)
-    assert sum_up(judge(done, done), GroupState.EMPTY).reason == "everything was read, and it has no members"
+    assert sum_up(judge(done, done), GroupState.EMPTY).reason == "all records were read, and the group has no members"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_the_worst_partition_speaks_for_the_group() -> None:
     alone = sum_up(
         judge(fine, GroupLook(GroupState.EMPTY, {names[0]: replace(LAGGING, has_reader=False)})), GroupState.EMPTY
     )
-    assert alone.reason == "it has no members; orders-0: 50 records to read, and nobody reads it"
+    assert alone.reason == "it has no members; orders-0: 50 records to read, and no member reads it"
 
 
 # -- amounts
@@ -260,12 +260,12 @@ def test_a_topics_story() -> None:
     }
     text = told(topic)
     assert "Partitions:  2, 1 under-replicated and 1 without a leader\n" in text
-    assert "Replicas:    3, of which 2 have to be in sync for writes\n" in text
+    assert "Replicas:    3, 2 must be in sync for writes\n" in text
     assert "Size:        -\n" in text
     assert "          0        1       3   1,2,3      1,2,3   -         5          10    12   4.1 KB\n" in text
     assert "          1        -       3   1,2,3      -       2         -           -     -        -\n" in text
     assert "ADDING" not in text
-    assert "Consumer groups: could not be found out in time\n" in text
+    assert "Consumer groups: not available in time\n" in text
     assert text.index("min.insync.replicas") < text.index("flush.ms")
     assert "\x1b[31m2, 1 under-replicated" in told(topic, is_coloured=True)
 
@@ -280,7 +280,7 @@ def test_a_brokers_story() -> None:
         "disks": None,
     }
     text = told(broker)
-    assert "State:       fenced: no controller hears from it\n" in text
+    assert "State:       fenced: the controller receives no heartbeats from it\n" in text
     assert "Partitions:  leads 1, hosts 2, 1 of them not in sync\n" in text
     assert f"  {UUID(int=7)}          -      -           -         -   -\n" in text
     assert "  orders       1       2   1                -\n" in text
@@ -290,7 +290,7 @@ def test_a_brokers_story() -> None:
     assert f"  {UUID(int=7)}          1   4.1 KB   3 MB (full)     50 MB   /d7\n" in told(broker)
     assert f"  {UUID(int=8)}          0      0 B             -         -   -\n" in told(broker)
     assert "\x1b[31m3 MB (full)\x1b[0m" in told(broker, is_coloured=True)
-    assert "\x1b[31mfenced: no controller hears from it\x1b[0m" in told(broker, is_coloured=True)
+    assert "\x1b[31mfenced: the controller receives no heartbeats from it\x1b[0m" in told(broker, is_coloured=True)
 
 
 def test_what_a_broker_has_to_do_is_what_it_did_between_two_looks() -> None:
@@ -318,7 +318,7 @@ def test_a_groups_story() -> None:
         group, judge(GroupLook(STABLE, {HERE: LAGGING}), GroupLook(STABLE, {HERE: stalled})), STABLE
     )
     text = told(judged)
-    assert "Verdict:      stalled: orders-0: 50 records to read, and nothing was committed for 60s\n" in text
+    assert "Verdict:      stalled: orders-0: 50 records to read, and no offset was committed for 60s\n" in text
     assert "Lag:          50 records\n" in text
     assert "  orders           0          50   100    50   stalled   m-1\n" in text
     assert "  m-1      client   orders   orders-0\n" in text
@@ -336,7 +336,7 @@ def test_a_quorums_story() -> None:
     assert "Committed:  9 of 10\n" in text
     assert f"   1   c1:1      leader       9     0   {UUID(int=1)}   caught up\n" in text
     assert f"   2   c2:1      follower     4     5   {UUID(int=2)}   5 behind\n" in text
-    assert "   3   c3:1      follower     -     -   -                                      not heard of yet\n" in text
+    assert "   3   c3:1      follower     -     -   -                                      no answer yet\n" in text
     assert "Learners:\n" in text
     assert "Refused" not in text
 
@@ -351,7 +351,7 @@ def test_a_voter_that_does_not_answer_is_unreachable_though_it_has_all() -> None
     text = told(quorum)
     assert "   1   c1:1      leader       9     0   -           caught up\n" in text
     assert "   2   c2:1      follower     9     0   -           unreachable for 12s\n" in text
-    assert "   3   c3:1      follower     -     -   -           not heard of yet\n" in text
+    assert "   3   c3:1      follower     -     -   -           no answer yet\n" in text
     assert [each["reachable"] for each in quorum["status"]["voters"]] == [True, False, True]
     (column,) = [each for each in QUORUM_COLUMNS if each.title == "UNREACHABLE"]
     assert column.cell(quorum) == [2]

@@ -6,9 +6,11 @@ import sys
 import pytest
 from support.server_processes import variables
 
-CLOSED = "Error: standard input or output is closed\nRemedy: give it some: `< FILE`, `> FILE`, or a pipe\n"
-FULL = "Error: No space left on device\nRemedy: mend that, and try again\n"
-NOBODY = "Error: nobody is there to confirm it\nRemedy: say --yes, if it is to be done without being asked\n"
+CLOSED = "Error: standard input or output is closed\nRemedy: redirect it: `< FILE`, `> FILE`, or a pipe\n"
+FULL = "Error: No space left on device\nRemedy: correct that, then retry\n"
+NOBODY = (
+    "Error: confirmation required, but stdin is not a terminal\nRemedy: pass --yes to proceed without confirmation\n"
+)
 
 
 @pytest.mark.parametrize(
