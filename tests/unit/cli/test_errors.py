@@ -46,6 +46,7 @@ MET_BY = {
         "tests/integration/test_dev.py::test_a_node_that_does_not_start_is_told_of_and_the_others_are_stopped"
     ),
     "the user that owns the file": "tests/integration/test_dump_log.py::test_a_file_without_permission_is_refused",
+    "correct that, then retry": "tests/unit/runtime/process/test_standard_streams.py::FULL",
     "standard input or output is closed": "tests/unit/runtime/process/test_standard_streams.py::CLOSED",
     "not placed according to the plan: ": (
         "tests/unit/cli/operations/test_reassignment_run.py::test_what_is_deleted_meanwhile_is_told_and_not_waited_for"

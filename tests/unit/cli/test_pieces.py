@@ -277,7 +277,8 @@ def test_what_came_of_comparing_copies_is_told(
     brokers: list[int], damaged: list[int], left_out: list[int], expected: str
 ) -> None:
     problem = "CRC" if damaged == brokers else None
-    assert verdict({"brokers": brokers, "damaged": damaged, "leftOut": left_out, "problem": problem}) == expected
+    status = {"brokers": brokers, "damaged": damaged, "leftOut": left_out, "problem": problem, "undecodable": []}
+    assert verdict(status) == expected
 
 
 # -- health
