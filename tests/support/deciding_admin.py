@@ -68,6 +68,7 @@ class DecidingAdmin(Admin):
         response_type: Any,
         *,
         repeatable: bool = True,
+        final: Any = (),
     ) -> list[Any]:
         is_rehearsal = getattr(request_of(items), "validate_only", False)
         before, changes = self.image, self.changes
