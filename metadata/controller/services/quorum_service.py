@@ -125,7 +125,7 @@ class QuorumService:
                 address=self._controllers.get(member.node_id, ""),
                 is_voter=member in configuration.voters,
                 match_index=status.match_indexes.get(member) or None,  # 0: nothing was heard of it yet
-                refusal=self._connections.refusal_of(member) or lost.get(member),
+                refusal=lost.get(member) or self._connections.refusal_of(member),
                 silent_ms=0 if member == status.member else status.silences_ms.get(member),
                 is_unreachable=member in status.unreachable,
             )
