@@ -151,7 +151,7 @@ class ConnectionLost(LograftError):
 
 class BufferFull(LograftError):
     """The producer's buffer stayed full for `max_block_ms`; the record was not taken. Of many records some may have
-    been: `taken` has the `Deliveries` of the first so many, and the others were not."""
+    been: `taken` has their `Deliveries`, the first ones; the others were not."""
 
     code = "BUFFER_FULL"
     retriable = True
@@ -225,10 +225,11 @@ class DeserializationError(LograftError, ValueError):
 
 
 class CommitFailed(LograftError):
-    """The offsets were not committed: the partitions are not this consumer's any more, so others may be ahead of them.
+    """The offsets were not committed: the partitions no longer belong to this consumer, so others may be ahead of them.
     If `outcome_unknown`, an attempt that was not answered may have committed them before that.
 
-    Poll: the consumer gets what it is to have now. What was read and not committed is read again, by whoever has it.
+    Poll: the consumer gets its new partitions. Records that were read and not committed are read again by the new
+    owner.
     """
 
     code = "COMMIT_FAILED"
@@ -257,12 +258,12 @@ def error_of(detail: ErrorDetail) -> LograftError:
     )
 
 
-# What a status without a detail says. It comes from below: from the network, or from what is no lograft broker at all.
 def is_worth_retrying(error: BaseException) -> bool:
-    """True for a refusal that may pass: the same request may succeed later."""
+    """Return True for a refusal that may pass: the same request may succeed later."""
     return isinstance(error, LograftError) and error.retriable
 
 
+# The meaning of a status without a detail: it comes from the network, or from a server that is not lograft.
 _BY_STATUS: dict[Status, type[LograftError]] = {
     Status.INVALID_ARGUMENT: InvalidRequest,
     Status.UNIMPLEMENTED: InvalidRequest,

@@ -13,7 +13,7 @@ MOMENTS = "earliest, latest, now, a time such as 2026-01-01T00:00Z, -10m for ten
 
 
 class BadTime(ValueError):
-    """The message says what was given, and what can be."""
+    """A time that cannot be read; the message says what was given and what is possible."""
 
 
 @dataclass(frozen=True, slots=True)

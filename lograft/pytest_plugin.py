@@ -1,4 +1,4 @@
-"""What pytest finds by itself once lograft is installed. Nothing else is imported before it is used."""
+"""The plugin that pytest loads once lograft is installed. It imports nothing else before it is used."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -102,7 +102,7 @@ class LocalNode:
             raise
 
     def _make_room_for_process(self) -> None:
-        """On a full disk nothing can be noted any more: that is found out before there is anything to note."""
+        """Reserve room for the note of the process, so that a full disk fails before the process is started."""
         self._process_path.with_suffix(".tmp").write_text(" " * _PROCESS_BYTES)
 
     def _note_process(self, identity: ProcessIdentity) -> None:
@@ -114,7 +114,7 @@ class LocalNode:
         temporary.replace(self._process_path)
 
     def ask_to_stop(self) -> None:
-        """One that is paused goes on, to hear it."""
+        """Ask the node to stop; a paused one is resumed to hear it."""
         self.send(signal.SIGTERM)
         self.send(signal.SIGCONT)
 

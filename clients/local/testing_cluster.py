@@ -20,7 +20,7 @@ _ATTEMPTS = 20
 
 
 class ClusterFailed(Exception):
-    """The cluster could not be started, or did not do what it was told; the message has all that it said."""
+    """The cluster could not be started, or did not obey; the message has its whole output."""
 
 
 class TestingCluster:

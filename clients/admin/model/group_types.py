@@ -34,8 +34,8 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """`assigned`: what it may read now, `target`: what it is to have in the end, `giving_up`: what it has been told to
-    give up, and has not yet."""
+    """A member. `assigned`: the partitions it may read now, `target`: those it gets in the end, `giving_up`: those it
+    was asked to give up and still has."""
 
     member_id: str
     instance_id: str | None
@@ -75,7 +75,7 @@ class GroupOffset:
 
     @property
     def lag(self) -> int | None:
-        """How much there is still to read. What was committed may be behind the start, or not there any more."""
+        """How many offsets are left to read. The committed offset may be before the start, or no longer exist."""
         return None if self.end is None else max(self.end - self.committed, 0)
 
 

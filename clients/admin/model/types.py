@@ -61,7 +61,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """`config`: what is set on the topic itself."""
+    """A topic. `config`: the settings of the topic itself."""
 
     id: UUID
     name: str
@@ -87,8 +87,8 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
-    """What a broker has of a partition: [start, end), of which readers can have what is below the high watermark. A
-    follower hears of that a little later than it moves; None: a new leader, which does not know it yet."""
+    """A broker's copy of a partition: [start, end), of which readers see offsets below the high watermark. A follower
+    hears of that a little after it moves; None: a new leader, which does not know it yet."""
 
     partition: TopicPartition
     broker: int
@@ -119,7 +119,7 @@ class PartitionLoad:
 
 @dataclass(frozen=True, slots=True)
 class DiskRoom:
-    """What is left on the disk of a broker's data directory, which others may share. `is_full`: it is less than the
+    """The free space on the disk of a broker's data directory, which others may share. `is_full`: it is less than the
     reserve, so the broker takes no records there, neither from clients nor from leaders, until there is room."""
 
     directory: UUID
@@ -188,8 +188,8 @@ class PartitionVerification:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created. What is None is up to the cluster. `assignments`: the brokers of each partition, the
-    preferred leader first, instead of `partitions` and `replicas`."""
+    """A topic to create. The cluster decides what is None. `assignments`: the brokers of each partition, the preferred
+    leader first, instead of `partitions` and `replicas`."""
 
     name: str
     partitions: int | None = None
