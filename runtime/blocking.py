@@ -1,4 +1,4 @@
-"""Work that would hold up the loop, done beside it."""
+"""Work that would block the loop, run off it."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,18 +12,19 @@ class Blocking(Protocol):
     """Runs single functions off the loop: a thread pool in production, inline in simulation."""
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
-        """`function(*arguments)`, run beside the loop. It must not touch what the loop is changing meanwhile."""
+        """Run `function(*arguments)` off the loop and return its result. It must not touch state that the loop changes
+        meanwhile."""
         ...
 
     async def close(self) -> None:
-        """Wait for what is running; refuse anything new."""
+        """Wait for running functions; refuse new ones."""
         ...
 
 
 class Worker(Protocol, Generic[Operation]):
-    """Performs operations in the order they were submitted, beside the loop, as many at once as are waiting.
+    """Performs operations off the loop, in the order of their submission, all that wait at once.
 
-    It is made with `perform(operations) -> result`, which runs off the loop, and `completed(result)`, which runs on
+    Its factory takes `perform(operations) -> result`, which runs off the loop, and `completed(result)`, which runs on
     the loop afterwards, in the same order. Neither may raise: an exception there ends the node.
     """
 
@@ -32,7 +33,7 @@ class Worker(Protocol, Generic[Operation]):
         ...
 
     async def close(self) -> None:
-        """Return when all that was submitted is performed and `completed` was called for it."""
+        """Wait until every submitted operation is performed and `completed` was called for it."""
         ...
 
 
@@ -48,10 +49,10 @@ class WorkerFactory(Protocol):
 async def run_to_end(
     blocking: Blocking, function: Callable[..., T], *arguments: Any, dispose: Callable[[T], None] | None = None
 ) -> T:
-    """As `run_blocking`, but returns only when `function` has: a caller that is cancelled waits for it first.
+    """Like `run_blocking`, but return only after `function` has: a cancelled caller waits for it first.
 
-    For what must not go on behind its caller's back, or whose failure must not be lost: if it failed, that comes
-    instead of the cancellation. A result that nobody gets is given to `dispose`.
+    Use it for functions that must not outlive their caller, or whose failure must not be lost: a failure takes
+    precedence over the cancellation. The result of a cancelled call is passed to `dispose`.
     """
     work = asyncio.ensure_future(blocking.run_blocking(function, *arguments))
     try:

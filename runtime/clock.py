@@ -1,8 +1,8 @@
-"""Time, as a node sees it."""
+"""A node's clock."""
 
 import asyncio
 import time
-from time import time_ns as wall_ns  # for those to whom a call more is too much
+from time import time_ns as wall_ns  # for hot paths where one more call costs too much
 from typing import Protocol
 
 __all__ = ["Clock", "LoopClock", "until_beat_ms", "wall_ns"]
@@ -16,11 +16,11 @@ class Clock(Protocol):
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment in the past. Never goes back."""
+        """Milliseconds since an arbitrary start. Never goes back."""
         ...
 
     def monotonic_seconds(self) -> float:
-        """As `monotonic_ms`, as exactly as can be had: to measure with, not to decide by."""
+        """Like `monotonic_ms`, in full resolution: for measurements, not for decisions."""
         ...
 
     async def sleep_ms(self, duration_ms: float) -> None:
@@ -29,15 +29,15 @@ class Clock(Protocol):
 
 
 def until_beat_ms(now_ms: int, period_ms: int) -> int:
-    """Return how long until the next beat, from 1 ms to `period_ms`, for what is done once in a period.
+    """Return how long until the next beat, from 1 ms to `period_ms`, for periodic work.
 
-    All that a node does so keeps one rhythm: to wake up costs an idle node more than what it wakes up for.
+    All periodic work of a node shares one rhythm: waking up costs an idle node more than the work.
     """
     return period_ms - now_ms % period_ms
 
 
 class LoopClock:
-    """The clock of the running event loop, and the machine's calendar."""
+    """The running event loop's clock for durations, and the machine's wall clock."""
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
 """The disk as small interfaces: blocking calls, each of which may fail and is a place to crash.
 
-They block, so a node calls them from a disk writer (`writer.py`) or through `run_blocking`, never from its loop;
-`File.read_cached` is the exception made for reads that memory can answer.
+They block, so a node calls them from a disk writer (`disk/disk_writer.py`) or through `run_blocking`, never from its
+loop. The exception is `File.read_cached`, for reads that memory can answer.
 """
 
 import errno
@@ -20,16 +20,16 @@ class FileLocked(Exception):
 
 
 class SyncFailed(OSError):
-    """A sync failed. What was to be synced reads back as it was written, but may not be on the disk; and the kernel may
-    call the next sync a success without writing it. Only a restart of the machine shows what is there."""
+    """A sync failed. The data reads back as written, but may not be on the disk, and the kernel may report success for
+    the next sync without writing it. Only a restart of the machine shows what the disk holds."""
 
 
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def is_shortage(error: OSError) -> bool:
-    """Return True if the process or the machine has no descriptor or memory to spare: that says nothing of the disk,
-    and may pass."""
+    """Return True if the process or the machine is short of descriptors or memory: a transient error that says nothing
+    about the disk."""
     return error.errno in _SHORTAGES
 
 
@@ -37,8 +37,8 @@ _WITHOUT_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_without_room(error: OSError) -> bool:
-    """Return True if the disk is full. A write that failed so may have been done in part, and may be done again at the
-    same place. A sync that failed is another matter, whatever it failed with."""
+    """Return True if the disk is full. A write that failed this way may be partly done, and can be repeated at the same
+    position. A failed sync cannot, whatever its error."""
     return error.errno in _WITHOUT_ROOM and not isinstance(error, SyncFailed)
 
 
@@ -47,11 +47,11 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it was opened; a later rename does not change this."""
+        """The path it was opened at; a later rename does not change it."""
         ...
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        """Write all of `buffers`, one after the other, from `position` on. Durable only after `sync`."""
+        """Write all of `buffers` in order from `position` on. Durable only after `sync`."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
@@ -59,11 +59,11 @@ class File(Protocol):
         ...
 
     def read_cached(self, position: int, size: int) -> bytes | None:
-        """As `read`, but never waits for the disk: None when some of it is not in memory, or that cannot be told."""
+        """Like `read`, but never wait for the disk: return None if a part is not in memory, or if that is unknown."""
         ...
 
     def sync(self) -> None:
-        """Return when all that was written, and the size, will survive a power failure. `SyncFailed` if it may not."""
+        """Make all writes and the size survive a power failure. Raise SyncFailed if they may not."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -71,16 +71,16 @@ class File(Protocol):
         ...
 
     def size(self) -> int:
-        """Bytes in the file now."""
+        """Return the present size in bytes."""
         ...
 
     def close(self) -> None:
-        """Give the descriptor back. Closing twice is harmless."""
+        """Close the descriptor. Closing twice is harmless."""
         ...
 
 
 class Lock(Protocol):
-    """A lock held on a path until released or the process dies."""
+    """A lock on a path, held until it is released or the process dies."""
 
     def release(self) -> None: ...
 
@@ -89,17 +89,17 @@ class Files(Protocol):
     """A file system. Failures are `OSError`, with the errno that Linux would give."""
 
     def open(self, path: str) -> File:
-        """Open an existing file for reading and writing; `FileNotFoundError` if there is none."""
+        """Open an existing file for reading and writing. Raise FileNotFoundError if there is none."""
         ...
 
     def create(self, path: str) -> File:
-        """Make a new empty file, or empty an existing one. Its name is durable only after `sync_directory`."""
+        """Create an empty file, or empty an existing one. Its name is durable only after `sync_directory`."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int:
-        """Bytes in the file at `path`; `FileNotFoundError` if there is none."""
+        """Return the size in bytes of the file at `path`. Raise FileNotFoundError if there is none."""
         ...
 
     def list_directory(self, path: str) -> list[str]:
@@ -107,7 +107,7 @@ class Files(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; no error if it is there. Its parent must exist."""
+        """Create a directory unless it exists. Its parent must exist."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -115,7 +115,7 @@ class Files(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file's name. Who has it open reads on undisturbed."""
+        """Remove a file's name. Open descriptors stay readable."""
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -123,12 +123,12 @@ class Files(Protocol):
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Return when all creations, renames and removals in `path` will survive a power failure. `SyncFailed` if they
-        may not."""
+        """Make all creations, renames and removals in `path` survive a power failure. Raise SyncFailed if they may
+        not."""
         ...
 
     def sync_all(self, files: Sequence[File]) -> None:
-        """`sync` each of `files`, several at a time where that pays; raises if any failed."""
+        """Sync each of `files`, several in parallel where that is faster. Raise if one failed."""
         ...
 
     def lock(self, path: str) -> Lock:
@@ -136,16 +136,16 @@ class Files(Protocol):
         ...
 
     def free_bytes(self, path: str) -> int:
-        """Bytes still free on the disk that holds `path`."""
+        """Return the free bytes of the disk that holds `path`."""
         ...
 
     def disk_bytes(self, path: str) -> int:
-        """Return how large the disk is that holds `path`."""
+        """Return the size in bytes of the disk that holds `path`."""
         ...
 
 
 def read_whole(files: Files, path: str) -> bytes:
-    """Return all of a small file."""
+    """Return the whole content of a small file."""
     file = files.open(path)
     try:
         return file.read(0, file.size())
@@ -154,7 +154,7 @@ def read_whole(files: Files, path: str) -> bytes:
 
 
 def replace_file(files: Files, path: str, content: Buffer) -> None:
-    """Durably give `path` the content `content`: after a crash it has the old content or the new, whole."""
+    """Durably give `path` the content `content`: after a crash it has either the old content or the new, complete."""
     temporary = path + ".tmp"
     file = files.create(temporary)
     try:
@@ -167,5 +167,5 @@ def replace_file(files: Files, path: str, content: Buffer) -> None:
 
 
 def parent_of(path: str) -> str:
-    """Return the directory that has `path`'s name."""
+    """Return the directory that contains `path`."""
     return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")

@@ -1,16 +1,16 @@
-"""How often something took how long, in a few numbers. Pure."""
+"""A histogram of durations. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""From what memory can do to what somebody should be woken for."""
+"""Bounds in seconds, from the speed of memory to delays worth an alert."""
 
 
 class Histogram:
-    """`counts`: of what was at most the bound of the same place, and more than the one before; the last, of the rest.
+    """`counts[i]` counts values at most `bounds[i]` and above the bound before it; the last element counts the rest.
 
-    To observe costs a fifth of a microsecond.
+    An observation costs a fifth of a microsecond.
     """
 
     __slots__ = ("bounds", "counts", "sum")

@@ -15,7 +15,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 
 class Status(Enum):
-    """How a stream ended: gRPC's status codes, those we use."""
+    """The gRPC status codes that end a stream, as far as we use them."""
 
     CANCELLED = 1
     UNKNOWN = 2
@@ -36,7 +36,7 @@ class Status(Enum):
 
 
 class StreamError(Exception):
-    """A stream ended otherwise than well. A handler raises it to end its stream so; the caller's `receive` raises it.
+    """The stream ended with an error. A handler raises it to end its stream; the caller's `receive` raises it.
 
     `detail` is a serialized `lograft.v1.ErrorDetail`, or empty.
     """
@@ -49,7 +49,7 @@ class StreamError(Exception):
 
 
 class MessageTooLarge(StreamError):
-    """The other end took none of a message: it is over its limit, and so was never handed to a handler."""
+    """The message exceeds the other end's limit, so its handler never received it."""
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class MessageTooLarge(StreamError):
 
 
 def refuse_oversized(message: bytes) -> None:
-    """Raise for a message that is over the limit. The stream it was meant for goes on."""
+    """Raise StreamError for a message over the limit. The stream stays usable."""
     if len(message) > MAX_MESSAGE_BYTES:
         raise StreamError(
             Status.RESOURCE_EXHAUSTED, f"a message of {len(message)} bytes is over the limit of {MAX_MESSAGE_BYTES}"
@@ -69,7 +69,7 @@ def refuse_oversized(message: bytes) -> None:
 
 
 class ConnectFailed(Exception):
-    """No connection to `address` could be made: nothing listens there, or nothing answered in time."""
+    """Connecting to `address` failed: nothing listens there, or nothing answered in time."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"cannot connect to {address}: {reason}")
@@ -78,7 +78,7 @@ class ConnectFailed(Exception):
 
 
 class AddressInUse(Exception):
-    """`address` cannot be listened on."""
+    """The server cannot listen on `address`."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"cannot listen on {address}: {reason}")
@@ -89,21 +89,22 @@ class AddressInUse(Exception):
 class Stream(Protocol):
     """One end of an open stream. Messages arrive whole, in order, or the stream ends with an error.
 
-    At most one `send` and one `receive` at a time. Cancelling either (a timeout, too) drops the stream: it cannot be
-    known how far it got. The end of a stream comes after all messages before it are received; until then what is sent
-    to it goes nowhere. A lost connection may take messages with it that had arrived but were not yet received.
+    At most one `send` and one `receive` may run at a time. Cancelling either (also by a timeout) drops the stream,
+    because its progress is unknown. The end of a stream arrives after all messages before it are received; until then
+    sends have no effect. A lost connection may lose messages that had arrived but were not received yet.
     """
 
     async def send(self, message: bytes) -> None:
-        """Hand over one message; waits while the other end does not keep up. `StreamError` if the stream is over."""
+        """Send one message; wait while the other end does not keep up. Raise StreamError if the stream has ended."""
         ...
 
     async def receive(self) -> bytes | None:
-        """Return the next message; None when the other end has finished sending; `StreamError` if it ended badly."""
+        """Return the next message; None if the other end has finished sending. Raise StreamError if the stream ended
+        with an error."""
         ...
 
     async def half_close(self) -> None:
-        """Say that no more messages follow from here. (A server's handler says it by returning.)"""
+        """Finish sending. (A server's handler does so by returning.)"""
         ...
 
     def reset(self) -> None:
@@ -112,7 +113,7 @@ class Stream(Protocol):
 
     @property
     def peer(self) -> str:
-        """Who is at the other end, for logs."""
+        """The other end's address, for logs."""
         ...
 
 
@@ -120,12 +121,12 @@ class Connection(Protocol):
     """One connection to an address. Once broken it stays broken; connect again for a new one."""
 
     def open(self, method: str) -> Stream:
-        """Start a stream. What is wrong with the method or the connection shows at its first `receive`."""
+        """Open a stream. Errors of the method or the connection surface at its first `receive`."""
         ...
 
     @property
     def broken(self) -> asyncio.Event:
-        """Set as soon as the connection is lost or closed: a killed peer shows here within milliseconds."""
+        """Set as soon as the connection is lost or closed; within milliseconds if the peer is killed."""
         ...
 
     async def close(self) -> None:
@@ -134,10 +135,10 @@ class Connection(Protocol):
 
 
 Handler: TypeAlias = Callable[[Stream], Awaitable[None]]
-"""Serves one stream; runs as a task of its own, cancelled if the stream is reset or the connection breaks.
+"""Serves one stream in a task of its own, which is cancelled if the stream is reset or the connection breaks.
 
-Returning ends the stream well; `StreamError`, or a group of nothing else, ends it with that status. Any other exception
-is a broken invariant: the caller sees INTERNAL, and the server's `on_panic` is told, which stops the node.
+Returning ends the stream successfully; StreamError, or a group of only those, ends it with that status. Any other
+exception is a broken invariant: the caller sees INTERNAL, and the server calls `on_panic`, which stops the node.
 """
 
 PanicHandler: TypeAlias = Callable[[BaseException], None]
@@ -145,7 +146,7 @@ PanicHandler: TypeAlias = Callable[[BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections a server takes: in all, and from one address (an address may be over it for a moment).
+    """Limits of a server's connections: in total, and per address (which may be exceeded briefly).
 
     `unread_bytes`: how much may have come that no handler has received, of all together; those that sent the most are
     ended beyond that. None: any amount. `believed`: the peers that this leaves out, as streams name them; called from
@@ -163,12 +164,12 @@ class Server(Protocol):
 
     @property
     def connections(self) -> int:
-        """How many are open, as far as is known: a server without limits may not count them."""
+        """The number of open connections, if known: a server without limits may not count them."""
         ...
 
     @property
     def connections_refused(self) -> int:
-        """How many were ended because their address had too many."""
+        """The number of connections ended because their address had too many."""
         ...
 
     @property
@@ -177,15 +178,15 @@ class Server(Protocol):
         ...
 
     async def stop(self, grace_ms: int = 0) -> None:
-        """Take no new streams, let open ones finish for `grace_ms`, then cancel them; return when all is closed."""
+        """Refuse new streams, let open ones finish for `grace_ms`, then cancel them. Return once all are closed."""
         ...
 
 
 class Network(Protocol):
-    """Where connections come from."""
+    """Opens connections and listens for them."""
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> Connection:
-        """Return a live connection to `host:port`, or `ConnectFailed`: at once if refused, else after `timeout_ms`."""
+        """Return a live connection to `host:port`. Raise ConnectFailed, at once if refused, else after `timeout_ms`."""
         ...
 
     async def serve(
@@ -195,8 +196,9 @@ class Network(Protocol):
         on_panic: PanicHandler,
         limits: ConnectionLimits | None = None,
     ) -> Server:
-        """Listen on `host:port`, each method served by its handler, others UNIMPLEMENTED. May raise `AddressInUse`.
+        """Listen on `host:port` and serve each method by its handler, others with UNIMPLEMENTED. May raise
+        AddressInUse.
 
-        Connections beyond the limits are ended at once.
+        Close connections beyond the limits at once.
         """
         ...

@@ -1,4 +1,4 @@
-"""Dice. Everything random in a node comes from the one `Rng` it was given."""
+"""Randomness. Everything random in a node comes from its one `Rng`."""
 
 import os
 import random
@@ -13,16 +13,16 @@ class Rng(random.Random):
         return UUID(int=self.getrandbits(128), version=4)
 
     def secret_bytes(self, count: int) -> bytes:
-        """What nobody can foresee who saw all that came before; in simulation, as foreseeable as the rest."""
+        """Return bytes that cannot be predicted from earlier output; in simulation, as predictable as the rest."""
         return self.randbytes(count)
 
     def fork(self) -> "Rng":
-        """Return a new source whose numbers follow from this one's, but do not share them."""
+        """Return a new source, seeded from this one."""
         return Rng(self.getrandbits(64))
 
 
 class SystemRng(Rng):
-    """Production's. Its numbers follow from each other, its secrets do not."""
+    """The production source. Its numbers are pseudo-random, its secrets come from the system."""
 
     def secret_bytes(self, count: int) -> bytes:
         return os.urandom(count)
@@ -32,5 +32,5 @@ class SystemRng(Rng):
 
 
 def system_rng() -> Rng:
-    """Return a source no one can predict the seed of: production's."""
+    """Return the production source, with an unpredictable seed."""
     return SystemRng(int.from_bytes(os.urandom(32), "big"))

@@ -1,4 +1,4 @@
-"""How one stream is served: what a handler's outcome means, the same over gRPC and in simulation."""
+"""Serving one stream: the meaning of a handler's outcome, the same over gRPC and in simulation."""
 
 import asyncio
 from typing import Protocol
@@ -7,13 +7,13 @@ from lograft.runtime.network import Handler, PanicHandler, Status, Stream, Strea
 
 
 class ServedStream(Stream, Protocol):
-    """A handler's end of a stream. `drop_reason` is not empty once the stream can carry no more."""
+    """A handler's end of a stream. `drop_reason` is set once the stream is unusable."""
 
     drop_reason: str
 
 
 async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHandler) -> StreamError | None:
-    """Serve one stream. The error to end it with, or None if it ended well."""
+    """Serve one stream. Return the error to end it with, or None on success."""
     try:
         await handler(stream)
     except StreamError as error:
@@ -31,13 +31,13 @@ async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHan
 
 
 def _without_frames(error: StreamError) -> StreamError:
-    """Return the same, without the frames that it passed: they hold what the handler received, for as long as it is
-    told."""
+    """Return the same exception without its frames, which would keep alive what the handler received."""
     return StreamError(error.status, error.message, error.detail)
 
 
 def _stream_error_in(error: Exception) -> StreamError | None:
-    """A handler that works in a task group has its stream's errors in a group: the first, if there is nothing else."""
+    """Return the first stream error of a group that has only those, as a handler with a task group raises; else
+    None."""
     if isinstance(error, ExceptionGroup):
         inner = [_stream_error_in(one) for one in error.exceptions]
         return inner[0] if None not in inner else None

@@ -1,4 +1,4 @@
-"""All of the outside world that a node is given: `Runtime` is the one argument through which effects come in."""
+"""The outside world of a node: `Runtime` is the one argument through which effects come in."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Production's is made by `production.production_runtime`, a simulated node's by `lograft.chaos`."""
+    """`production.node_runtime.production_runtime` makes the production one, `lograft.chaos` a simulated one."""
 
     clock: Clock
     rng: Rng

@@ -1,7 +1,7 @@
-"""The ordered disk writer of one data directory: appends that return at once, and fsyncs shared by all who wait.
+"""The ordered disk writer of one data directory: appends return at once, and all waiting callers share an fsync.
 
-Everything written to a directory goes through its one writer, in the order it was asked for. Whatever has queued up
-while the disk was busy is performed together: writes to one file become one, and each file is synced once.
+All writes to a directory go through its one writer, in the order of the calls. It performs operations that queued up
+while the disk was busy together: writes to one file become one, and each file is synced once.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class DiskFailed(Exception):
-    """A write or an fsync failed. Nothing more is written to this directory: what the disk holds is not known."""
+    """A write or an fsync failed. The content of the disk is unknown, so nothing more is written to this directory."""
 
     def __init__(self, path: str, cause: OSError) -> None:
         super().__init__(f"writing to {path} failed, and writing to its directory has ended: {cause}")
@@ -28,14 +28,14 @@ class DiskFailed(Exception):
 
 
 class AppendObserver(Protocol):
-    """Told, on the loop, what became of a file's appends."""
+    """Receives the outcome of a file's appends, on the loop."""
 
     def on_progress(self, file: "AppendFile") -> None:
-        """`file.written` or `file.synced` moved on."""
+        """`file.written` or `file.synced` advanced."""
         ...
 
     def on_disk_failed(self, error: DiskFailed) -> None:
-        """No append that is not yet written or synced ever will be."""
+        """Pending appends will never be written or synced."""
         ...
 
 
@@ -49,9 +49,9 @@ class AppendFile:
         self.appended = size
         self.written = size
         self.synced = size
-        self.generation = 0  # one more after each truncation: completions of older ones say nothing
+        self.generation = 0  # incremented by each truncation: completions of older generations are ignored
         self.observer = observer
-        self.opened = opened  # for reading below `written`; None until the file is made
+        self.opened = opened  # for reading below `written`; None until the file is created
 
 
 @dataclass(slots=True, eq=False)
@@ -88,12 +88,12 @@ class _Truncate:
 class _Call:
     action: Callable[[], Any]
     done: "asyncio.Future[Any] | None"
-    path: str = ""  # what it is about, for the report of a failure
+    path: str = ""  # the path concerned, for error reports
 
 
 @dataclass(slots=True, eq=False)
 class _Fail:
-    """Something failed outside the queue."""
+    """An operation outside the queue failed."""
 
     error: OSError
     path: str
@@ -102,16 +102,16 @@ class _Fail:
 
 @dataclass(slots=True, eq=False)
 class _Retry:
-    """There may be room by now for what waits."""
+    """Retry refused operations: the disk may have space now."""
 
 
 @dataclass(slots=True, eq=False)
 class _StopWaiting:
-    """From now on, want of room ends writing."""
+    """From now on, a full disk ends writing."""
 
 
 class _Ended(Exception):
-    """Writing ends with this."""
+    """Ends writing."""
 
     def __init__(self, error: DiskFailed) -> None:
         super().__init__(str(error))
@@ -120,7 +120,7 @@ class _Ended(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Progress:
-    """How far one file came in a round."""
+    """The progress of one file in a round."""
 
     generation: int
     written: int
@@ -129,7 +129,7 @@ class _Progress:
 
 @dataclass(slots=True, eq=False)
 class _Outcome:
-    """What one round did; made beside the loop, then handed to it."""
+    """The outcome of one round, built off the loop and then handed to it."""
 
     opened: list[tuple[AppendFile, File]] = field(default_factory=list)
     progress: dict[AppendFile, _Progress] = field(default_factory=dict)
@@ -137,11 +137,11 @@ class _Outcome:
     appended_bytes: int = 0
     sync_seconds: list[float] = field(default_factory=list)
     failure: DiskFailed | None = None
-    refused: OSError | None = None  # for want of room: what was not done yet waits
+    refused: OSError | None = None  # by a full disk: the remaining operations wait
 
 
 class _Round:
-    """Performs one list of operations. Runs beside the loop; touches only the handles and the outcome it makes."""
+    """Performs one list of operations. Runs off the loop; touches only the handles and its own outcome."""
 
     def __init__(self, files: Files, handles: dict[AppendFile, File]) -> None:
         self._files = files
@@ -150,8 +150,8 @@ class _Round:
         self._unsynced: dict[AppendFile, None] = {}
         self._reached_by_sync: list[_Sync] = []
         self.outcome = _Outcome()
-        self.done = 0  # so many operations, the first of them, are done and need not be done again
-        self.path = ""  # what was being written, for the report of a failure
+        self.done = 0  # the number of leading operations that are done and must not be repeated
+        self.path = ""  # the file being written, for error reports
 
     def perform(self, operations: list[Any]) -> None:
         for place, operation in enumerate(operations):
@@ -163,7 +163,7 @@ class _Round:
                     self._reached_by_sync.append(operation)
                     self._unsynced[file] = None
                     continue
-            # What comes before any other is done before it, and durable where that was asked for.
+            # Appends before any other operation are written first, and synced where requested.
             self._settle()
             self.done = place
             match operation:
@@ -185,9 +185,9 @@ class _Round:
             self._unsynced[operation.file] = None
 
     def _settle(self) -> None:
-        """Write what is unwritten, one call a file; then sync what is to be synced.
+        """Write pending appends, one call per file; then sync the requested files.
 
-        Positions are fixed when something is asked for: done in part, it can be done again, with the same result.
+        Positions are fixed by the request, so repeating a partial write has the same result.
         """
         for file, appends in self._unwritten.items():
             self.path = file.path
@@ -212,7 +212,7 @@ class _Round:
     def _create(self, file: AppendFile) -> None:
         self.path = file.path
         handle = self._handles[file] = self._files.create(file.path)
-        self.outcome.opened.append((file, handle))  # open, so to be closed, whatever comes next
+        self.outcome.opened.append((file, handle))  # report it even if a later step fails, so that it is closed
         self._files.sync_directory(parent_of(file.path))
         self._reached(file, 0, written=0)
 
@@ -240,12 +240,13 @@ class _Round:
 
 
 class DiskWriter:
-    """Writes to one directory, in order. Belongs to the loop; the disk work happens beside it.
+    """Writes to one directory, in order. Lives on the loop; the disk work runs off it.
 
-    The first failure ends writing for good (`failure` says why): after a failed fsync the kernel may have dropped the
-    data and called the next fsync a success, so nothing that follows could be trusted. `sync_failed` is called then,
-    beside the loop, before anybody is told. A shortage of descriptors is no failure: the writer waits until it is over.
-    Nor is a full disk: what was refused, and all behind it, waits for `retry`, and `on_refused` is told.
+    The first failure ends writing permanently (`failure` says why): after a failed fsync the kernel may have dropped
+    the data and report success for the next fsync, so no later write could be trusted. The writer calls `sync_failed`
+    off the loop before it reports a failed sync. A shortage of descriptors is not a failure: the writer waits until it
+    is over. Nor is a full disk: the refused operation and all behind it wait for `retry`, and the writer calls
+    `on_refused`.
     """
 
     def __init__(
@@ -256,20 +257,20 @@ class DiskWriter:
         max_queued_bytes: int = 256 * 1024 * 1024,
         sync_failed: Callable[[SyncFailed], None] = lambda error: None,
     ) -> None:
-        self.files = PatientFiles(files)  # for what `call` and `enqueue` do
+        self.files = PatientFiles(files)  # for the actions of `call` and `enqueue`
         self._directory = directory
         self._max_queued_bytes = max_queued_bytes
         self._sync_failed = sync_failed
         self._handles: dict[AppendFile, File] = {}  # the worker's own: only rounds touch it
-        self._backlog: list[Any] = []  # the worker's own: what waits for room
+        self._backlog: list[Any] = []  # the worker's own: operations that wait for disk space
         self._dead: DiskFailed | None = None  # the worker's own view of `failure`
         self._open: dict[AppendFile, None] = {}
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._worker = make_worker(f"disk {directory}", self._perform, self._completed)
         self.queued_bytes = 0
-        self.sync_seconds = Histogram()  # each, of all files that were synced together
+        self.sync_seconds = Histogram()  # one observation per group of files synced together
         self.failure: DiskFailed | None = None
-        self.is_stalled = False  # what was asked for waits for room
+        self.is_stalled = False  # operations wait for disk space
         self.on_refused: Callable[[], None] = lambda: None
         self._is_impatient = False
         self._gives_up = False  # the worker's own view of that
@@ -297,9 +298,9 @@ class DiskWriter:
         return file
 
     def release(self, file: AppendFile) -> None:
-        """Append to `file` no more, and tell it of no failure. What is queued is still written.
+        """Stop appending to `file`, and report no failure to its observer. Queued appends are still written.
 
-        Its handle stays open: it is now the caller's to close.
+        Its handle stays open: the caller closes it.
         """
 
         def drop() -> None:
@@ -311,9 +312,9 @@ class DiskWriter:
     # -- operations
 
     def append(self, file: AppendFile, buffers: Sequence[Buffer], *, sync: bool) -> int:
-        """Queue `buffers` for the end of `file`; returns the position they will be at.
+        """Queue `buffers` for the end of `file`. Return the position after them.
 
-        With `sync`, they are fsynced as soon as they are written. Progress comes through the file's observer.
+        With `sync`, fsync them as soon as they are written. The file's observer reports progress.
         """
         self._check()
         position = file.appended
@@ -324,12 +325,12 @@ class DiskWriter:
         return position
 
     def sync(self, file: AppendFile) -> None:
-        """Fsync `file` once all that is queued for it now is written."""
+        """Fsync `file` once everything now queued for it is written."""
         self._check()
         self._worker.submit(_Sync(file, file.generation, file.appended))
 
     def truncate(self, file: AppendFile, size: int) -> "asyncio.Future[None]":
-        """Cut `file` to `size`, behind what is queued for it; done when the cut is durable."""
+        """Truncate `file` to `size` after its queued operations. The result resolves when the truncation is durable."""
         self._check()
         assert size <= file.appended
         file.generation += 1
@@ -341,20 +342,19 @@ class DiskWriter:
         return done
 
     def call(self, action: Callable[[], T]) -> "asyncio.Future[T]":
-        """Run `action` beside the loop, after all that was asked before and before all that is asked later."""
+        """Run `action` off the loop, in the order of the queue."""
         self._check()
         done = self._future()
         self._worker.submit(_Call(action, done))
         return done
 
     def enqueue(self, action: Callable[[], object]) -> None:
-        """As `call`, for who does not wait for the answer: a failure shows as the writer's `failure`."""
+        """Like `call`, for callers that do not wait: a failure becomes the writer's `failure`."""
         self._check()
         self._worker.submit(_Call(action, None))
 
     async def fail(self, path: str, error: OSError) -> NoReturn:
-        """Report that a file of this directory failed outside the queue: writing ends here too. Raises the
-        `DiskFailed`."""
+        """Report that a file of this directory failed outside the queue: end writing and raise DiskFailed."""
 
         self._check()
         done = self._future()
@@ -363,34 +363,34 @@ class DiskWriter:
         raise AssertionError(f"{path} failed, and writing goes on")
 
     def retry(self) -> None:
-        """There may be room by now."""
+        """Retry refused operations: the disk may have space now."""
         if self.is_stalled and self.failure is None:
             self._worker.submit(_Retry())
 
     def stop_waiting(self) -> None:
-        """From now on want of room ends writing, and what waits for it is given up: it is time to close.
+        """From now on a full disk ends writing, and operations that wait for space are given up. Call before closing.
 
-        Observers are not told then, only those who wait: the directory has not failed, it is left as by a crash.
+        Only waiting callers get an error, not observers: the directory has not failed, it is left as by a crash.
         """
         if not self._is_impatient:
             self._is_impatient = True
             self._worker.submit(_StopWaiting())
 
     async def room(self) -> None:
-        """Return once the queue is below its limit, or stalled: call before appending much."""
+        """Wait until the queue is below its limit, or stalled. Call before large appends."""
         while self.queued_bytes > self._max_queued_bytes and self.failure is None and not self.is_stalled:
             waiter = self._future()
             self._waiting_for_room.append(waiter)
             await waiter
 
     async def close(self) -> None:
-        """Return when everything queued was performed. The files stay their owners' to close."""
+        """Wait until everything queued is performed. Owners close their files themselves."""
         await self._worker.close()
 
     # -- the two sides
 
     def _perform(self, operations: list[Any]) -> _Outcome:
-        """Carry out one round, beside the loop."""
+        """Carry out one round, off the loop."""
         self._gives_up |= any(isinstance(one, _StopWaiting) for one in operations)
         operations = [*self._backlog, *(one for one in operations if not isinstance(one, _Retry | _StopWaiting))]
         self._backlog = []
@@ -413,7 +413,7 @@ class DiskWriter:
             else:
                 outcome.appended_bytes = _appended_bytes(operations)
                 return outcome
-        # No promise is made for any part of a round that failed.
+        # A failed round reports none of its operations as done.
         answered = {id(done) for done, _, _ in outcome.answers}
         outcome.progress.clear()
         outcome.failure = self._dead
@@ -425,7 +425,7 @@ class DiskWriter:
         return outcome
 
     def _completed(self, outcome: _Outcome) -> None:
-        """What a round did, told on the loop."""
+        """Report the outcome of a round, on the loop."""
         self.queued_bytes -= outcome.appended_bytes
         self.is_stalled = outcome.refused is not None
         for seconds in outcome.sync_seconds:
@@ -444,7 +444,7 @@ class DiskWriter:
                 file.observer.on_progress(file)
         for done, result, error in outcome.answers:
             if done.done():
-                continue  # its caller was cancelled
+                continue  # the caller was cancelled
             if error is None:
                 done.set_result(result)
             else:

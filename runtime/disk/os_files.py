@@ -14,7 +14,7 @@ from lograft.runtime.files import Buffer, File, FileLocked, Lock, SyncFailed
 _BUFFERS_PER_WRITE = os.sysconf("SC_IOV_MAX")
 _CLOSED = (
     2**31 - 1
-)  # no kernel gives out this number, and every call on it fails with EBADF (-1 is a ValueError to some)
+)  # no kernel assigns this number, and every call with it fails with EBADF (some calls raise ValueError for -1)
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS}
 
 # `sync_all`: jbd2 commits many files' metadata in one go if they ask together. Measured on ext4, one by one and four at
@@ -54,12 +54,12 @@ class OsFile:
         return self._path
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        # One call even for no buffers, so that a closed file is noticed.
+        # One call even without buffers, which detects a closed file.
         for start in range(0, len(buffers) or 1, _BUFFERS_PER_WRITE):
             position += self._write_some(position, buffers[start : start + _BUFFERS_PER_WRITE])
 
     def _write_some(self, position: int, buffers: Sequence[Buffer]) -> int:
-        """Write all of `buffers`, no more of them than one call takes; how many bytes that was."""
+        """Write `buffers`, no more of them than one call accepts. Return the number of bytes."""
         size = sum(map(_byte_size, buffers))
         written = os.pwritev(self._descriptor, buffers, position)
         if written < size:
@@ -103,7 +103,7 @@ class OsFile:
             return None
         if count == size:
             return data
-        # Short because the file ends there, or because what follows is not in memory.
+        # Short because the file ends there, or because the rest is not in memory.
         return data[:count] if position + count >= self.size() else None
 
     def sync(self) -> None:
@@ -119,11 +119,11 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     def inode(self) -> int:
-        """What the file system knows it by, whatever its names."""
+        """The inode number, which identifies the file whatever its names."""
         return os.fstat(self._descriptor).st_ino
 
     def close(self) -> None:
-        # The number is forgotten first: the kernel gives it to the next file that is opened.
+        # Forget the number first: the kernel assigns it to the next file that is opened.
         descriptor, self._descriptor = self._descriptor, _CLOSED
         if descriptor != _CLOSED:
             os.close(descriptor)
@@ -222,7 +222,7 @@ class OsFiles:
         return status.f_blocks * status.f_frsize
 
     def close(self) -> None:
-        """End the threads of `sync_all`. Open files are their owners' to close."""
+        """End the threads of `sync_all`. Owners close their open files themselves."""
         with self._mutex:
             pool, self._sync_pool = self._sync_pool, None
         if pool is not None:
@@ -234,7 +234,7 @@ def _byte_size(buffer: Buffer) -> int:
 
 
 def _sync_each(files: Sequence[File]) -> OSError | None:
-    """Sync every one of `files`, whatever happened to those before it; the first failure, if any."""
+    """Sync all `files`, even after failures. Return the first failure, if any."""
     failure: OSError | None = None
     for file in files:
         try:
@@ -251,7 +251,7 @@ def _raise_first(failures: Sequence[OSError | None]) -> None:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many files as its hard limit allows; how many that is."""
+    """Raise the soft limit of open files to the hard limit, and return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard

@@ -1,4 +1,4 @@
-"""Files that wait for a free descriptor where others would fail: for the writer of a data directory."""
+"""Files that wait for a free descriptor instead of failing, for the writer of a data directory."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ def _pause() -> None:
 
 
 class PatientFiles:
-    """As `files`, but what needs a descriptor is tried until there is one.
+    """Like `files`, but retries calls that need a descriptor until one is free.
 
-    Whatever a writer does in steps then either has all its effects or fails because of the disk: a process that has run
-    out of descriptors is no reason to distrust a disk. Blocks; for a thread beside the loop.
+    An operation of several steps then either completes or fails because of the disk: a process out of descriptors is no
+    reason to distrust a disk. Blocks; for threads off the loop.
     """
 
     def __init__(self, files: Files, pause: Callable[[], None] = _pause) -> None:
@@ -58,7 +58,7 @@ class PatientFiles:
             pauses += 1
             self._pause()
 
-    # -- what needs none
+    # -- calls without a descriptor
 
     def exists(self, path: str) -> bool:
         return self._files.exists(path)

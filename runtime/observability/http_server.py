@@ -1,4 +1,4 @@
-"""A little HTTP, for people with a browser and machines that probe: pages, served to whoever asks with GET."""
+"""A minimal HTTP server for browsers and probes: pages, served to GET requests."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Al
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer."""
+    """A response."""
 
     status: int
     text: str
@@ -25,11 +25,11 @@ class Page:
 
 
 Pages: TypeAlias = Mapping[str, Callable[[], Awaitable[Page]]]
-"""What is served, by path. One that takes long to make is to let others have their turn meanwhile."""
+"""Pages by path. A page that takes long to build must yield to other tasks."""
 
 
 class HttpServer:
-    """Serves pages from `listen` until `stop`. One request a connection, which takes `request_seconds` at most."""
+    """Serves pages from `listen` until `stop`. One request per connection, of at most `request_seconds`."""
 
     def __init__(
         self, pages: Pages, request_seconds: float = _REQUEST_SECONDS, max_connections: int = _MAX_CONNECTIONS
@@ -41,14 +41,14 @@ class HttpServer:
         self._connections: dict[asyncio.Task[None], None] = {}
 
     async def listen(self, address: str) -> None:
-        """May raise `AddressInUse`."""
+        """Listen. May raise AddressInUse."""
         host, _, port = address.rpartition(":")
         try:
             self._server = await asyncio.start_server(
                 self._connected, host.strip("[]"), int(port), limit=_MAX_REQUEST_BYTES
             )
         except OSError as error:
-            # asyncio's own words for it are many; the name of a host that does not exist has no number.
+            # asyncio's own message is verbose; an unknown host name has no errno.
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else str(error)
             raise AddressInUse(address, reason) from None
@@ -75,7 +75,7 @@ class HttpServer:
                         await writer.wait_closed()
         finally:
             del self._connections[task]
-            # To close would wait for as long as a caller takes to read its answer, which may be for ever.
+            # Closing would wait until the caller has read its answer, possibly forever.
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
@@ -95,7 +95,7 @@ class HttpServer:
 
 
 def _encode(page: Page, *, has_body: bool = True) -> bytes:
-    body = page.text.encode(errors="replace")  # the name of a file need not be Unicode
+    body = page.text.encode(errors="replace")  # a file name need not be valid Unicode
     head = (
         f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -1,4 +1,4 @@
-"""How grave an event must be to be logged, written as people do: `info`, or `info,lograft.raft=debug`. Pure."""
+"""Log levels in text: `info`, or `info,lograft.raft=debug`. Pure."""
 
 ROOT = "lograft"
 
@@ -47,7 +47,7 @@ MODULES = (
     "storage.state.disk_space",
     "storage.state.used_epoch",
 )
-"""Those of a node that log anything."""
+"""The rooms of a node that log."""
 
 ROOMS = tuple(dict.fromkeys(module.partition(".")[0] for module in MODULES))
 
@@ -55,7 +55,7 @@ ACCEPTS = (
     f"one of {', '.join(LEVELS)}; parts may have their own, as info,{ROOT}.raft=debug: "
     f"{', '.join(f'{ROOT}.{room}' for room in ROOMS)}, and folders and modules in them that log, as {ROOT}.raft.driver"
 )
-"""What can be written, for people."""
+"""The accepted syntax, for error messages."""
 
 
 def _with_folders(module: str) -> list[str]:
@@ -68,7 +68,7 @@ _NAMES = tuple(dict.fromkeys(name for module in MODULES for name in _with_folder
 
 
 def parse_levels(text: str) -> dict[str, str] | None:
-    """Levels by logger, that of all under `lograft` first if there is one; None if the text is not like that."""
+    """Return levels by logger, that of `lograft` itself first if given; None if the text is malformed."""
     levels: dict[str, str] = {}
     for word in text.lower().split(","):
         name, equals, level = (part.strip() for part in word.rpartition("="))
@@ -80,11 +80,11 @@ def parse_levels(text: str) -> dict[str, str] | None:
 
 
 def levels_text(levels: dict[str, str]) -> str:
-    """As `parse_levels` reads it."""
+    """Return levels as text that `parse_levels` reads."""
     return ",".join(level if name == ROOT else f"{name}={level}" for name, level in levels.items())
 
 
 def normal_levels(text: str) -> str | None:
-    """Return the one way to write it; None if it is not like that."""
+    """Return the text in normal form; None if it is malformed."""
     levels = parse_levels(text)
     return levels_text(levels) if levels is not None else None

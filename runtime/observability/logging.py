@@ -1,7 +1,7 @@
 """Log events: `log = get_logger(__name__)`, then `log.info("isr_shrunk", topic=topic, isr=isr)`.
 
-Silent until `configure_logging` is called, so that a program which uses lograft as a library decides for itself: its
-own set-up of the standard `logging` gets our events, too. structlog renders them, and is imported only when configured.
+Silent until `configure_logging` is called, so a program that uses lograft as a library decides: its own configuration
+of the standard `logging` gets our events, too. structlog renders them, and is imported only when configured.
 """
 
 import logging
@@ -28,7 +28,7 @@ ExceptionInformation: TypeAlias = (
 # Without a handler of its own, the standard library prints warnings of an unconfigured logger to stderr.
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
-_set_apart: dict[str, None] = {}  # loggers with levels of their own, by `set_own_levels`
+_set_apart: dict[str, None] = {}  # loggers with levels set by `set_own_levels`
 
 _context: ContextVar[dict[str, Any]] = ContextVar("lograft_log_context", default={})  # noqa: B039 (never changed)
 
@@ -47,7 +47,7 @@ class LogEvent:
 
 
 class Logger:
-    """Logs events with fields; those given to `bind` go with each."""
+    """Logs events with fields, including those given to `bind`."""
 
     __slots__ = ("_fields", "_logger")
 
@@ -60,7 +60,7 @@ class Logger:
         return Logger(self._logger, {**self._fields, **fields})
 
     def is_enabled_for(self, level: str) -> bool:
-        """Return whether an event of `level` would go anywhere; for fields that are dear to compute."""
+        """Return True if an event of `level` would be emitted; check it before computing expensive fields."""
         return self._logger.isEnabledFor(_level_number(level))
 
     def debug(self, event: str, /, **fields: Any) -> None:
@@ -76,7 +76,7 @@ class Logger:
         self._log(logging.ERROR, event, fields, exc_info)
 
     def exception(self, event: str, /, **fields: Any) -> None:
-        """An error, with the exception being handled."""
+        """Log an error with the exception being handled."""
         self._log(logging.ERROR, event, fields, True)
 
     def critical(self, event: str, /, *, exc_info: ExceptionInformation = None, **fields: Any) -> None:
@@ -101,13 +101,13 @@ def bind_context(**fields: Any) -> None:
 
 
 def set_level(logger_name: str, level: str | None) -> None:
-    """Change the level of one logger and those below it, also while running; None: as the logger above it."""
+    """Change the level of one logger and those below it at any time; None inherits the level above."""
     logging.getLogger(logger_name).setLevel(logging.NOTSET if level is None else _level_number(level))
 
 
 def set_own_levels(text: str) -> None:
-    """Of all that is ours, as `configure_logging` does: `info`, or `info,lograft.raft=debug`. What is not named goes by
-    what is above it, and above all is `info`."""
+    """Set the levels of our loggers, as `configure_logging` does: `info`, or `info,lograft.raft=debug`. Other loggers
+    inherit the level above them; the root level is `info`."""
     named = parse_levels(text)
     if named is None:
         raise ValueError(f"unknown log level {text!r}: one of {', '.join(_LEVELS)}")
@@ -124,8 +124,8 @@ def set_own_levels(text: str) -> None:
 def configure_logging(level: str = "info", stream: TextIO | None = None, json: bool | None = None) -> None:
     """Send our events from `level` up, and the warnings of libraries, to `stream` (stderr).
 
-    One JSON object a line, or, with `json` false or by default on a terminal, readable and coloured. Called again, it
-    replaces what it set up before.
+    One JSON object a line, or, with `json` false or by default on a terminal, readable and coloured. Another call
+    replaces the previous configuration.
     """
     stream = sys.stderr if stream is None else stream
     is_terminal = stream.isatty()
@@ -139,7 +139,7 @@ def configure_logging(level: str = "info", stream: TextIO | None = None, json: b
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, to be told from others."""
+    """Our handler, distinguishable from others."""
 
 
 def _formatter(*, json: bool, colours: bool) -> logging.Formatter:
@@ -177,13 +177,13 @@ def _unfold_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -
 
 
 def _order_fields(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What every event has comes first, for those who read JSON with their eyes."""
+    """Put the common fields first, for people who read the JSON."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
     return {**first, **event}
 
 
 def _plain(value: Any) -> Any:
-    """What to write for a value JSON does not know."""
+    """Return a JSON-compatible form of a value."""
     if isinstance(value, bytes | bytearray):
         return value.hex()
     if isinstance(value, set | frozenset):

@@ -1,4 +1,4 @@
-"""Processes of this machine that are not ours to wait for: started, recognised later by whoever asks, signalled."""
+"""Detached processes on this machine: start them, recognise them later from any process, signal them."""
 
 import contextlib
 import os
@@ -25,9 +25,9 @@ class ProcessState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Of one process, for ever: ids are given out anew, but no two processes have both the same id and the same start.
+    """A permanent identity of a process: the kernel reuses ids, but no two processes share both id and start.
 
-    `started` counts the kernel's ticks since it booted; `boot` says which time that was.
+    `started` counts the kernel's ticks since boot; `boot` identifies that boot.
     """
 
     process_id: int
@@ -45,8 +45,8 @@ class ProcessIdentity:
         return ProcessState.PAUSED if letter in _STOPPED_STATES else ProcessState.RUNNING
 
     def send(self, signal_number: signal.Signals) -> bool:
-        """False if it is gone."""
-        # The descriptor stays with this very process, should it end and its id be given to another meanwhile.
+        """Send a signal. Return False if the process is gone."""
+        # The descriptor refers to this very process even if it ends and its id is reused meanwhile.
         try:
             descriptor = os.pidfd_open(self.process_id)
         except ProcessLookupError:
@@ -65,9 +65,9 @@ class ProcessIdentity:
 def start_process(
     arguments: Sequence[str], *, output_path: str, directory: str, variables: Mapping[str, str]
 ) -> ProcessIdentity:
-    """Start a program that lives on when this process ends, and has nothing open of what this process has open.
+    """Start a program that outlives this process and inherits none of its open files.
 
-    It has a session of its own (no Ctrl+C of ours reaches it), no input, and its output is added to a file.
+    It gets its own session (our Ctrl+C does not reach it) and no input; its output is appended to a file.
     """
     with open(output_path, "ab") as output:
         process = subprocess.Popen(
@@ -76,19 +76,19 @@ def start_process(
         )  # fmt: skip
     _children.append(process)
     found = _stat(process.pid)
-    assert found is not None, "a child is there until it is waited for"
+    assert found is not None, "a child exists until it is waited for"
     return ProcessIdentity(process.pid, found[1], boot_id())
 
 
 def run_module(name: str, *arguments: str) -> tuple[int, str]:
-    """Run a Python module, in a process of its own, to its end: its exit code, and what it wrote to standard error."""
+    """Run a Python module in a new process to its end. Return its exit code and its standard error."""
     command = [sys.executable, "-m", name, *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, every_seconds: float = _LOOK_SECONDS) -> bool:
-    """Whether `condition` came to hold in time; it is looked at now and then."""
+    """Poll `condition`; return True if it held in time."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         left_seconds = deadline - time.monotonic()
@@ -98,21 +98,20 @@ def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, every_s
     return True
 
 
-# Kept, so that those which end while we live do not stay behind as zombies.
+# Children to reap, so that they do not stay behind as zombies.
 _children: list[subprocess.Popen[bytes]] = []
 
 
 def reap_children() -> None:
-    """Take leave of those started here that have ended."""
+    """Reap children that have ended."""
     _children[:] = [child for child in _children if child.poll() is None]
 
 
 def _stat(process_id: int) -> tuple[str, int] | None:
-    """Return a process's state, as the kernel's letter for it, and when it was started; None if there is no such
-    process."""
+    """Return a process's state (the kernel's letter) and start time; None if there is no such process."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         with open(f"/proc/{process_id}/stat", encoding="utf-8", errors="replace") as file:
-            # The name, in parentheses, may have anything in it.
+            # The name, in parentheses, may contain anything.
             fields = file.read().rpartition(")")[2].split()
         return fields[0], int(fields[19])
     return None

@@ -1,4 +1,4 @@
-"""A terminal that is drawn upon as a whole, and that is told of each key at once; left as it was found."""
+"""A full-screen terminal that reports each key at once, and is restored afterwards."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ _HOME, _CLEAR_RIGHT, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class FullScreen:
-    """What is drawn replaces what was there, line by line, so that nothing flickers."""
+    """Each drawing replaces the previous one line by line, without flicker."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -29,7 +29,7 @@ class FullScreen:
         return os.get_terminal_size(self._out.fileno()).lines
 
     def draw(self, lines: list[str]) -> None:
-        """From the top. What is too wide is cut by the terminal."""
+        """Draw from the top. The terminal cuts lines that are too wide."""
         content = "\r\n".join(f"{line}{_CLEAR_RIGHT}" for line in lines[: self.height])
         self._out.write(f"{_HOME}{content}{_CLEAR_BELOW}")
         self._out.flush()
@@ -39,8 +39,8 @@ class FullScreen:
 def full_screen(
     out: TextIO, *, on_key: Callable[[str], object], on_resize: Callable[[], object], on_end: Callable[[], object]
 ) -> Iterator[FullScreen]:
-    """On the running loop. `on_key` is told characters as they are typed, if standard input is a terminal; `on_end`
-    that the process is asked to end. Ctrl+C is what it is elsewhere."""
+    """Run on the present loop. Call `on_key` with typed characters if standard input is a terminal, and `on_end` on a
+    request to end the process. Ctrl+C behaves as usual."""
     loop = asyncio.get_running_loop()
     keyboard = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
     modes = termios.tcgetattr(keyboard) if keyboard is not None else None
@@ -48,7 +48,7 @@ def full_screen(
     def read_keys() -> None:
         assert keyboard is not None
         typed = os.read(keyboard, 64)
-        if not typed:  # hung up
+        if not typed:  # hangup
             loop.remove_reader(keyboard)
         for character in typed.decode(errors="replace"):
             on_key(character)

@@ -10,9 +10,9 @@ _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 def boot_id() -> str:
-    """Another one after each start of the machine's kernel: what was in the page cache before is gone.
+    """Return an id of the kernel's present boot. A new boot means that the page cache was lost.
 
-    Where the kernel does not tell, it is of this process alone: then nothing is believed to have survived.
+    If the kernel provides none, return one unique to this process, so that nothing counts as having survived.
     """
     with contextlib.suppress(OSError), open(_BOOT_ID_FILE, encoding="ascii") as file:
         if boot := file.read().strip():
@@ -24,7 +24,7 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 
 def memory_bytes() -> int:
-    """Return how much this process may take: what the machine has, or less, if its container or `ulimit -v` says so."""
+    """Return the memory this process may use: the machine's, or less if its container or `ulimit -v` limits it."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     limits += [limit for path in _CGROUP_LIMITS if (limit := _number_in(path)) is not None]
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -34,7 +34,7 @@ def memory_bytes() -> int:
 
 
 def _number_in(path: str) -> int | None:
-    """None if there is no such file, or it says `max`."""
+    """Return the number in a file; None if there is no such file, or it says `max`."""
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read())
@@ -43,9 +43,9 @@ def _number_in(path: str) -> int | None:
 
 
 def is_port_free(host: str, port: int) -> bool:
-    """Return whether a server could listen there now."""
+    """Return True if a server could listen on the port now."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
-        # As servers do: connections of an earlier one that are still being forgotten are no hindrance.
+        # As servers do: connections of an earlier server in TIME_WAIT are no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

@@ -1,4 +1,4 @@
-"""Work that is spread over several processes, each a fresh Python."""
+"""Work spread over several fresh Python processes."""
 
 import multiprocessing
 import os
@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 def core_count() -> int:
-    """That this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def run_in_processes(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
-    """What comes of each item, as it comes. With one job all is done here, in order. `work` and what it takes and gives
-    must be such that it can be sent. Whoever stops early leaves nothing behind."""
+    """Yield the result of each item as it completes. With one job, run all in this process, in order. `work`, its items
+    and results must be picklable. A caller that stops early leaves no process behind."""
     if jobs == 1:
         yield from map(work, items)
         return
@@ -30,7 +30,7 @@ def run_in_processes(work: Callable[[T], R], items: Iterable[T], jobs: int) -> I
         under_way: set[Future[R]] = set()
         for item in items:
             under_way.add(pool.submit(work, item))
-            if len(under_way) > jobs:  # so that nobody waits for work, and little is begun that may not be wanted
+            if len(under_way) > jobs:  # keeps every process busy without starting much work that may be discarded
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
                 yield from (one.result() for one in done)
         while under_way:
@@ -45,7 +45,7 @@ def run_in_processes(work: Callable[[T], R], items: Iterable[T], jobs: int) -> I
 
 
 def _begin() -> None:
-    """In a new process: Ctrl+C ends it without a word, and it does not outlive whoever started it."""
+    """Initialise a worker process: Ctrl+C ends it silently, and it does not outlive its parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error of a program that may have been started without them, or with a full disk behind."""
+"""Standard input, output and error of a program that may start without them, or write to a full disk."""
 
 import contextlib
 import os
@@ -10,17 +10,18 @@ __all__ = ["finish_output", "is_reader_gone", "open_missing_streams"]
 
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
-# What is read or written there fails, as it does for other programs: who closed it would else never learn of what is
-# lost. Messages alone may go nowhere.
+# Reads and writes there must fail, as in other programs, so that the user learns of lost output. Only messages may be
+# discarded.
 _MODES = {_INPUT: os.O_WRONLY, _OUTPUT: os.O_RDONLY, _ERROR: os.O_RDWR}
 
 
 def open_missing_streams() -> None:
-    """Of those that are closed (`<&-`, `>&-`): else the first socket would get the number, and whatever is printed."""
+    """Open the standard streams that are closed (`<&-`, `>&-`): else the first socket would get the number, and the
+    printed output."""
     missing = [number for number in _MODES if not _is_open(number)]
     for number in missing:
         opened = os.open(os.devnull, _MODES[number])
-        assert opened == number  # the lowest that is free
+        assert opened == number  # the lowest free one
         os.set_inheritable(number, True)
     if _INPUT in missing:
         sys.stdin = os.fdopen(_INPUT, encoding="utf-8", closefd=False)
@@ -39,8 +40,7 @@ def _is_open(number: int) -> bool:
 
 
 def finish_output() -> OSError | None:
-    """Write what is still buffered; or what keeps it from being written, and it is given up: else Python would complain
-    of it once more as it ends."""
+    """Flush buffered output. On failure, discard it and return the error: else Python would report it again on exit."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -54,11 +54,11 @@ def finish_output() -> OSError | None:
 
 
 def is_reader_gone(out: TextIO) -> bool:
-    """Whether `out` is a pipe whose other end nobody has open any more. Of anything else it is not known, and False."""
+    """Return True if `out` is a pipe without a reader. Return False for anything else, where that is unknown."""
     try:
         poller = select.poll()
         poller.register(out.fileno(), 0)
-        # Asked for nothing, it tells of errors alone.
+        # With an empty mask, poll reports only errors.
         return any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0))
-    except (OSError, ValueError):  # it is no file at all, or a closed one
+    except (OSError, ValueError):  # not a file, or a closed one
         return False

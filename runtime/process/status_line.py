@@ -1,4 +1,4 @@
-"""A line on a terminal that is written over again and again, and gone in the end."""
+"""A line on a terminal that is overwritten repeatedly, and cleared at the end."""
 
 import os
 from typing import TextIO
@@ -8,19 +8,19 @@ _CLEAR_RIGHT = "\x1b[K"
 
 
 class StatusLine:
-    """Its writer says whether `out` is a terminal at all."""
+    """The caller says whether `out` is a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._may_be_there = False
 
     def show(self, text: str) -> None:
-        """In place of what was there; what is too wide is cut, as a line that wraps cannot be written over."""
-        self._may_be_there = True  # before it is: Ctrl+C may come as soon as it is seen
+        """Replace the line. Cut it to the width, because a wrapped line cannot be overwritten."""
+        self._may_be_there = True  # set before writing: Ctrl+C may come as soon as it is visible
         self._write(text[: self._columns() - 1])
 
     def clear(self) -> None:
-        """What is written next stands in its place."""
+        """Clear the line, so that the next output takes its place."""
         if self._may_be_there:
             self._write("")
             self._may_be_there = False

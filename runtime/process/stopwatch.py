@@ -1,18 +1,18 @@
-"""How long something took, and what it cost, for those who measure."""
+"""Wall time and CPU time, for measurements."""
 
 import time
 
 __all__ = ["Stopwatch", "now_seconds", "sleep_seconds"]
 
 now_seconds = time.perf_counter
-"""Since some moment in the past, as exactly as the machine can tell."""
+"""Seconds since an arbitrary start, in the machine's full resolution."""
 
 sleep_seconds = time.sleep
-"""For those who have no loop to wait on."""
+"""Blocking sleep, for code without a loop."""
 
 
 class Stopwatch:
-    """Runs from the moment it is made."""
+    """Starts when it is created."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -24,5 +24,5 @@ class Stopwatch:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of this process, all its threads together."""
+        """Return the CPU time of this process, all threads included."""
         return time.process_time() - self._cpu_began

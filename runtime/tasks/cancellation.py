@@ -8,11 +8,11 @@ T = TypeVar("T")
 
 
 async def keep_cancellation(awaitable: Awaitable[T]) -> T:
-    """Await, and raise CancelledError if this task was asked to cancel meanwhile, whatever came of it.
+    """Await, and raise CancelledError if this task was cancelled meanwhile, whatever the outcome.
 
-    grpc.aio waits for tasks of its own, which take a cancellation meant for ours, and then end as if nothing had been;
-    and what fails while a cancelled task cleans up takes its place. Where such a failure is survived, whoever cancelled
-    would wait for ever. What was asked before counts for nothing here: cleaning up may take a while.
+    grpc.aio waits for tasks of its own, which can swallow a cancellation meant for ours; and an exception during the
+    clean-up of a cancelled task replaces the cancellation. If a caller catches that, the canceller waits forever.
+    Cancellations before the call do not count: clean-up code may await.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -29,24 +29,25 @@ async def keep_cancellation(awaitable: Awaitable[T]) -> T:
 
 
 async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run all at once until one of them returns; the others are cancelled, and have ended when this returns.
+    """Run all concurrently until one returns; cancel the others and wait until they have ended.
 
-    None may raise but for a broken invariant, which comes out as a group.
+    None may raise, except for a broken invariant, which propagates as a group.
     """
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(coroutine) for coroutine in coroutines]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
-        # Not left to the group's end: before Python 3.13, one that fails there leaves us marked as cancelled for good.
+        # Not left to the end of the group: before Python 3.13, a task that fails there leaves this task marked as
+        # cancelled.
         await asyncio.wait(tasks)
 
 
 async def until_first_ends(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run all at once until one of them returns or raises; the others are cancelled, and have ended when this returns.
+    """Run all concurrently until one returns or raises; cancel the others and wait until they have ended.
 
-    Raise what the first that failed raised. A task group whose member fails just when it is cancelled forgets the
-    cancellation, hence `keep_cancellation`.
+    Raise the first failure. A task group whose member fails just when it is cancelled forgets the cancellation, hence
+    `keep_cancellation`.
     """
     try:
         await keep_cancellation(until_first(*coroutines))

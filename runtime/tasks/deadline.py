@@ -1,7 +1,7 @@
-"""How long requests may take. A request's `timeout_ms` says how long its sender waits for the answer.
+"""Deadlines of requests. A request's `timeout_ms` says how long its sender waits for the answer.
 
-Whoever serves it answers within `answer_ms` of that, and gives what it asks of others less again: so a definite
-refusal from the inside arrives before any deadline around it has passed. All nested deadlines are made here.
+The server answers within `answer_ms` of that, and gives its own requests to other nodes less again: so a definite
+refusal from inside arrives before any outer deadline passes. This module computes all nested deadlines.
 """
 
 from google.protobuf.message import Message
@@ -10,27 +10,27 @@ from lograft.runtime.clock import Clock
 
 DEFAULT_TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 300_000
-"""What a request may ask for at the most."""
+"""The largest timeout of a request."""
 
 ATTEMPT_MS = 10_000
-"""How long a client waits for one broker before it asks another; for one that has to ask the controllers first, and
-for one that is to say who coordinates a group, the times below."""
+"""How long a client waits for one broker before it tries another. Below: for a broker that asks the controllers first,
+and for one that looks up a group's coordinator."""
 
 LINEARIZABLE_MS = 6000
-COORDINATOR_MS = 2000  # a broker that takes longer may be gone; and a session does not last for ever
+COORDINATOR_MS = 2000  # a broker that takes longer may be gone, and the member's session is limited
 
 _WAY_BACK_MS = 1000
 _FIELD = "timeout_ms"
 
 
 def answer_ms(timeout_ms: int) -> int:
-    """Return how long the receiver of a request may take, whose sender waits for `timeout_ms`: less, by the time that
-    the answer may need on its way back."""
+    """Return how long the receiver of a request may take if the sender waits for `timeout_ms`: less, to leave time for
+    the answer's way back."""
     return max(1, timeout_ms - max(1, min(timeout_ms // 5, _WAY_BACK_MS)))
 
 
 class Deadline:
-    """When the time of a request is over, by `clock`."""
+    """The end of a request's time, by `clock`."""
 
     def __init__(self, clock: Clock, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
@@ -39,24 +39,24 @@ class Deadline:
 
     @property
     def left_ms(self) -> int:
-        """At least 1: there is no request without any time."""
+        """The remaining time, at least 1."""
         return max(1, self._ends_ms - self._clock.monotonic_ms())
 
 
 def has_timeout(request_type: type[Message]) -> bool:
-    """Return whether requests of that type say how long their sender waits."""
+    """Return True if requests of that type have a `timeout_ms`."""
     return _FIELD in request_type.DESCRIPTOR.fields_by_name
 
 
 def set_timeout(request: Message, timeout_ms: int) -> None:
-    """Say in the request how long its sender waits, if it can be said there."""
+    """Set `timeout_ms` in the request, if its type has it."""
     if has_timeout(type(request)):
         setattr(request, _FIELD, min(timeout_ms, MAX_TIMEOUT_MS))
 
 
 def with_timeout(request_type: type[Message], request: bytes, timeout_ms: int) -> bytes:
-    """As `set_timeout`, for an encoded request. All else in it stays, fields of later versions included: of a field
-    that is there twice the last one counts."""
+    """Like `set_timeout`, for an encoded request. Appends the field and keeps everything else, unknown fields included:
+    the last occurrence of a field counts."""
     if not has_timeout(request_type):
         return request
     last = request_type()

@@ -1,4 +1,4 @@
-"""A place where threads leave things for the loop, and wait while there is no room for more."""
+"""A handover from threads to the loop, with back pressure."""
 
 import threading
 from collections.abc import Callable
@@ -7,33 +7,33 @@ from lograft.runtime.tasks.loop_thread import LoopThread
 
 
 class LoopHandover:
-    """What is left there is the user's own affair: it is put there, and `take` takes it, while `lock` is held. `take`
-    is called on the loop, soon after something was announced."""
+    """The user owns the data: it adds and takes data while holding `lock`. `take` is called on the loop soon after an
+    announcement."""
 
     def __init__(self, loop: LoopThread, take: Callable[[], None]) -> None:
         self.lock = threading.Lock()
-        self.is_announced = False  # and not taken yet
+        self.is_announced = False  # announced and not taken yet
         self._room = threading.Condition(self.lock)
         self._waiting = 0
         self._loop = loop
         self._take = take
 
     def announce(self) -> None:
-        """With the lock held: have the loop come and take what is there. Does nothing if it is about to."""
+        """Schedule `take` on the loop, unless it is scheduled. Call with the lock held."""
         if not self.is_announced:
-            # In this order: an interrupt between the two makes the loop come twice, and not never.
+            # In this order: an interrupt in between makes the loop take twice, not never.
             self._loop.post(self.take)
             self.is_announced = True
 
     def take(self) -> None:
-        """On the loop: take what is there now."""
+        """Take the present data, on the loop."""
         with self.lock:
             self.is_announced = False
             self._take()
 
     def wait_for_room(self, has_room: Callable[[], bool], timeout_seconds: float) -> bool:
-        """With the lock held, which is given up meanwhile: whether there is room, at last. A callback on the loop does
-        not wait: nobody else could make room."""
+        """Wait for room, releasing the lock meanwhile, and return whether there is room. Call with the lock held. A
+        callback on the loop does not wait: only the loop makes room."""
         if self._loop.is_current:
             return has_room()
         self._waiting += 1
@@ -43,7 +43,7 @@ class LoopHandover:
             self._waiting -= 1
 
     def made_room(self) -> None:
-        """There may be more room than before: those who wait for it are to look. Without the lock."""
+        """Wake the threads that wait for room. Call without the lock."""
         if self._waiting:
             with self.lock:
                 self._room.notify_all()

@@ -1,16 +1,16 @@
-"""How late the event loop is: what it was to do at a moment, and when it did it."""
+"""The lag of the event loop: how late its timers fire."""
 
 from collections import deque
 
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.histogram import Histogram
 
-_BEAT_MS = 500  # with all else that a node does regularly: a node that is idle does not wake up for this alone
-_RECENT = 20  # looks
+_BEAT_MS = 500  # on the node's common beat: an idle node does not wake up for this alone
+_RECENT = 20  # measurements
 
 
 class LoopLag:
-    """Looks twice a second, while it runs."""
+    """Measures the lag twice a second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -19,11 +19,11 @@ class LoopLag:
 
     @property
     def worst_seconds(self) -> float:
-        """In the last ten seconds."""
+        """The largest lag of the last ten seconds."""
         return max(self._recent_seconds)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Measure until cancelled."""
         clock = self._clock
         while True:
             delay_ms = until_beat_ms(clock.monotonic_ms(), _BEAT_MS)

@@ -1,4 +1,4 @@
-"""When the other end of a stream has been silent for too long: a process that is stopped keeps its sockets."""
+"""Timeouts for silent peers: a stopped process keeps its sockets open."""
 
 from lograft.runtime.clock import Clock
 
@@ -6,10 +6,10 @@ _SETTLE_MS = 20
 
 
 class PatientTimer:
-    """Says when a deadline is really due. Pure.
+    """Decides when a deadline is due, on a loop that may stall. Pure.
 
-    A deadline noticed late means that the loop stood still, and what arrived meanwhile is not read yet, the word of a
-    healthy leader perhaps. So then there is a while to read it first: it may move the deadline.
+    A deadline noticed late means that the loop stalled and has not read what arrived meanwhile, perhaps from a healthy
+    leader. Then allow some time to read it first, which may move the deadline.
     """
 
     def __init__(self, stall_ms: int) -> None:
@@ -26,19 +26,19 @@ class PatientTimer:
         return now_ms >= self.wake_ms(deadline_ms)
 
     def wake_ms(self, deadline_ms: int) -> int:
-        """Return when to ask again at the latest."""
+        """Return the latest time to check again."""
         return self._settled_ms if self._late_deadline_ms == deadline_ms else deadline_ms
 
 
 SILENCE_LIMIT_MS = 1500
-"""Whoever has a stream open says something every 500 ms."""
+"""Both ends of an open stream send something every 500 ms."""
 
 _BEAT_MS = 500
 _STALL_MS = 100
 
 
 class Silence:
-    """Since when nothing was heard. Begins when it is made."""
+    """Measures how long the other end has been silent, from its creation on."""
 
     def __init__(self, clock: Clock, limit_ms: int = SILENCE_LIMIT_MS) -> None:
         self._clock = clock
@@ -53,14 +53,14 @@ class Silence:
         return self._clock.monotonic_ms() - self._heard_ms
 
     async def too_long(self) -> None:
-        """Return when nothing was heard for the limit. If it was our own loop that stood still, what came meanwhile is
-        read first."""
+        """Return once nothing was heard for the limit. After a stall of our own loop, first read what arrived
+        meanwhile."""
         timer = PatientTimer(_STALL_MS)
         while True:
             deadline_ms, now_ms = self._heard_ms + self.limit_ms, self._clock.monotonic_ms()
             if timer.is_due(deadline_ms, now_ms):
                 return
             wake_ms = timer.wake_ms(deadline_ms)
-            # While something is heard every so often, the looks in between are on the beat, with all else.
+            # While messages arrive regularly, check on the node's common beat.
             beat_ms = wake_ms - wake_ms % _BEAT_MS
             await self._clock.sleep_ms((beat_ms if beat_ms > now_ms else wake_ms) - now_ms)
