@@ -14,6 +14,7 @@ from support.cluster_chaos import (
     FAILING_DISKS,
     FULL_DISKS,
     GROUPS,
+    LOST_FILES,
     LOST_STORES,
     MOVING,
     SHORT_MEMORY,
@@ -143,6 +144,11 @@ def test_the_simulator_meets_what_it_is_for(weather: ClusterWeather | None, expe
         if all(met[event] for event in expected):
             return
     assert not [event for event in expected if met[event] == 0], met
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_files_that_are_missing_are_made_good_from_the_others(seed: int) -> None:
+    assert simulate_cluster(seed, LOST_FILES).faults["lose_files"] > 0
 
 
 def test_a_seed_replays_exactly() -> None:

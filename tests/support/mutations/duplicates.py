@@ -1,19 +1,26 @@
-"""Stories of a record whose answer is lost, so that its producer sends it again: to another leader, or to one that was
-started again. It is stored once all the same."""
+"""A record whose answer is lost is sent again: to the same leader, to another, or to one that was started again. It is
+stored once all the same, unless a rule is broken."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import pytest
 from support.cluster_stories import STAGE, Scene
+from support.mutations.mutation import Story
 
+from lograft.broker.replica.leader_role import LeaderRole
 from lograft.chaos.cluster.simulation import SimulatedCluster
 from lograft.chaos.cluster.world.node import SimulatedHost
+from lograft.storage.log.recovery import RecoveredLog, recover
+from lograft.storage.state.producer_state import ProducerState
 
-Story: TypeAlias = Callable[[SimulatedCluster], Awaitable[None]]
 After: TypeAlias = Callable[[Scene, SimulatedHost], Awaitable[None]]
 
+
 SILENT = replace(STAGE, producers=0)  # nobody writes but the story
+
+
 SENDER = "sender"
 
 
@@ -57,3 +64,32 @@ async def all_are_started_again(scene: Scene, leader: SimulatedHost) -> None:
 async def nothing_more(scene: Scene, leader: SimulatedHost) -> None:
     """The same leader is asked again."""
     await scene.pass_ms(2_000)
+
+
+# -- who forgets what was sent
+
+
+def know_no_duplicates(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerState, "check", lambda state, header: None)
+
+
+def forget_producers_at_failover(patch: pytest.MonkeyPatch) -> None:
+    """Who begins to lead knows nobody of those who sent what it has."""
+    original = LeaderRole.__init__
+
+    def begin(leading: LeaderRole, *arguments: Any, **options: Any) -> None:
+        original(leading, *arguments, **options)
+        leading.log.producers = ProducerState()
+
+    patch.setattr(LeaderRole, "__init__", begin)
+
+
+def recover_without_producers(patch: pytest.MonkeyPatch) -> None:
+    """What the disk says of them is not read."""
+
+    def recover_none(*arguments: object) -> RecoveredLog:
+        recovered = recover(*arguments)  # type: ignore[arg-type]
+        recovered.producers = ProducerState()
+        return recovered
+
+    patch.setattr("lograft.storage.log.partition_log.recover", recover_none)

@@ -1,17 +1,11 @@
-"""Rules of replication are broken on purpose, in the production code: the simulator must notice. And histories that
-cannot be are written down: each check must refuse its own."""
+"""Histories that cannot be are written down: each check refuses its own."""
 
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import pytest
-from support.broken_rules import expect_noticed
-from support.cluster_chaos import FEW_IN_SYNC, RESTLESS_LEADERS, SLOW_NETWORK
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.broker.replica.leader_role import LeaderRole
-from lograft.broker.replication.leader_core import LeaderCore
 from lograft.chaos.cluster.checks.history import (
     ClusterHistory,
     FinalPartition,
@@ -23,88 +17,12 @@ from lograft.chaos.cluster.checks.history import (
     Told,
 )
 from lograft.chaos.cluster.checks.logs import check_all, check_leader, check_next
-from lograft.chaos.cluster.simulation import simulate_cluster
-from lograft.chaos.cluster.world.weather import ClusterWeather
 from lograft.chaos.harness.failures import InvariantBroken
 from lograft.chaos.harness.outcome import Outcome
-from lograft.runtime.network import Handler, Stream
-from lograft.runtime.proof.node_proof import NotProven, read_ticket
-from lograft.runtime.proof.proven_network import _Guard
-
-Break = Callable[[pytest.MonkeyPatch], None]
-
-
-def serve_a_watermark_that_is_not_known(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaderCore, "watermark_is_known", True)
-
-
-def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaderRole, "_is_acknowledged", lambda leading, acks, next_offset: True)
-
-
-def acknowledge_below_the_minimum(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaderCore, "has_enough_in_sync", True)
-
-
-def serve_uncommitted(patch: pytest.MonkeyPatch) -> None:
-    """Readers get all that the leader has."""
-    patch.setattr("lograft.broker.replica.replica.read_log", _read_to_the_end)
-
-
-async def _read_to_the_end(log: Any, offset: int, max_bytes: int, bound: int, **_: Any) -> Any:
-    from lograft.broker.replica.checked_reads import read_log
-
-    return await read_log(log, offset, max_bytes, log.end_offset)
-
-
-@pytest.mark.parametrize(("break_rule", "weather"), [
-    (serve_a_watermark_that_is_not_known, SLOW_NETWORK),
-    (acknowledge_at_once, RESTLESS_LEADERS),
-    (acknowledge_below_the_minimum, FEW_IN_SYNC),
-    (serve_uncommitted, RESTLESS_LEADERS),
-])  # fmt: skip
-def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, break_rule: Break, weather: ClusterWeather) -> None:
-    expect_noticed(monkeypatch, break_rule, lambda seed: simulate_cluster(seed, weather), seeds=40)
-
-
-class _FromTheStart:
-    """A stream of which the first message was read already."""
-
-    def __init__(self, stream: Stream, first: bytes | None) -> None:
-        self._stream = stream
-        self._unread = [first]
-
-    async def receive(self) -> bytes | None:
-        return self._unread.pop() if self._unread else await self._stream.receive()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-def hear_everybody(_: object, method: str, handler: Handler) -> Handler:
-    async def serve(stream: Stream) -> None:
-        first = await stream.receive()
-        try:
-            read_ticket(first)
-        except NotProven:
-            await handler(_FromTheStart(stream, first))
-        else:
-            await handler(stream)
-
-    return serve
-
-
-def test_a_stranger_who_is_heard_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulate_cluster(2, RESTLESS_LEADERS)
-    monkeypatch.setattr(_Guard, "guarding", hear_everybody)
-    with pytest.raises(InvariantBroken) as broken:
-        simulate_cluster(2, RESTLESS_LEADERS)
-    assert broken.value.rule == "strangers are not heard"
-
-
-# -- histories that cannot be
 
 KEY: PartitionKey = (UUID(int=1), 0)
+
+
 Spoil = Callable[[ClusterHistory, FinalPartition], None]
 
 

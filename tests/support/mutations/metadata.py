@@ -1,25 +1,16 @@
-"""Rules of the metadata are broken on purpose, in the production code: the simulator must notice."""
+"""Rules of the metadata, each broken on purpose."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.broken_rules import expect_noticed
 from support.metadata_chaos import (
-    FORGETFUL_DISKS,
-    RESTLESS_BROKERS,
-    RESTLESS_CONTROLLERS,
-    WIPED_DISKS,
     LateRegistration,
     LateRequest,
-    tell,
 )
 
-from lograft.chaos.harness.failures import InvariantBroken
-from lograft.chaos.metadata.simulation import simulate_metadata
-from lograft.chaos.metadata.weather import MetadataWeather
 from lograft.metadata.controller.active_controller import ActiveController, Committed
 from lograft.metadata.controller.pending_operations import PendingOperations
 from lograft.metadata.controller.services import admin_service
@@ -43,9 +34,6 @@ from lograft.metadata.image.records import PartitionChanged, Record
 from lograft.metadata.image.snapshot import encode_snapshot
 from lograft.metadata.quorum_view import Quorum
 from lograft.rpc.coded_error import ControllerError
-
-Break = Callable[[pytest.MonkeyPatch], None]
-
 
 # -- brokers
 
@@ -84,6 +72,11 @@ def trust_the_page_cache_after_a_power_failure(patch: pytest.MonkeyPatch) -> Non
 
 def elect_who_lost_its_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Conditions, "has_directory", lambda conditions, broker_id, directory_id: True)
+
+
+def register_whoever_asks(patch: pytest.MonkeyPatch) -> None:
+    """As if each had asked for the latest epoch just now."""
+    patch.setattr(registration, "_check_latest", lambda image, broker_id, previous_epoch: None)
 
 
 # -- partitions
@@ -270,34 +263,6 @@ def forget_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("lograft.metadata.image.state_machine.encode_snapshot", encode)
 
 
-CASES: Mapping[str, tuple[Break, MetadataWeather, int, str]] = {
-    "fence_without_leaving": (fence_without_leaving, RESTLESS_BROKERS, 2, "no fenced broker is in an ISR"),
-    "register_without_leaving": (register_without_leaving, RESTLESS_BROKERS, 2, "no fenced broker is in an ISR"),
-    "keep_the_broker_epoch": (keep_the_broker_epoch, RESTLESS_BROKERS, 2, "broker epochs only grow"),
-    "page_cache": (trust_the_page_cache_after_a_power_failure, FORGETFUL_DISKS, 2, "has all that was acknowledged"),
-    "elect_who_lost_its_disk": (elect_who_lost_its_disk, WIPED_DISKS, 2, "who is in sync has the directory"),
-    "forget_the_eligible": (forget_the_eligible, RESTLESS_BROKERS, 2, "below the minimum nobody is dropped"),
-    "keep_the_leader_epoch": (keep_the_leader_epoch, RESTLESS_BROKERS, 2, "leader epochs count leaders"),
-    "minimum": (let_the_minimum_change_alone, RESTLESS_BROKERS, 4, "the ELR is empty unless"),
-    "elect_anybody_alive": (elect_anybody_alive, RESTLESS_BROKERS, 2, "eligible is only who was in sync"),
-    "finish_before_in_sync": (finish_before_in_sync, RESTLESS_BROKERS, 2, "before those added are in sync"),
-    "answer_early": (answer_before_it_is_committed, RESTLESS_CONTROLLERS, 2, "acknowledged is committed"),
-    "corrupt": (leave_the_corrupt_where_it_is, RESTLESS_BROKERS, 2, "NotLive"),
-    "keep_plans": (keep_plans_after_the_office, RESTLESS_CONTROLLERS, 5, "AssertionError"),
-    "ids": (give_each_attempt_an_id_of_its_own, RESTLESS_BROKERS, 2, "acknowledged is committed"),
-    "read_what_is_here": (read_what_is_here, RESTLESS_CONTROLLERS, 20, "seen"),
-    "skip_a_change": (skip_a_change, RESTLESS_CONTROLLERS, 2, "NotLive"),
-    "forget_what_was_deleted": (forget_what_was_deleted, RESTLESS_CONTROLLERS, 2, "the same image at the same index"),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_simulator_notices_a_broken_rule(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    break_rule, weather, seeds, rule = CASES[case]
-    said = expect_noticed(monkeypatch, break_rule, lambda seed: simulate_metadata(seed, weather), seeds)
-    assert rule in said
-
-
 # -- a request that comes late
 
 
@@ -340,28 +305,7 @@ async def rot(story: LateRequest) -> None:
     await story.arrive()
 
 
-LATE_REQUESTS = [
-    (lose_power, ignore_the_broker_epoch, "has all that was acknowledged"),
-    (be_away, ignore_the_partition_epoch, "has all that was acknowledged"),
-    (fall_silent, let_the_fenced_join, "only an active broker joins an ISR"),
-    (rot, keep_the_epoch_of_what_does_not_count, "has all that was acknowledged"),
-]
-
-
-@pytest.mark.parametrize(("meanwhile", "break_rule", "rule"), LATE_REQUESTS)
-def test_a_request_that_comes_late_is_noticed_if_it_is_heeded(
-    monkeypatch: pytest.MonkeyPatch, meanwhile: Any, break_rule: Break, rule: str
-) -> None:
-    tell(LateRequest, meanwhile)
-    with monkeypatch.context() as broken:
-        break_rule(broken)
-        with pytest.raises(InvariantBroken, match=rule):
-            tell(LateRequest, meanwhile)
-
-
-def register_whoever_asks(patch: pytest.MonkeyPatch) -> None:
-    """As if each had asked for the latest epoch just now."""
-    patch.setattr(registration, "_check_latest", lambda image, broker_id, previous_epoch: None)
+# -- a registration that comes after its successors
 
 
 async def be_left_alone(story: LateRegistration) -> None:
@@ -370,13 +314,3 @@ async def be_left_alone(story: LateRegistration) -> None:
     await story.arrive()
     assert story.epoch == epoch
     await story.until(lambda: story.third.broker_id in story.partition.isr)
-
-
-def test_a_registration_that_comes_after_its_successors_is_noticed_if_it_is_heeded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tell(LateRegistration, be_left_alone)
-    with monkeypatch.context() as broken:
-        register_whoever_asks(broken)
-        with pytest.raises(InvariantBroken, match="only a later process replaces one"):
-            tell(LateRegistration, be_left_alone)
