@@ -52,7 +52,7 @@ class Outcome:
 PARTS = (
     Part("lint", ("make", "--no-print-directory", "lint"), lane=1),
     Part("types", ("make", "--no-print-directory", "typecheck"), lane=1),
-    Part("tests", (*PYTEST, "-n", "3", "--dist", "worksteal", "--ignore", "tests/spark", "tests"), has_tests=True),
+    Part("tests", (*PYTEST, "-n", "3", "--dist", "loadgroup", "--ignore", "tests/spark", "tests"), has_tests=True),
     Part("Spark", (*PYTEST, "tests/spark"), has_tests=True, lane=1),
 )
 
