@@ -60,7 +60,7 @@ class DecidingAdmin(Admin):
         assert method == methods.LIST_REASSIGNMENTS
         return decide_list_reassignments(self.image, request).answer
 
-    async def _each(  # type: ignore[override]
+    async def _each(
         self,
         method: str,
         items: Sequence[Any],
