@@ -1,6 +1,5 @@
 """The data source that Spark finds as `lograft`."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,10 +13,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lograft.clients.errors import InvalidArgument
+from lograft.runtime.rng import system_rng
 from lograft.spark.common.options import batch_options, stream_options
 from lograft.spark.reading.batch_reader import BatchReader
 from lograft.spark.reading.row_schema import check_schema, full_schema
-from lograft.spark.reading.scan_plans import has_plan_for_each_scan
 from lograft.spark.writing.at_least_once import DirectWriter
 from lograft.spark.writing.row_tables import check_write_schema
 from lograft.spark.writing.staged_writer import StagedWriter
@@ -33,14 +32,13 @@ def needing(version: str, what: str) -> Iterator[None]:
         raise InvalidArgument(f"{what} needs pyspark {version} or newer ({error})") from None
 
 
-_PUSH_DOWN_OFF = (
-    "lograft: option pushDown has no effect before Spark 5, which would drop rows of other scans of the same load(); "
-    "to read less, give the load() assign, startingOffsets, endingOffsets or startingTimestamp"
-)
-
-
 class LograftSource(DataSource):
     """`spark.read.format("lograft")` and its brothers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        # Made once for each `load()`, and copied from then on.
+        self._load_id = system_rng().uuid().hex
 
     @classmethod
     def name(cls) -> str:
@@ -55,12 +53,9 @@ class LograftSource(DataSource):
         options = batch_options(self.options)
         if not options.pushes_down:
             return BatchReader(schema, options)
-        if not has_plan_for_each_scan():
-            warnings.warn(_PUSH_DOWN_OFF, stacklevel=2)
-            return BatchReader(schema, options)
-        from lograft.spark.reading.push_down_reader import PushDownReader
-
-        return PushDownReader(schema, options)
+        with needing("4.1", "option pushDown"):
+            from lograft.spark.reading.push_down_reader import PushDownReader
+        return PushDownReader(schema, options, self._load_id)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_schema(schema)

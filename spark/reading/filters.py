@@ -72,6 +72,20 @@ class Predicates:
         )
 
 
+_SIGNS = {
+    EqualTo: "=", EqualNullSafe: "=", In: "in", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<",
+    LessThanOrEqual: "<=",
+}  # fmt: skip
+
+
+def told(predicate: Filter) -> str:
+    """One that was heeded, for people."""
+    values = _values(predicate)
+    sign = _SIGNS[type(predicate)]
+    shown = ", ".join(sorted(map(str, values)))
+    return f"{predicate.attribute[0]} {sign} {f'({shown})' if sign == 'in' else shown}"  # type: ignore[attr-defined]
+
+
 def _values(predicate: Filter) -> list[Any]:
     match predicate:
         case In(value=values):

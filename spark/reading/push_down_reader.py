@@ -1,33 +1,62 @@
-"""`option("pushDown", "true")`: the filters of a scan decide what is read, where Spark keeps a plan for each scan."""
+"""`option("pushDown", "true")`: the filters of a query decide what is read. Spark has this since 4.1."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from pyspark.sql.datasource import Filter
+from pyspark.sql.datasource import Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from lograft.runtime.clock import LoopClock
 from lograft.spark.common.options import ReadOptions
 from lograft.spark.common.range_reader import OffsetRange
+from lograft.spark.common.spark_task import running_task
 from lograft.spark.reading.batch_reader import BatchReader
-from lograft.spark.reading.filters import Predicates, narrow
+from lograft.spark.reading.filters import Predicates, narrow, told
+from lograft.spark.reading.load_use import LoadUse, plan_use
 from lograft.spark.reading.planner import Planner
 
 
 class PushDownReader(BatchReader):
-    """Narrow the ranges to where rows that pass the filters can be.
+    """Narrows the ranges to where rows that pass the filters can be, for one query: see `load_use`.
 
-    Right for one scan alone: see `scan_plans`. A class of its own, because Spark refuses readers with `pushFilters`
-    unless `spark.sql.python.filterPushdown.enabled` is set.
+    A class of its own, because Spark refuses readers with `pushFilters` unless
+    `spark.sql.python.filterPushdown.enabled` is set.
     """
 
-    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+    def __init__(self, schema: StructType, options: ReadOptions, load_id: str) -> None:
         super().__init__(schema, options)
+        self._load_id = load_id
         self._predicates = Predicates()
+        self._use: LoadUse | None = None  # None: it is not narrowed, and good for any query
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Return all of them: Spark evaluates them for each row, so that rows are the same with and without this."""
-        for each in filters:
-            self._predicates.heed(each)
-            yield each
+        """All are given back: Spark looks at each row itself, so that rows are the same with and without this."""
+        now_ms = LoopClock().wall_ms()
+        heeded = [told(each) for each in filters if self._predicates.heed(each)]
+        if heeded:
+            self._use = plan_use(self._load_id, " and ".join(sorted(heeded)), now_ms)
+        yield from filters
 
     def _narrowed(self, planner: Planner, ranges: list[OffsetRange]) -> list[OffsetRange]:
         return narrow(planner.admin, self._predicates, ranges)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [NumberedPartition(each, number) for number, each in enumerate(super().partitions())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        # Spark makes a partition of its own of a plan that has none.
+        number, planned = 0, partition
+        if isinstance(partition, NumberedPartition):
+            number, planned = partition.number, partition.planned
+        if self._use is not None:
+            self._use.check_reader(number, running_task())
+        yield from super().read(planned)
+
+
+class NumberedPartition(InputPartition):
+    """One of a plan, which knows which."""
+
+    def __init__(self, planned: InputPartition, number: int) -> None:
+        super().__init__(number)
+        self.planned = planned
+        self.number = number

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lograft import Admin, Producer
@@ -41,6 +42,24 @@ def test_blocks_run_one_after_the_other(
         "1200 rows now",
     ]
     assert len([line for line in told if line.endswith("lag: 0")]) == 3
+
+
+def test_push_down_is_for_one_query_as_it_is_told(spark: SparkSession, cluster: TestingCluster) -> None:
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topic("trap", partitions=2)
+    with Producer(cluster.bootstrap) as producer:
+        for partition in range(2):
+            producer.send("trap", b"", partition=partition)
+    reader = spark.read.format("lograft").options(
+        **{"lograft.bootstrap.servers": cluster.bootstrap, "subscribe": "trap"}
+    )
+    plain, narrow = reader.load(), reader.option("pushDown", "true").load()
+    assert [plain.where("partition = 1").count(), plain.count()] == [1, 2]
+    assert narrow.where("partition = 1").count() == 1
+    with pytest.raises(
+        PySparkException, match=r"a load\(\) with pushDown is for one query: .* narrowed to partition = 1"
+    ):
+        narrow.count()
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/quickstart.md"])

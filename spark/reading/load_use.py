@@ -1,0 +1,106 @@
+"""What a `load()` with `pushDown` is used for: one query, because Spark keeps the narrowed plan for whatever follows.
+
+Spark asks Python for a plan each time it plans a query with a filter, and never for one without: that one silently has
+the plan of the query before it. So four things are looked at.
+
+- On the driver: whether another filter was pushed before.
+- Where rows are read: whether another execution has read this plan before.
+- When the query was made that reads. Spark numbers its queries with UUIDs that begin with the time (since 4.3). A query
+  that was made after the plan is another than the one that was planned: that one may only have been explained.
+- How often each partition was read: at most as often as the load was planned since the query was made.
+
+Notes are files among those of the application, which every process of an executor sees, and which Spark removes at the
+end. What no rule recognises: `docs/spark.md` says it.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from uuid import UUID
+
+from pyspark import SparkFiles, TaskContext
+
+from lograft.clients.errors import InvalidArgument
+from lograft.runtime.rng import system_rng
+
+_REMEDY = (
+    "call load() anew for each query, keep rows that are used several times with localCheckpoint(), or leave pushDown "
+    "out"
+)
+_QUERY_ID = "spark.sql.execution.query.id"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadUse:
+    """`load_id`: of the `load()`. `planned_at_ms`: when queries of it were planned, `filters` being pushed; this plan
+    is of the last."""
+
+    load_id: str
+    filters: str
+    planned_at_ms: tuple[int, ...]
+
+    def check_reader(self, place: int, task: TaskContext) -> None:
+        """On an executor, before partition number `place` of the plan is read: raise `InvalidArgument` if the query
+        that reads is not the one that was planned. A task that is tried again, or twice at a time, counts once."""
+        made_at_ms = query_made_at_ms(task.getLocalProperty(_QUERY_ID)) or 0
+        may_read = sum(planned_at_ms >= made_at_ms for planned_at_ms in self.planned_at_ms)
+        plan = f"{self.load_id}-{len(self.planned_at_ms)}"
+        execution = _execution(task)
+        if may_read == 0 or _note(f"reader-{plan}", execution) != execution:
+            raise self._refusal()
+        reader = f"{execution} {task.partitionId()}"
+        if not any(_note(f"read-{plan}-{place}-{number}", reader) == reader for number in range(may_read)):
+            raise self._refusal()
+
+    def _refusal(self) -> InvalidArgument:
+        return InvalidArgument(
+            f"a load() with pushDown is for one query: Spark keeps the plan of the first, which was narrowed to "
+            f"{self.filters}, so that rows would be missing here; {_REMEDY}"
+        )
+
+
+def query_made_at_ms(query_id: str | None) -> int | None:
+    """When Spark made the query, by its id: a UUID of version 7. None if the id does not tell."""
+    try:
+        found = UUID(query_id or "")
+    except ValueError:
+        return None
+    return found.int >> 80 if found.version == 7 else None
+
+
+def plan_use(load_id: str, filters: str, now_ms: int) -> LoadUse:
+    """On the driver: raise `InvalidArgument` if another filter was pushed into this `load()`."""
+    before = _note(f"filters-{load_id}", filters)
+    if before != filters:
+        raise InvalidArgument(
+            f"a load() with pushDown is for one query: this one was narrowed to {before}, and is to be narrowed to "
+            f"{filters}, while Spark keeps one plan for both; {_REMEDY}"
+        )
+    me = f"{now_ms} {system_rng().uuid().hex}"
+    planned: list[str] = []
+    while me not in planned:
+        planned.append(_note(f"planned-{load_id}-{len(planned) + 1}", me))
+    return LoadUse(load_id, filters, tuple(int(note.split()[0]) for note in planned))
+
+
+def _execution(task: TaskContext) -> str:
+    for name in ("spark.sql.execution.root.id", "spark.sql.execution.id"):
+        found = task.getLocalProperty(name)
+        if found is not None:
+            return str(found)
+    return f"stage {task.stageId()}"  # of `rdd`, which is no query of SQL
+
+
+def _note(name: str, text: str) -> str:
+    """What was noted first under that name: `text`, if nothing was."""
+    directory = SparkFiles.getRootDirectory()
+    path = os.path.join(directory, f"lograft-{name}")
+    with tempfile.NamedTemporaryFile("w", dir=directory, prefix=".lograft-", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        try:
+            os.link(file.name, path)  # whole, or not at all
+        except FileExistsError:
+            with open(path, encoding="utf-8") as first:
+                return first.read()
+    return text
