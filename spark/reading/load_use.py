@@ -7,7 +7,10 @@ the plan of the query before it. So four things are looked at.
 - Where rows are read: whether another execution has read this plan before.
 - When the query was made that reads. Spark numbers its queries with UUIDs that begin with the time (since 4.3). A query
   that was made after the plan is another than the one that was planned: that one may only have been explained.
-- How often each partition was read: at most as often as the load was planned since the query was made.
+- How often, and in which stage, each partition was read: a plan is good for as many scans as it was made for since the
+  query was made. Another stage, another partition of a stage, or a task that reads the same range again is another
+  scan: the other side of a join or a union, or a subquery, without a filter of its own. Spark also reads a frame twice
+  to sort it.
 
 Notes are files among those of the application, which every process of an executor sees, and which Spark removes at the
 end. What no rule recognises: `docs/spark.md` says it.
@@ -48,8 +51,12 @@ class LoadUse:
         execution = _execution(task)
         if may_read == 0 or _note(f"reader-{plan}", execution) != execution:
             raise self._refusal()
-        reader = f"{execution} {task.partitionId()}"
+        reader = f"{execution} {task.stageId()} {task.partitionId()}"
         if not any(_note(f"read-{plan}-{place}-{number}", reader) == reader for number in range(may_read)):
+            raise self._refusal()
+        me = system_rng().uuid().hex
+        in_attempt = f"attempt-{plan}-{place}-{task.taskAttemptId()}"
+        if not any(_note(f"{in_attempt}-{number}", me) == me for number in range(may_read)):
             raise self._refusal()
 
     def _refusal(self) -> InvalidArgument:
