@@ -52,6 +52,14 @@ def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
         return Moment(int(text))
     if text.startswith("-") and _DURATION.fullmatch(text[1:]):
         return Moment(max(0, now_ms - parse_duration(text[1:])))
+    try:
+        return parse_iso_time(text)
+    except BadTime:
+        raise BadTime(f"{text!r} is not a time: give {MOMENTS}") from None
+
+
+def parse_iso_time(text: str) -> Moment:
+    """Convert an ISO 8601 date or time, in UTC unless it has an offset. Raise `BadTime` for anything else."""
     # Python takes bare digits and week dates, too; those are rather a slip than a time.
     if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         try:
@@ -61,7 +69,7 @@ def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
         else:
             aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
             return Moment(max(0, round(aware.timestamp() * 1000)))
-    raise BadTime(f"{text!r} is not a time: give {MOMENTS}")
+    raise BadTime(f"{text!r} is not a time such as 2026-01-01T00:00Z")
 
 
 def iso_time(epoch_ms: int) -> str:

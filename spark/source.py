@@ -13,7 +13,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lograft.clients.errors import InvalidArgument
+<<<<<<< HEAD
 from lograft.runtime.rng import system_rng
+=======
+from lograft.spark.common.error_text import one_sentence
+>>>>>>> 2689dd4 (spark: ISO times, the sink's timestamp column, errors of one sentence)
 from lograft.spark.common.options import batch_options, stream_options
 from lograft.spark.reading.batch_reader import BatchReader
 from lograft.spark.reading.row_schema import check_schema, full_schema
@@ -48,6 +52,7 @@ class LograftSource(DataSource):
         headers = {name.lower(): value for name, value in self.options.items()}.get("includeheaders", "false")
         return full_schema(include_headers=headers.strip().lower() == "true")
 
+    @one_sentence()
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
         options = batch_options(self.options)
@@ -57,17 +62,20 @@ class LograftSource(DataSource):
             from lograft.spark.reading.push_down_reader import PushDownReader
         return PushDownReader(schema, options, self._load_id)
 
+    @one_sentence()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_schema(schema)
         with needing("4.2", "a streaming read"):
             from lograft.spark.reading.stream_reader import StreamReader
         return StreamReader(schema, *stream_options(self.options))
 
+    @one_sentence()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = write_options(self.options, is_streaming=False)
         _check_write(schema, options, overwrite)
         return StagedWriter(options) if options.is_exactly_once else DirectWriter(options)
 
+    @one_sentence()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         options = write_options(self.options, is_streaming=True)
         _check_write(schema, options, overwrite)

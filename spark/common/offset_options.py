@@ -1,11 +1,12 @@
 """Where reading starts and ends, as a user says it: an edge of the log, offsets, or times. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from lograft.clients.errors import InvalidArgument
+from lograft.clients.times import BadTime, parse_iso_time
 from lograft.clients.types import MAX_INTEGER, TopicPartition
 from lograft.spark.common.topic_options import is_partition, parse_json, whole_number
 
@@ -19,6 +20,7 @@ class Edge(Enum):
 
 EARLIEST, LATEST = Edge.EARLIEST, Edge.LATEST
 _EDGES = {"earliest": EARLIEST, "latest": LATEST}
+_TIMES = "milliseconds since 1970, or a time such as 2026-01-01T00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +79,34 @@ def parse_offsets(name: str, text: str, forbidden: Edge | None) -> EdgeOfAll | O
 
 def parse_timestamp(name: str, text: str) -> TimeOfAll:
     epoch_ms = whole_number(text)
+    if epoch_ms is None:
+        epoch_ms = _iso_ms(text)
     if epoch_ms is None or epoch_ms > MAX_INTEGER:
-        raise InvalidArgument(f"option {name} is {text!r}: give milliseconds since 1970, such as 1767225600000")
+        raise InvalidArgument(f"option {name} is {text!r}: give {_TIMES}")
     return TimeOfAll(epoch_ms)
 
 
+def _iso_ms(text: str) -> int | None:
+    """Convert an ISO 8601 time to milliseconds since 1970; None for anything else."""
+    try:
+        return parse_iso_time(text).epoch_ms
+    except BadTime:
+        return None
+
+
 def parse_timestamps(name: str, text: str) -> TimesByPartition:
-    example = '{"orders": {"0": 1767225600000}}'
-    times = _by_partition(name, text, example)
+    example = '{"orders": {"0": 1767225600000}} or {"orders": {"0": "2026-01-01T00:00Z"}}'
+    times = _by_partition(name, text, example, _iso_ms)
     for partition, epoch_ms in times.items():
         if epoch_ms < 0:
-            raise InvalidArgument(f"option {name} has {epoch_ms} for {partition}: give milliseconds since 1970")
+            raise InvalidArgument(f"option {name} has {epoch_ms} for {partition}: give {_TIMES}")
     return TimesByPartition(times)
 
 
-def _by_partition(name: str, text: str, example: str) -> dict[TopicPartition, int]:
+def _by_partition(
+    name: str, text: str, example: str, parse_text: Callable[[str], int | None] = lambda _: None
+) -> dict[TopicPartition, int]:
+    """`parse_text`: how to read a value that is a string."""
     found: dict[TopicPartition, int] = {}
     for topic, numbers in parse_json(name, text, example).items():
         if not isinstance(numbers, dict):
@@ -99,9 +114,10 @@ def _by_partition(name: str, text: str, example: str) -> dict[TopicPartition, in
         for partition, value in numbers.items():
             if not is_partition(whole_number(partition)):
                 raise InvalidArgument(f"option {name} has {partition!r} for a partition of {topic!r}: give {example}")
-            if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INTEGER:
+            number = parse_text(value) if isinstance(value, str) else value
+            if not isinstance(number, int) or isinstance(number, bool) or abs(number) > MAX_INTEGER:
                 raise InvalidArgument(f"option {name} has {value!r} for {topic}-{partition}: give {example}")
-            found[TopicPartition(topic, int(partition))] = value
+            found[TopicPartition(topic, int(partition))] = number
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from lograft.spark.common.error_text import one_sentence
 from lograft.spark.common.options import ReadOptions
 from lograft.spark.common.range_reader import OffsetRange
 from lograft.spark.reading.planner import Planner, open_admin
@@ -19,6 +20,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
         self._options = options
 
+    @one_sentence()
     def partitions(self) -> Sequence[InputPartition]:
         with open_admin(self._options.cluster) as admin:
             planner = Planner(admin, self._options)

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from lograft.clients.errors import OffsetOutOfRange, WrongCluster
 from lograft.spark.common.cluster_access import cluster_access, renewed_access
+from lograft.spark.common.error_text import one_sentence
 from lograft.spark.common.options import ReadOptions
 from lograft.spark.common.range_reader import OffsetRange, RangePart
 from lograft.spark.reading.arrow_rows import row_batches
@@ -27,8 +28,9 @@ def read_partition(partition: InputPartition, schema: StructType, options: ReadO
     """Record batches. Spark makes a partition of its own of a plan that has none: that has nothing."""
     if isinstance(partition, RangePartition):
         wanted = partition.wanted
-        parts = _parts(wanted, options)
-        yield from row_batches(wanted, parts, arrow_schema(schema), skips_bad=options.skips_bad_batches)
+        with one_sentence():
+            parts = _parts(wanted, options)
+            yield from row_batches(wanted, parts, arrow_schema(schema), skips_bad=options.skips_bad_batches)
 
 
 def _parts(wanted: OffsetRange, options: ReadOptions) -> Iterator[RangePart]:

@@ -12,6 +12,7 @@ from lograft.clients.errors import LogTruncated, UnknownTopic
 from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import system_rng
+from lograft.spark.common.error_text import one_sentence
 from lograft.spark.common.offset_options import LATEST
 from lograft.spark.common.options import ReadOptions, StreamOptions
 from lograft.spark.common.topic_options import names_to_describe, without_missing
@@ -40,6 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- offsets
 
+    @one_sentence()
     def initialOffset(self) -> dict[str, Any]:
         planner = self._planner()
         chosen = planner.choose()
@@ -49,9 +51,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self._limits.max_offsets is None else ReadMaxRows(self._limits.max_offsets)
 
+    @one_sentence()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._planner().edges(self._choose().partitions, LATEST)
 
+    @one_sentence()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = read_offset(start)
         # Spark commits a batch when it plans another: of the last one it would never be known that it is done.
@@ -132,6 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- batches
 
+    @one_sentence()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, ended = read_offset(start), read_offset(end)
         begun.check_same_topics(ended.topic_ids)

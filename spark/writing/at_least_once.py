@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lograft.clients.producer.sync_producer import Producer
+from lograft.spark.common.error_text import one_sentence
 from lograft.spark.writing.row_tables import tables_by_topic
 from lograft.spark.writing.write_options import WriteOptions
 
@@ -17,6 +18,7 @@ class Written(WriterCommitMessage):
         self.rows = rows
 
 
+@one_sentence()
 def write_rows(batches: Iterator[Any], options: WriteOptions) -> Written:
     """Return when all are acknowledged; raise if any is not."""
     rows = 0

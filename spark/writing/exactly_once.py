@@ -18,6 +18,7 @@ from lograft.clients.types import TopicPartition
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
 from lograft.spark.common.cluster_access import ClusterAccess, cluster_access, renewed_access
+from lograft.spark.common.error_text import one_sentence
 from lograft.spark.common.options import ClusterOptions
 from lograft.spark.reading.planner import open_admin
 from lograft.spark.writing.commit_ledger import Decision, Ledger, Share
@@ -27,6 +28,7 @@ from lograft.spark.writing.staged_rows import Staged, check_topics, ensure_topic
 from lograft.spark.writing.write_options import STAGED_TOPIC
 
 
+@one_sentence()
 def commit_staged(messages: Sequence[Staged], batch_id: int, options: ClusterOptions) -> None:
     """Return when the batch is published: what is in `messages`, unless something else was decided before."""
     query_ids = {message.query_id for message in messages}

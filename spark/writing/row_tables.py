@@ -1,22 +1,22 @@
-"""Rows that Spark hands over, as tables that a producer takes: by topic, in the order in which they come."""
+"""Convert the rows that Spark hands over to tables that a producer takes: by topic, in the order of the rows."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from lograft.clients.errors import InvalidArgument
+from lograft.runtime.clock import LoopClock
 from lograft.spark.writing.write_options import check_target
 
 _BYTES = (StringType, BinaryType)
-_COLUMNS = ("value", "key", "headers", "partition")
+_COLUMNS = ("value", "key", "timestamp", "headers", "partition")
 
 
 def check_write_schema(schema: StructType, topic: str | None) -> None:
-    """`InvalidArgument` for rows that cannot be written. Columns that mean nothing here are left out, as Spark's Kafka
-    sink does."""
+    """Raise `InvalidArgument` for rows that cannot be written. Ignore other columns, as Spark's Kafka sink does."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
         raise InvalidArgument(f"the rows have no column 'value': they have {', '.join(types) or 'none at all'}")
@@ -26,6 +26,7 @@ def check_write_schema(schema: StructType, topic: str | None) -> None:
         _check(types, name, _BYTES, "string or binary")
     _check(types, "topic", (StringType,), "string")
     _check(types, "partition", (IntegerType,), "int")
+    _check(types, "timestamp", (TimestampType,), "timestamp")
     if "headers" in types and not _are_headers(types["headers"]):
         raise InvalidArgument(
             f"column 'headers' is of type {types['headers'].simpleString()}: make it "
@@ -46,11 +47,11 @@ def _are_headers(of_type: DataType) -> bool:
 
 
 def tables_by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
-    """Each topic, and the rows that go there. `InvalidArgument` for a row that has none."""
+    """Yield each topic with the rows that go there. Raise `InvalidArgument` for a row without a topic."""
     if not batch.num_rows:
         return
     names = [name for name in _COLUMNS if name in batch.schema.names]
-    table = pa.Table.from_batches([batch.select(names)])
+    table = _in_milliseconds(pa.Table.from_batches([batch.select(names)]))
     if topic is not None:
         yield topic, table
         return
@@ -60,3 +61,13 @@ def tables_by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
     for each in pc.unique(topics).to_pylist():
         check_target(each)
         yield each, table.filter(pc.equal(topics, each))
+
+
+def _in_milliseconds(table: Any) -> Any:
+    """Replace Spark's timestamps with milliseconds since 1970. A null means now, as a missing column does."""
+    if "timestamp" not in table.schema.names:
+        return table
+    at = table.schema.get_field_index("timestamp")
+    column = table.column(at)
+    milliseconds = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).cast(pa.int64())
+    return table.set_column(at, "timestamp", milliseconds.fill_null(LoopClock().wall_ms()))

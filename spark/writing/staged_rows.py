@@ -16,6 +16,7 @@ from lograft.clients.producer.pipeline.partitioner import Turns
 from lograft.clients.producer.sync_producer import Producer
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import system_rng
+from lograft.spark.common.error_text import one_sentence
 from lograft.spark.reading.planner import open_admin
 from lograft.spark.writing.row_tables import tables_by_topic
 from lograft.spark.writing.staged_batches import BATCH_BYTES, StagedBatch, Target, TargetTopic, batches_of
@@ -50,6 +51,7 @@ class Staged(WriterCommitMessage):
         self.topics = topics
 
 
+@one_sentence()
 def stage_rows(batches: Iterator[Any], options: WriteOptions, query_id: str, task_number: int) -> Staged:
     """Return when all are acknowledged; raise if any is not."""
     with open_admin(options.cluster) as admin:

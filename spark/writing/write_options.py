@@ -19,8 +19,10 @@ WRITE_OPTIONS = (*BOOTSTRAP, "timeoutMs", "topic", *_COMPRESSION, *_ACKS, "exact
 # Spark's own, which it hands on.
 _OF_SPARK = ("checkpointLocation", "path", "queryName")
 
-STAGED_TOPIC = "lograft-spark-staged"
-LEDGER_TOPIC = "lograft-spark-ledger"
+HIDDEN_PREFIX = "lograft-spark-"
+"""Of topics that the connector keeps for itself: lists of topics show them with `--internal` only."""
+STAGED_TOPIC = f"{HIDDEN_PREFIX}staged"
+LEDGER_TOPIC = f"{HIDDEN_PREFIX}ledger"
 # Where a query's records are follows from this. It never changes, however many partitions are added.
 LEDGER_PARTITIONS = 4
 

@@ -32,13 +32,16 @@ def refusal(read: Callable[[], object]) -> str:
         ({"subscribe": "gone"}, "UNKNOWN_TOPIC: there is no topic 'gone'"),
         ({"startingOffsets": '{"refusing": {}}'}, "option startingOffsets says nothing of refusing-0"),
         ({"endingOffsets": ONE % 11}, "refusing-0 [0, 11) is asked for, but there is [0, 10): ask for that, or"),
+        ({"startingTimestamp": "tomorrow"}, "give milliseconds since 1970, or a time such as 2026-01-01T00:00Z"),
         ({"startingTimestamp": "999000"}, "refusing-0 has no record of 999000 or later to start at: start earlier"),
     ],
 )  # fmt: skip
 def test_options_are_refused_when_the_read_is_planned(
     topics: SparkTopics, options: dict[str, str], message: str
 ) -> None:
-    assert message in refusal(lambda: topics.load("refusing", **options).count())
+    told = refusal(lambda: topics.load("refusing", **options).count())
+    assert message in told
+    assert "Traceback" not in told
 
 
 def test_without_a_choice_or_an_address_that_is_said(topics: SparkTopics) -> None:

@@ -265,3 +265,12 @@ def driver(bootstrap: str, directory: Path) -> Iterator["subprocess.Popen[bytes]
 def test_what_cannot_be_is_refused(topics: SparkTopics, options: dict[str, str], mode: str, told: str) -> None:
     with pytest.raises(Exception, match=told):
         save(topics, numbers(topics, 10), mode=mode, **options)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_timestamp_column_is_the_time_of_the_record(topics: SparkTopics, exactly_once: bool) -> None:
+    topic = f"dated-{exactly_once}"
+    topics.create(topic)
+    rows = topics.spark.range(1).selectExpr("'x' AS value", "timestamp_millis(1767225600123) AS timestamp")
+    save(topics, rows, topic=topic, exactlyOnce=exactly_once)
+    assert [record.timestamp for record in topics.records(topic)] == [1767225600123]

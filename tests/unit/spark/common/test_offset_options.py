@@ -14,9 +14,11 @@ from lograft.spark.common.offset_options import (
     Edge,
     EdgeOfAll,
     OffsetsByPartition,
+    TimeOfAll,
     TimesByPartition,
     check_names_all,
     parse_offsets,
+    parse_timestamp,
     parse_timestamps,
 )
 
@@ -45,6 +47,32 @@ def test_times_by_partition_are_read_as_they_are_written(wanted: dict[str, dict[
     assert parse_timestamps("startingOffsetsByTimestamp", json.dumps(wanted)) == TimesByPartition(
         {TopicPartition(topic, number): at for topic, times in wanted.items() for number, at in times.items()}
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch_ms"),
+    [
+        ("1767225600000", 1767225600000),
+        ("0", 0),
+        ("2026-01-01", 1767225600000),
+        ("2026-01-01T00:00Z", 1767225600000),
+        ("2026-01-01T01:00:00.005+01:00", 1767225600005),
+    ],
+)
+def test_a_time_is_milliseconds_or_iso_8601(text: str, epoch_ms: int) -> None:
+    assert parse_timestamp("startingTimestamp", text) == TimeOfAll(epoch_ms)
+    by_partition = json.dumps({"orders": {"0": int(text) if text.isdigit() else text}})
+    assert parse_timestamps("startingOffsetsByTimestamp", by_partition) == TimesByPartition(
+        {TopicPartition("orders", 0): epoch_ms}
+    )
+
+
+@pytest.mark.parametrize("text", ["-1", "yesterday", "2026-13-01", "9" * 20, "latest"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"give milliseconds since 1970, or a time such as 2026-01-01T00:00Z"):
+        parse_timestamp("startingTimestamp", text)
+    with pytest.raises(InvalidArgument, match=r"2026-01-01T00:00Z"):
+        parse_timestamps("startingOffsetsByTimestamp", json.dumps({"orders": {"0": text}}))
 
 
 @pytest.mark.parametrize(("text", "edge"), [("earliest", EARLIEST), ("latest", LATEST), ("Latest", LATEST)])

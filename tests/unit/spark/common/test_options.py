@@ -152,7 +152,7 @@ BAD_VALUES = [
     *[
         (name, value, "give milliseconds since 1970")
         for name in ("startingTimestamp", "endingTimestamp")
-        for value in ("-1", "2026-01-01", "1.5", str(2**63), HUGE)
+        for value in ("-1", "yesterday", "1.5", str(2**63), HUGE)
     ],
     *[
         (name, '{"orders": {"0": -1}}', "give milliseconds since 1970")

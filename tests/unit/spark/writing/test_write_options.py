@@ -1,6 +1,7 @@
 """What a Spark user may say of a write, and which rows can be written."""
 
 import re
+import time
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from lograft.clients.errors import InvalidArgument
@@ -82,6 +84,7 @@ def test_what_cannot_be_is_refused(given: dict[str, str], told: str) -> None:
         (schema(value=BINARY), "orders"),
         (schema(value=STRING, key=STRING), "orders"),
         (schema(value=STRING, topic=STRING, partition=INT), None),
+        (schema(value=STRING, timestamp=TimestampType()), "orders"),
         (schema(key=BINARY, value=BINARY, headers=headers_of(BINARY), offset=LONG), "orders"),
     ],
 )
@@ -98,6 +101,7 @@ def test_rows_that_can_be_written(rows: StructType, topic: str | None) -> None:
         (schema(value=STRING), None, "Give option topic, or the rows a column 'topic'"),
         (schema(value=STRING, topic=BINARY), None, "column 'topic' is of type binary: cast it to string"),
         (schema(value=STRING, partition=STRING), "orders", "column 'partition' is of type string: cast it to int"),
+        (schema(value=STRING, timestamp=LONG), "orders", "column 'timestamp' is of type bigint: cast it to timestamp"),
         (schema(value=STRING, headers=ArrayType(STRING)), "orders", "column 'headers' is of type array<string>"),
         (schema(value=STRING, headers=headers_of(STRING)), "orders", "column 'headers'"),
     ],
@@ -118,6 +122,15 @@ def test_each_topic_gets_its_rows_in_order() -> None:
     batch = pa.record_batch({"value": [b"1", b"2", b"3"], "topic": ["b", "a", "b"], "offset": [7, 8, 9]})
     found = {topic: table.to_pydict() for topic, table in tables_by_topic(batch, None)}
     assert found == {"b": {"value": [b"1", b"3"]}, "a": {"value": [b"2"]}}
+
+
+def test_timestamps_are_written_to_the_millisecond_and_a_null_is_now() -> None:
+    times = pa.array([1_767_225_600_123_999, None], pa.timestamp("us", tz="Europe/Zurich"))
+    before_ms = time.time_ns() // 1_000_000
+    ((_, table),) = tables_by_topic(pa.record_batch({"value": [b"1", b"2"], "timestamp": times}), "orders")
+    given, filled = table.column("timestamp").to_pylist()
+    assert given == 1_767_225_600_123
+    assert before_ms <= filled <= time.time_ns() // 1_000_000
 
 
 def test_the_topic_of_the_option_counts_more_than_the_rows() -> None:

@@ -1,0 +1,21 @@
+"""What a Spark user sees of an expected error: one sentence, without the traceback of Spark's worker."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lograft.clients.errors import LograftError
+
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"  # Spark's worker looks at it when it reports an exception, and then exits
+_IN_WORKER = ("PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_DIR", "PYTHON_WORKER_FACTORY_SOCK_PATH")
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Leave the traceback out of a `LograftError` that ends a worker: it names what is wrong. Bugs keep theirs."""
+    try:
+        yield
+    except LograftError:
+        if any(name in os.environ for name in _IN_WORKER):
+            os.environ[_HIDE_TRACEBACK] = "1"
+        raise
