@@ -15,7 +15,7 @@ from lograft.spark.common.options import ClusterOptions
 from lograft.spark.common.range_reader import OffsetRange, RangePart, RangeReader
 
 FIRST_CONTACT_MS = 30_000
-"""Whoever has the wrong address should not have to wait long to hear it."""
+"""A user with the wrong address should not wait long for the error."""
 
 
 class ClusterAccess:
@@ -62,8 +62,8 @@ class ClusterAccess:
 
 
 async def _close(last: "Future[RangePart | None]", parts: AsyncGenerator[RangePart, None]) -> None:
-    """Whoever has enough lets go of the rest, once nobody waits for it any more."""
-    # What became of it was told to whoever read: if nobody looked at it here, asyncio would print it besides.
+    """Drop the rest of a range when its reader has enough."""
+    # The reader has seen the outcome. asyncio would also print an exception that nobody retrieves here.
     await asyncio.gather(asyncio.wrap_future(last), return_exceptions=True)
     await parts.aclose()
 

@@ -1,4 +1,4 @@
-"""Reads ranges of offsets to their end, from whoever leads or follows: goes on elsewhere when that moves."""
+"""Read ranges of offsets to their end, from leaders or followers, and follow leadership when it moves."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -179,7 +179,7 @@ class RangeReader:
             stream.reset()
 
     async def _receive(self, stream: Stream) -> tuple[pb.ReadRangeResponse, Buffer]:
-        """What is said of a part, and the part: the generated code would copy it."""
+        """Return the fields of an answer and its batches, which the generated code would copy."""
         try:
             async with asyncio.timeout(SILENCE_MS / 1000):
                 data = await stream.receive()
@@ -221,7 +221,7 @@ class _NotAsStored(Exception):
 
 @dataclass(slots=True)
 class _Damaged:
-    """Who gave damaged records of a range, and when; and how often the next ones were fetched again."""
+    """The brokers that served damaged records of a range, with the times, and the refetches of the next records."""
 
     at_ms: dict[int, float] = field(default_factory=dict)
     refetches: int = 0

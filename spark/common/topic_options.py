@@ -96,7 +96,7 @@ def names_to_describe(choice: TopicChoice, known: Iterable[str]) -> list[str]:
 
 
 def without_missing(choice: TopicChoice, known: Collection[str]) -> TopicChoice:
-    """What is left of it if there are only the topics that are known."""
+    """Return the choice without topics that are not in `known`."""
     match choice:
         case Subscribe(topics):
             return Subscribe(tuple(topic for topic in topics if topic in known))

@@ -144,7 +144,7 @@ def _smaller(one: int | None, other: int | None) -> int | None:
 
 
 def narrow(admin: Admin, predicates: Predicates, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """The ranges, or what is left of them."""
+    """Return the ranges, narrowed."""
     left = [_within(each, predicates.offset_from, predicates.offset_to) for each in ranges]
     left = [each for each in left if each.count and predicates.may_have(each.name)]
     if predicates.time_from is not None and predicates.time_from > 0 and left:

@@ -53,7 +53,7 @@ class Planner:
     # -- topics
 
     def choose(self, choice: TopicChoice | None = None) -> Chosen:
-        """`UnknownTopic`, `UnknownPartition` for what is named and not there."""
+        """Raise `UnknownTopic` or `UnknownPartition` for a name that does not exist."""
         choice = choice or self._options.choice
         topics = self._topics(choice)
         partitions = chosen_partitions(choice, {topic.name: len(topic.partitions) for topic in topics})

@@ -14,7 +14,8 @@ _PAUSE_SECONDS = 30.0
 
 
 class ShownProgress:
-    """The query's checkpoint is what counts: if this fails, the query goes on, and it is tried again after a while."""
+    """Commit the query's offsets to the group. The checkpoint alone counts: after a failure the query continues, and a
+    later batch retries."""
 
     def __init__(self, bootstrap: str, options: StreamOptions) -> None:
         self._bootstrap = bootstrap

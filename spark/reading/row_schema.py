@@ -32,7 +32,7 @@ COLUMNS: dict[str, tuple[DataType, Any]] = {
     "headers": (HEADERS, HEADERS_TYPE),
 }
 
-# Spark believes a schema that says that nothing is null, and breaks on what is.
+# Spark trusts a schema without nulls, and breaks on a null.
 _MAY_BE_NULL = ("key", "value", "headers")
 
 

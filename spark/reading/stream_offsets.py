@@ -44,7 +44,7 @@ class StreamOffset:
 
 
 def read_offset(content: Any) -> StreamOffset:
-    """`InvalidArgument` for what is no such offset."""
+    """Raise `InvalidArgument` for anything but such an offset."""
     try:
         topics = content["topics"]
         topic_ids = {name: UUID(hex=topic["id"]) for name, topic in topics.items()}

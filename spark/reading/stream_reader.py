@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(begun.source, chosen.topic_ids, ends)
 
     def _choose(self) -> Chosen:
-        """What is meant, as far as it is there."""
+        """Return the topics and partitions of the choice that exist."""
         planner = self._planner()
         try:
             return planner.choose()
@@ -121,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_too_little(self, begun: StreamOffset, now: StreamOffset) -> bool:
-        """Whether to wait for more: up to a while, and never at the end of what there is to be read."""
+        """True if the query should wait for more records: up to `maxTriggerDelay`, and never once it reads to a fixed end."""
         if self._limits.min_offsets is None or self._target is not None:
             return False
         clock_ms = LoopClock().monotonic_seconds() * 1000

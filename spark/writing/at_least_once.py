@@ -1,4 +1,4 @@
-"""Rows are produced by the tasks that have them. A task that is tried again writes its rows again: at least once."""
+"""At-least-once writes: each task produces its own rows, and a retried task produces them again."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +36,7 @@ def write_rows(batches: Iterator[Any], options: WriteOptions) -> Written:
             for topic, table in tables_by_topic(batch, options.topic):
                 sent.append(producer.send_many(topic, table))
                 rows += table.num_rows
-            # An error should show early, and what is known to be stored need not be kept.
+            # Show errors early, and release deliveries that are already stored.
             while sent and sent[0].done():
                 sent.pop(0).result()
         for deliveries in sent:

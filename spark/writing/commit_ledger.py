@@ -1,4 +1,4 @@
-"""What was decided to be published, and what was: a topic that all drivers of all queries share.
+"""The decisions to publish batches, and which are published: a topic that all drivers of all queries share.
 
 A batch of a query is decided once: by the first record that says so. Whoever comes later, be it the driver itself
 restarted, or one that was believed to be dead, finds that record, and does what it says: which is the same for all.

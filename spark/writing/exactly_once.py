@@ -30,7 +30,7 @@ from lograft.spark.writing.write_options import STAGED_TOPIC
 
 @one_sentence()
 def commit_staged(messages: Sequence[Staged], batch_id: int, options: ClusterOptions) -> None:
-    """Return when the batch is published: what is in `messages`, unless something else was decided before."""
+    """Return when the batch is published: the rows of `messages`, unless an earlier decision holds."""
     query_ids = {message.query_id for message in messages}
     if not query_ids:
         return  # no task, no rows
@@ -99,7 +99,7 @@ def _decide(
 
 
 def _check_staged(admin: Admin, topic_ids: set[bytes], staged: Mapping[int, Sequence[int]]) -> None:
-    """All of it is there: what is decided holds for good, so it has to be possible."""
+    """Check that every staged batch exists, since a decision can never be revoked."""
     if topic_ids != {admin.describe_topic(STAGED_TOPIC).id.bytes}:
         raise UnknownTopicId(f"{STAGED_TOPIC} was recreated while rows were being staged there: do it again")
     partitions = [TopicPartition(STAGED_TOPIC, number) for number, offsets in staged.items() if offsets]

@@ -1,6 +1,6 @@
 """Brings staged batches to where they belong: each target's in order, numbered from 0 by one producer.
 
-What is sent, and under which number, follows from the decision alone. So it may be done again, from the beginning or by
+The decision alone determines the batches and their numbers. So it may be done again, from the beginning or by
 several at once: brokers take each number once.
 """
 
@@ -82,7 +82,7 @@ def publish(
     stored: Mapping[Target, int] = dict.fromkeys(decision.targets, 0)
     if decided_ms is not None:
         stored = _all_stored(admin, access, options, decision, decided_ms)
-    # What is staged may be gone by now: of a batch that is all there, nobody needs it.
+    # Staged rows may be gone by now: a batch that is complete does not need them.
     while any(stored[target] < share.records for target, share in decision.targets.items()):
         try:
             _publish_rest(access, options, decision, publisher, stored)
@@ -137,7 +137,7 @@ def _taken(progress: dict[Target, _Progress]) -> dict[Target, list[bytes]]:
 
 
 def _staged(access: ClusterAccess, options: ClusterOptions, decision: Decision) -> Iterator[StagedBatch]:
-    """What was decided, in the order in which it is numbered."""
+    """Yield the staged batches of the decision, in the order of their sequence numbers."""
     for partition, offsets in sorted(decision.staged.items()):
         wanted = set(offsets)
         whole = OffsetRange(STAGED_TOPIC, decision.staged_topic_id, partition, min(offsets), max(offsets) + 1)
@@ -153,7 +153,7 @@ def _staged(access: ClusterAccess, options: ClusterOptions, decision: Decision) 
 
 
 def _staged_is_gone(kind: type[LograftError], decision: Decision, reason: str) -> LograftError:
-    """What is staged is kept for a day, unless the topic is set otherwise."""
+    """The staging topic keeps rows for a day, unless it is configured otherwise."""
     return kind(
         f"batch {decision.batch_id} was decided to be published, and perhaps is in part, but what was staged of it in "
         f"{STAGED_TOPIC} is gone ({reason}): look at what its topics have, then start the query with a new checkpoint"
@@ -214,7 +214,7 @@ class Publisher:
         self._clock = cluster.runtime.clock
         self._patience_ms = patience_ms
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._looked_ms = looked_ms  # by the machine's calendar, which goes on while it sleeps
+        self._looked_ms = looked_ms  # wall-clock time, which advances while the machine sleeps
 
     def look_again(self) -> None:
         """It is about to be looked how far the batch is published."""
@@ -260,7 +260,7 @@ class Publisher:
             await self._clock.sleep_ms(backoff.next_ms())
 
     async def _attempt(self, target: Target, batches: Sequence[bytes]) -> tuple[int, LograftError | None]:
-        """How many were stored, and why the next was not. `UnknownTopicId` if the topic is gone for good."""
+        """Return the number of batches stored, and the error of the next. Raise `UnknownTopicId` if the topic was deleted."""
         leader = self._cluster.view.leader(*target)
         if leader is None:
             raise UnknownTopicId("the topic was deleted while rows were being written to it")
