@@ -13,11 +13,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lograft.clients.errors import InvalidArgument
-<<<<<<< HEAD
 from lograft.runtime.rng import system_rng
-=======
 from lograft.spark.common.error_text import one_sentence
->>>>>>> 2689dd4 (spark: ISO times, the sink's timestamp column, errors of one sentence)
 from lograft.spark.common.options import batch_options, stream_options
 from lograft.spark.reading.batch_reader import BatchReader
 from lograft.spark.reading.row_schema import check_schema, full_schema

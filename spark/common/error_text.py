@@ -12,7 +12,7 @@ _IN_WORKER = ("PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_DIR", 
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Leave the traceback out of a `LograftError` that ends a worker, since its message names the cause. Bugs keep theirs."""
+    """Leave the traceback out of a `LograftError` that ends a worker: its message names the cause. Bugs keep theirs."""
     try:
         yield
     except LograftError:

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """`option("pushDown", "true")`: the filters of a query decide what is read. Spark has this since 4.1."""
-=======
-"""`option("pushDown", "true")`: the filters of a scan narrow its offsets, where Spark keeps a plan for each scan."""
->>>>>>> 71448f4 (spark: docstrings name the actor)
 
 from collections.abc import Iterator, Sequence
 from typing import Any
