@@ -121,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_too_little(self, begun: StreamOffset, now: StreamOffset) -> bool:
-        """True if the query should wait for more records: up to `maxTriggerDelay`, never once it reads to a fixed end."""
+        """True if the query should wait for more records: up to `maxTriggerDelay`, never if it reads to a fixed end."""
         if self._limits.min_offsets is None or self._target is not None:
             return False
         clock_ms = LoopClock().monotonic_seconds() * 1000

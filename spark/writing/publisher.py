@@ -260,7 +260,7 @@ class Publisher:
             await self._clock.sleep_ms(backoff.next_ms())
 
     async def _attempt(self, target: Target, batches: Sequence[bytes]) -> tuple[int, LograftError | None]:
-        """Return the number of batches stored, and the error of the next. Raise `UnknownTopicId` if the topic is gone."""
+        """Return the number of batches stored, and the error of the next. Raise `UnknownTopicId` for a lost topic."""
         leader = self._cluster.view.leader(*target)
         if leader is None:
             raise UnknownTopicId("the topic was deleted while rows were being written to it")
