@@ -1,4 +1,4 @@
-"""What each error code means to who receives it: the one table that servers, clients and documents follow. Pure."""
+"""The meaning of each error code: the one table that servers, clients and documents follow. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
 
 @dataclass(frozen=True, slots=True)
 class ErrorMeaning:
-    """One row.
+    """One row of the table.
 
-    `retriable`: the same request can succeed later, perhaps elsewhere. `outcome_unknown`: the request may have been
-    carried out, so a retry must be recognisable (the same sequence, the same id). `grpc_status` is the status of a call
-    that fails with it.
+    `retriable`: the same request may succeed later, perhaps on another node. `outcome_unknown`: the request may have
+    been carried out, so a retry must be recognisable (the same sequence, the same id). `grpc_status` is the status of a
+    call that fails with it.
     """
 
     name: str
@@ -104,7 +104,7 @@ def error_detail(
     valid_start: int | None = None,
     valid_end: int | None = None,
 ) -> ErrorDetail:
-    """An ErrorDetail whose `retriable` is the table's."""
+    """Return an ErrorDetail, with `retriable` from the table."""
     return ErrorDetail(
         code=errors_pb2.ErrorCode.Name(code),
         message=message,

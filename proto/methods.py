@@ -1,4 +1,4 @@
-"""The methods of all services, by their gRPC paths: who serves them and who calls them mean the same. Pure."""
+"""The gRPC paths of all methods, shared by servers and callers. Pure."""
 
 _LOG = "/lograft.v1.Log/"
 
@@ -66,5 +66,5 @@ READ_INDEX = _CONTROLLER + "ReadIndex"
 
 
 def is_between_nodes(method: str) -> bool:
-    """Is it none of a client's business?"""
+    """Return True if the method is internal, between nodes."""
     return method.startswith("/lograft.internal.")

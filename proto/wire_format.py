@@ -1,7 +1,7 @@
-"""The little of protobuf's wire format that hot paths write and read themselves.
+"""The part of protobuf's wire format that hot paths read and write directly.
 
-The generated code copies a `bytes` field two or three times on each side. For a message around a megabyte of batches
-that costs as much as moving it; so those are put together, and taken apart, here. Pure.
+The generated code copies a `bytes` field two or three times on each side. For a message with a megabyte of batches that
+costs as much as sending it, so this module composes and splits such messages. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 _MAX_VARINT_BYTES = 10
 
 MAX_FIELDS = 50_000
-"""More than any message of ours has. They are looked at one by one: millions would take longer than anybody waits."""
+"""More than any message of ours has. Parsing is linear in the fields: millions would take too long."""
 
 
 class CodecError(ValueError):
-    """Bytes that are not what they should be; they change nothing."""
+    """Malformed bytes; they change nothing."""
 
 
 class WireError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a protobuf message."""
 
 
 def varint(value: int) -> bytes:
-    """An unsigned number as protobuf writes it."""
+    """Return an unsigned number as a protobuf varint."""
     assert value >= 0
     encoded = bytearray()
     while value > 0x7F:
@@ -37,7 +37,7 @@ def varint(value: int) -> bytes:
 
 
 def field_head(number: int, size_bytes: int) -> bytes:
-    """What goes before the content of a field of bytes, a string or a message."""
+    """Return the tag and length that precede the content of a field of bytes, a string or a message."""
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(size_bytes)
 
 
@@ -52,7 +52,7 @@ def message_field(number: int, small_fields: bytes, bytes_number: int, content: 
 
 
 def _fields_of(message: memoryview) -> Iterator[tuple[int, int, int, int, int]]:
-    """Of each field: its number and wire type, where it begins, and where its content does and ends."""
+    """Yield each field's number, wire type, start, content start and end."""
     position, size = 0, len(message)
     while position < size:
         begin = position

@@ -1,4 +1,4 @@
-"""gRPC's standard health checking: `grpc.health.v1.Health`, for probes and balancers of any make."""
+"""gRPC's standard health checking: `grpc.health.v1.Health`, for any probe or load balancer."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,7 @@ _UNKNOWN_SERVICE = HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class HealthService:
-    """Says of each service in `names`, and of the whole server (the empty name), whether it is serving. At first none
-    is."""
+    """Reports whether each service in `names`, and the whole server (the empty name), is serving. At first none is."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = (WHOLE_SERVER, *dict.fromkeys(names))
@@ -31,14 +30,14 @@ class HealthService:
         return self._is_serving
 
     def set_serving(self, is_serving: bool) -> None:
-        """All services of a node come and go together."""
+        """Set the status of all services: those of a node start and stop together."""
         if is_serving != self._is_serving:
             self._is_serving = is_serving
             self._changed.set()
             self._changed = asyncio.Event()
 
     def handlers(self) -> Mapping[str, Handler]:
-        """For the node's server, by method."""
+        """Return the handlers for the node's server, by method."""
         return {
             f"/{SERVICE}/Check": self._serve_check,
             f"/{SERVICE}/List": self._serve_list,
@@ -64,7 +63,7 @@ class HealthService:
         await _answer(stream, HealthListResponse(statuses=statuses))
 
     async def _serve_watch(self, stream: Stream) -> None:
-        """Says how it is at once, and then whenever that changes."""
+        """Send the status at once, and then each change."""
         request = HealthCheckRequest()
         await _receive(stream, request)
         said: HealthCheckResponse.ServingStatus | None = None

@@ -1,4 +1,4 @@
-"""gRPC's server reflection: a client that knows none of our `.proto` files asks for them here, as grpcurl does."""
+"""gRPC's server reflection: serves our `.proto` files to clients that lack them, such as grpcurl."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -26,7 +26,7 @@ METHODS = (
 
 
 def public_services(methods: Iterable[str]) -> list[str]:
-    """Return the services that `methods` belong to, without those that are none of a client's business."""
+    """Return the services that `methods` belong to, without internal ones."""
     services = dict.fromkeys(method.split("/")[1] for method in methods)
     return sorted(service for service in services if not _is_private(service))
 
@@ -36,14 +36,14 @@ def _is_private(name: str) -> bool:
 
 
 class ReflectionService:
-    """Tells of `services`, and of every file in the descriptor pool that is a client's business."""
+    """Describes `services`, and every public file in the descriptor pool."""
 
     def __init__(self, services: Iterable[str]) -> None:
         self._services = sorted(services)
         self._pool = Default()
 
     def handlers(self) -> Mapping[str, Handler]:
-        """For the node's server, by method."""
+        """Return the handlers for the node's server, by method."""
         return dict.fromkeys(METHODS, self._serve)
 
     async def _serve(self, stream: Stream) -> None:
@@ -83,12 +83,12 @@ class ReflectionService:
         try:
             return self._pool.FindFileContainingSymbol(symbol)
         except KeyError:
-            # The pool knows no methods; it does know their services.
+            # The pool does not index methods, but it does index their services.
             service = self._pool.FindServiceByName(symbol.rpartition(".")[0])
             return service.FindMethodByName(symbol.rpartition(".")[2]).containing_service.file
 
     def _tell_file(self, answer: ServerReflectionResponse, file: FileDescriptor) -> None:
-        """With all that it imports, so that the client need not ask again."""
+        """Answer with the file and all its imports, so that the client need not ask again."""
         if _is_private(file.package):
             raise KeyError(file.name)
         files = [one.serialized_pb for one in with_imports(file)]
@@ -120,10 +120,10 @@ def _refuse(answer: ServerReflectionResponse, status: Status, message: str) -> N
 
 
 def with_standard_services(handlers: Mapping[str, Handler]) -> tuple[dict[str, Handler], HealthService]:
-    """Return the handlers with those of the standard services added, and the health that they tell of."""
+    """Return the handlers with those of the standard services added, and the health service."""
     services = public_services(handlers)
     health = HealthService(services)
-    # The newer reflection service has no file of its own that could be told of.
+    # The newer reflection service has no file of its own to describe.
     reflection = ReflectionService([*services, *public_services([*health.handlers(), METHODS[-1]])])
     assert SERVICE not in services
     return {**handlers, **health.handlers(), **reflection.handlers()}, health

@@ -1,4 +1,4 @@
-"""The controller's errors as they travel: the status of a stream with an `ErrorDetail`, and back. Pure."""
+"""The controller's errors on the wire: a stream's status with an `ErrorDetail`. Pure."""
 
 from google.protobuf.message import DecodeError
 
@@ -8,10 +8,10 @@ from lograft.proto.errors_pb2 import ErrorCode, ErrorDetail
 from lograft.rpc.coded_error import ControllerError
 from lograft.runtime.network import Status, StreamError
 
-# Trailers travel as HTTP/2 headers, which are limited to a few KiB. A message may name much of what it was given.
+# Trailers travel as HTTP/2 headers, which are limited to a few KiB. A message may quote much of the request.
 MAX_MESSAGE_BYTES = 1024
 
-# What a status without a detail says. It comes from below: from the network, or from a server that has no such method.
+# The meaning of a status without a detail, from the network or from a server without that method.
 _CODES: dict[Status, ErrorCode] = {
     Status.INVALID_ARGUMENT: errors_pb2.INVALID_REQUEST,
     Status.UNIMPLEMENTED: errors_pb2.INVALID_REQUEST,
@@ -22,14 +22,13 @@ _CODES: dict[Status, ErrorCode] = {
 
 
 def detail_of(error: ControllerError, *, leader_address: str | None = None) -> ErrorDetail:
-    """As it goes into the answer for one item of a request."""
+    """Return the detail for one item of an answer."""
     message = error.message.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
     return error_detail(error.code, message, leader_id=error.leader_id, leader_address=leader_address)
 
 
 def error_of(detail: ErrorDetail) -> ControllerError:
-    """What `detail` says. A code that a later version made up is INTERNAL: nothing is known of it, and so nothing to
-    do."""
+    """Return the error in `detail`. A code of a later version becomes INTERNAL, because its meaning is unknown."""
     leader_id = detail.leader_id if detail.HasField("leader_id") else None
     if detail.code not in ERRORS or detail.code == errors_pb2.NONE:
         return ControllerError(errors_pb2.INTERNAL, f"error {detail.code}, unknown here: {detail.message}")
@@ -37,13 +36,13 @@ def error_of(detail: ErrorDetail) -> ControllerError:
 
 
 def to_stream_error(error: ControllerError, *, leader_address: str | None = None) -> StreamError:
-    """Return how a handler ends its stream with `error`."""
+    """Return the StreamError with which a handler reports `error`."""
     detail = detail_of(error, leader_address=leader_address)
     return StreamError(Status[ERRORS[error.code].grpc_status], detail.message, detail.SerializeToString())
 
 
 def to_controller_error(error: StreamError) -> ControllerError:
-    """Why a request failed whose stream ended with `error`.
+    """Return why a request failed whose stream ended with `error`.
 
     Without a detail, and unless the status alone says that nothing was done, the outcome is unknown: CONTROLLER_MOVED.
     """
@@ -63,7 +62,7 @@ def unknown_outcome(cause: str) -> ControllerError:
 
 
 def read_detail(error: StreamError) -> ErrorDetail | None:
-    """None if it has none, or none that can be read."""
+    """Return the detail; None if it is missing or malformed."""
     if not error.detail:
         return None
     try:

@@ -1,6 +1,6 @@
-"""Unary calls over the runtime's streams: one message there, one message back.
+"""Unary calls over the runtime's streams: one request, one answer.
 
-The calling side is `call` (and `exchange`, for who has bytes); the serving side wraps a function with `unary`.
+Callers use `call`, or `exchange` for serialized messages; servers wrap a function with `unary`.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _LOST = (Status.UNAVAILABLE, Status.CANCELLED)
 
 
 class NotSent(StreamError):
-    """The stream was over before the request was handed over: nothing was done. Its detail says so."""
+    """The stream ended before the request was sent: nothing was done. Its detail says so."""
 
     def __init__(self, cause: StreamError) -> None:
         detail = cause.detail
@@ -36,7 +36,7 @@ class NotSent(StreamError):
 
 
 async def call(connection: Connection, method: str, request: Message, response_type: type[R]) -> R:
-    """Return the answer to `request`. `ControllerError` if it is refused, or its outcome cannot be known."""
+    """Return the answer to `request`. Raise ControllerError if it is refused, or its outcome is unknown."""
     try:
         answer = await exchange(connection, method, request.SerializeToString())
     except StreamError as error:
@@ -45,7 +45,8 @@ async def call(connection: Connection, method: str, request: Message, response_t
 
 
 async def exchange(connection: Connection, method: str, request: bytes) -> bytes:
-    """Return the answer to `request`. `NotSent` if that is sure; any other `StreamError` as the stream had it."""
+    """Return the answer to `request`. Raise NotSent if the request certainly was not sent, else the stream's
+    StreamError."""
     stream = connection.open(method)
     try:
         await stream.send(request)
@@ -55,7 +56,7 @@ async def exchange(connection: Connection, method: str, request: bytes) -> bytes
     answer = await stream.receive()
     if answer is None:
         raise StreamError(Status.INTERNAL, f"{stream.peer} ended {method} without an answer")
-    # It has answered: what becomes of the stream afterwards changes nothing.
+    # The answer is here: the end of the stream does not matter.
     with contextlib.suppress(StreamError):
         if await stream.receive() is not None:
             stream.reset()
@@ -63,7 +64,7 @@ async def exchange(connection: Connection, method: str, request: bytes) -> bytes
 
 
 def read_answer(response_type: type[R], answer: bytes) -> R:
-    """`ControllerError` if it is no such message: the request may have been carried out."""
+    """Parse the answer. Raise ControllerError if it is malformed: the request may have been carried out."""
     try:
         return response_type.FromString(answer)
     except DecodeError as error:
@@ -75,7 +76,7 @@ def read_answer(response_type: type[R], answer: bytes) -> R:
 
 
 Admission: TypeAlias = Callable[[bytes], contextlib.AbstractAsyncContextManager[None]]
-"""Entered before a request is read, and left when it is answered. It may wait, or refuse by `StreamError`."""
+"""Entered before a request is read, and left when it is answered. It may wait, or refuse with StreamError."""
 
 
 def _admit_at_once(_: bytes) -> contextlib.AbstractAsyncContextManager[None]:
@@ -87,8 +88,8 @@ def unary(
 ) -> Handler:
     """Return a handler of streams that have one request each, answered by `handle`.
 
-    A request that cannot be read is refused, and does nothing else. `ControllerError` from `handle` ends the stream
-    with its status and detail; so does `CodecError`, for a field that is not what it should be: INVALID_REQUEST.
+    A malformed request is refused without effect. `ControllerError` from `handle` ends the stream with its status and
+    detail; so does `CodecError`, for a malformed field: INVALID_REQUEST.
     """
 
     async def serve(stream: Stream) -> None:
@@ -108,7 +109,7 @@ def unary(
 
 
 async def receive_request(stream: Stream) -> bytes:
-    """Return the one message of the stream, once it is sure that it is the only one."""
+    """Return the one message of the stream, after checking that no other follows."""
     request = await stream.receive()
     if request is None:
         raise invalid("the stream ended without a request: send one message")

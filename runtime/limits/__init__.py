@@ -1,1 +1,1 @@
-"""What bounds a node: budgets of bytes, connections and idle time."""
+"""Limits of a node: budgets of bytes, and guards of connections."""

@@ -1,12 +1,12 @@
-"""The bytes that a server keeps for its clients: what they sent and is not done with, what waits to be sent to them.
+"""The memory a server holds for its clients: received messages in progress, and messages waiting to be sent.
 
 with budget.open(stream) as own:
     claim = await own.take(least, most)      # waits for its turn
     async with own.sending(claim):           # released afterwards, whatever happens
         await stream.send(message)
 
-Messages among nodes take nothing of it: what a client sent is held until followers have it, so that a shared budget
-would be waited for by those who empty it.
+Messages between nodes are not counted: a client's message is held until followers have it, so with a shared budget
+replication would wait for itself.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from lograft.runtime.observability.logging import get_logger
 log = get_logger(__name__)
 
 STALLED_MS = 5000
-"""Who takes nothing of what was sent for so long, while others wait for memory, is cut off."""
+"""A client that reads nothing for this long, while others wait for memory, is cut off."""
 
 _MEBIBYTE = 1024 * 1024
 DEFAULT_BUDGET_BYTES = 256 * _MEBIBYTE
@@ -79,9 +79,9 @@ class BufferBudget:
         self._sending.pop(own, None)
 
     def cut_off_stalled(self) -> None:
-        """Somebody waits: end streams whose other end takes nothing."""
+        """End streams whose other end reads nothing, because others wait for memory."""
         since_ms = self._clock.monotonic_ms() - STALLED_MS
-        while self._sending:  # all who wait look: it must not take longer the more are sent to
+        while self._sending:  # every waiting stream checks: the cost must not grow with the number of receivers
             own, began_ms = next(iter(self._sending.items()))
             if began_ms > since_ms:
                 return

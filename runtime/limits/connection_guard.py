@@ -1,5 +1,5 @@
-"""How many connections a listening port has, and from where; ends those that are too many of one address, and those
-that sent the most if too much came that nobody has received.
+"""Counts the connections of a listening port by address. Ends those beyond the limit of an address, and those that sent
+the most if too many bytes arrived that no handler has received.
 
 gRPC takes connections itself and tells nobody, and a message only once all of it is in memory: forty of 60 MiB that
 come at once are there before any can be refused. So the process looks at its own descriptors now and then: the sockets

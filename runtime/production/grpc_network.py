@@ -37,8 +37,8 @@ from lograft.runtime.tasks.cancellation import keep_cancellation
 
 _NEVER_MS = 2**31 - 1
 _COMMON_OPTIONS = (
-    # How much may be on its way to who does not read yet. By default gRPC finds out what a connection can take, with
-    # pings and timers that never end: half of what an idle node's threads were woken for.
+    # How much may be in flight to a receiver that does not read yet. By default gRPC finds out what a connection can
+    # take, with pings and timers that never end: half of what an idle node's threads were woken for.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -48,18 +48,18 @@ _COMMON_OPTIONS = (
 # taken for a live one until TCP gives up, many minutes later.
 _PING_INTERVAL_MS = 2000
 _PING_TIMEOUT_MS = 2000
-# A server's stream to a caller that is gone holds nothing that anybody waits for.
+# Nothing waits for a server's stream to a dead caller.
 _SERVER_PING_INTERVAL_MS = 10_000
 _SERVER_OPTIONS = (
     *_COMMON_OPTIONS,
-    ("grpc.http2.max_ping_strikes", 0),  # else it hangs up on callers who ping so often
+    ("grpc.http2.max_ping_strikes", 0),  # else it disconnects callers that ping this often
     ("grpc.keepalive_time_ms", _SERVER_PING_INTERVAL_MS),
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),  # else a second server binds the same port silently
-    # Who connects and says nothing holds a descriptor. By default for two minutes.
+    # A silent connection holds a descriptor, by default for two minutes.
     ("grpc.server_handshake_timeout_ms", 5000),
     # Each takes some memory. Callers wait with what is more.
     ("grpc.max_concurrent_streams", 1000),
@@ -236,7 +236,7 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
 
 
 class GrpcNetwork:
-    """Production's network. `ping_interval_ms`: how soon who connects is to know that a silent connection is dead."""
+    """Production's network. `ping_interval_ms`: how soon a caller detects a dead connection."""
 
     def __init__(self, *, ping_interval_ms: int = _PING_INTERVAL_MS) -> None:
         self._ping_interval_ms = ping_interval_ms

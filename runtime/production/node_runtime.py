@@ -39,8 +39,7 @@ FAULTS_VARIABLE = "LOGRAFT_FAULTS"
 
 
 def production_runtime(on_panic: PanicHandler) -> Runtime:
-    """Return a node's runtime on this machine. Call on the node's loop; `on_panic` is told there of broken
-    invariants."""
+    """Return a node's runtime on this machine. Call on the node's loop; broken invariants call `on_panic` there."""
     wait_without_pool()
     # Only a node needs gRPC at once; what merely reads files should not wait for its import.
     from lograft.runtime.production.grpc_network import GrpcNetwork

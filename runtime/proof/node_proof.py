@@ -43,7 +43,7 @@ _NO_PROOF = f"it ended before its proof, as a node with another secret does: {_R
 
 
 class NotProven(Exception):
-    """The peer is not believed. The message says why, and what to do."""
+    """The peer's proof was rejected. The message says why, and what to do."""
 
 
 class SecretsRefused(ValueError):

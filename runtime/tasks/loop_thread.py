@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for those who call from ordinary functions: the synchronous clients.
+"""An event loop in a thread of its own, for synchronous callers: the synchronous clients.
 
 All of a process's clients share one (`shared_loop`): gRPC's asyncio side serves several loops at once only haltingly.
 """
@@ -56,8 +56,8 @@ class LoopThread:
         self._is_forked, self.is_alive = True, False
 
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
-        """What the coroutine that `function` gives returns or raises. It is made on the loop, and runs there; if the
-        caller is interrupted, it is cancelled."""
+        """Run the coroutine that `function` returns on the loop, and return or raise its outcome. `function` is called
+        on the loop; if the caller is interrupted, the coroutine is cancelled."""
         # Not `Future.result`: Ctrl+C while that takes its lock again would come out as a RuntimeError about the lock.
         return self.run_serving(SimpleQueue(), function, *arguments, **named)
 
@@ -127,7 +127,7 @@ class LoopThread:
         """End the thread, and whatever still runs on the loop."""
         if not self.is_alive:
             return
-        with contextlib.suppress(KeyboardInterrupt):  # whoever is in a hurry
+        with contextlib.suppress(KeyboardInterrupt):  # an impatient user
             for wish in list(self._last_wishes):
                 wish()
         ended = asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop)

@@ -70,12 +70,12 @@ def retrying(clock: Clock, wait: WaitBaseT, on: Retriable, stop: StopBaseT = sto
 
 
 class Complaints:
-    """Says what is wrong once for each kind of failure, not at every attempt."""
+    """Logs each kind of failure once, not at every attempt."""
 
     def __init__(self, log: Logger, event: str) -> None:
         self._log = log
         self._event = event
-        self.kind = ""  # of the latest; empty if there was none since all was well
+        self.kind = ""  # of the latest failure; empty after a success
 
     def complain(self, kind: str, reason: str) -> None:
         if kind != self.kind:
