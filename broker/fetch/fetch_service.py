@@ -35,8 +35,8 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """`message_bytes`: a message that has so much is sent. `partition_bytes`: what one partition sends before others
-    have their turn, unless the client wants less. `unsent_bytes`: with so much to be sent, no request is read."""
+    """`message_bytes`: a message of that size is sent. `partition_bytes`: what one partition sends before others get a
+    turn, unless the client wants less. `unsent_bytes`: while that much is unsent, no request is read."""
 
     message_bytes: int = _MEBIBYTE
     partition_bytes: int = _MEBIBYTE
@@ -79,8 +79,8 @@ class FetchService:
 
 @dataclass(slots=True, eq=False)
 class _Fetched:
-    """One partition of a stream, until it is removed or ends with an error. Either it has a turn coming, or its replica
-    was asked to wake it; `withdraw` takes that back."""
+    """One partition of a stream, until it is removed or ends with an error. Either a turn is due, or its replica will
+    wake it; `withdraw` cancels the wake-up."""
 
     handle: int
     key: tuple[bytes, int]  # the topic's id, and the partition's number
@@ -97,7 +97,7 @@ class _Fetched:
 
 
 class _FetchStream:
-    """One stream: a task listens to what the client wants, another pushes."""
+    """One stream: one task reads the client's requests, another pushes batches."""
 
     def __init__(self, service: FetchService, stream: Stream) -> None:
         self._clock = service.clock
@@ -121,7 +121,7 @@ class _FetchStream:
         self._has_ended = False  # the client has sent its last
 
     def forget(self) -> None:
-        """The stream is over."""
+        """Release everything: the stream has ended."""
         for fetched in self._partitions.values():
             fetched.withdraw()
         self._own.close()
@@ -129,7 +129,7 @@ class _FetchStream:
     # -- listening
 
     async def listen(self) -> None:
-        """Return when the client has sent its last."""
+        """Read requests until the client has sent its last."""
         while (data := await self._stream.receive()) is not None:
             request = self._read(data)
             for handle in request.remove:
@@ -203,7 +203,7 @@ class _FetchStream:
             self._end(fetched, error)
 
     def _begin(self, fetched: _Fetched, last_epoch: int | None = None) -> None:
-        """Say at once how things are, and give it its first turn."""
+        """Report the partition's state at once, and give it its first turn."""
         fetched.replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
         # Before the offset: one that is beyond the end may be there because what was before it is gone.
         if last_epoch is not None:
@@ -230,8 +230,8 @@ class _FetchStream:
     # -- pushing
 
     async def push(self) -> None:
-        """Send whatever there is, as much as fits one message together; and now and then a sign of life. Return when
-        the client wants no more."""
+        """Send what is ready, packed into messages, and now and then a sign of life. Return when the client has sent
+        its last."""
         while not self._has_ended:
             self._news.clear()
             await self._take_turns()
@@ -241,7 +241,7 @@ class _FetchStream:
                 await self._wait_for_news()
 
     async def _take_turns(self) -> None:
-        """One after the other, so that none has to wait for long."""
+        """Serve partitions in turn, so that none waits for long."""
         while self._turns and self._credit_bytes > 0 and self._outbox.size_bytes < self._limits.message_bytes:
             claim = self._claim_for_turn(self._turns[0])
             if claim is None:
@@ -259,8 +259,8 @@ class _FetchStream:
             self._asked = None
 
     def _claim_for_turn(self, fetched: _Fetched) -> Claim | None:
-        """Memory for what is to be read; None: there is none yet, and `_news` tells when there is. Nothing else waits:
-        what was read already is sent, and so are answers and signs of life."""
+        """Claim memory for the next read. Return None if there is none yet; `_news` is set when there is. Data already
+        read, answers and signs of life do not wait."""
         if self._asked is None:
             most = min(fetched.max_bytes, self._credit_bytes, self._own.proven_bytes)
             self._asked = self._own.ask(min(most, FREE_BYTES), most, self._news.set)
@@ -322,7 +322,7 @@ class _FetchStream:
             raise not_readable(replica, offset) from None
 
     def _wake(self, fetched: _Fetched) -> None:
-        """There is something, or it is over."""
+        """Queue a turn: the partition has data, or has ended."""
         fetched.woken_seconds = self._clock.monotonic_seconds()
         self._queue(fetched)
 

@@ -32,7 +32,7 @@ _BATCHES = pb.ReadRangeResponse.BATCHES_FIELD_NUMBER
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """What is asked for: [start, end) of a replica."""
+    """A requested range [start, end) of a replica."""
 
     replica: ServedReplica
     topic: str
@@ -91,7 +91,7 @@ class RangeService:
         )
 
     async def _send(self, wanted: _Range, stream: Stream, own: StreamBudget) -> None:
-        """While one message is sent, the next is read, if there is memory for it."""
+        """Send the range: while one message is sent, the next is read, if there is memory for it."""
         if wanted.start == wanted.end:
             await stream.send(_message(wanted, wanted.start, Batches([], wanted.start)))
             return
@@ -133,7 +133,7 @@ class RangeService:
         return found
 
     async def _read(self, wanted: _Range, position: int, max_bytes: int) -> Batches | Exception:
-        """What follows `position`, or why there is nothing."""
+        """Return the batches after `position`, or raise the reason for having none."""
         replica = wanted.replica
         try:
             replica.check_serves(wanted.leader_epoch, from_follower=wanted.from_follower)
@@ -159,7 +159,7 @@ def _check_watermark_known(replica: ServedReplica) -> None:
 
 
 def cut_at(batches: Batches, end: int) -> Batches:
-    """Without the batches that begin at `end` or later; the last of the others may reach beyond."""
+    """Drop the batches that begin at `end` or later; the last remaining one may reach beyond."""
     kept: list[bytes | memoryview] = []
     for buffer in batches.buffers:
         at = 0
@@ -175,7 +175,7 @@ def cut_at(batches: Batches, end: int) -> Batches:
 
 
 def _message(wanted: _Range, start: int, batches: Batches) -> bytes:
-    """Put together by hand, so that the batches are copied once."""
+    """Build the message by hand, so that batches are copied once."""
     fields = pb.ReadRangeResponse(
         start_offset=start,
         next_offset=batches.next_offset,

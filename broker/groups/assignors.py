@@ -1,7 +1,7 @@
-"""Who of a group is to read which partitions. Pure.
+"""Assignors: functions that distribute partitions over a group's members. Pure.
 
-An assignor is told the members and the topics, and gives each member its partitions: each partition to one member that
-wants its topic, if there is any.
+An assignor gets the members and the topics, and returns each member's partitions: each partition goes to one member
+that wants its topic, if there is any.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ from lograft.metadata.image.partition import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A member. `name`: what it is sorted by, the same for whoever takes its place. `wants`: names of topics. `had`:
-    what it was to have."""
+    """A member. `name`: the sort key, which a member inherits with its place. `wants`: names of topics. `had`: its
+    previous target."""
 
     member_id: str
     name: str
@@ -30,9 +30,9 @@ Targets: TypeAlias = dict[str, list[PartitionKey]]
 
 
 def uniform(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
-    """As evenly as can be, and nothing moves that need not.
+    """Assign as evenly as possible, and move only what must move.
 
-    If all members want the same topics, none has two partitions more than another.
+    If all members want the same topics, no member has two partitions more than another.
     """
     wanted_by = _wanted_by(members, topics)
     want_the_same = all(member.wants == members[0].wants for member in members)
@@ -51,7 +51,7 @@ def uniform(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> 
 
 
 def _wanted_by(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> dict[PartitionKey, tuple[str, ...]]:
-    """The members that want each partition, in order; those that nobody wants are left out."""
+    """Return the members that want each partition, in order; unwanted partitions are left out."""
     wanted_by: dict[PartitionKey, tuple[str, ...]] = {}
     for topic in topics:
         wanting = tuple(member.member_id for member in members if topic.name in member.wants)
@@ -63,7 +63,7 @@ def _wanted_by(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) 
 def _kept(
     members: Sequence[Candidate], wanted_by: Mapping[PartitionKey, tuple[str, ...]], *, want_the_same: bool
 ) -> Targets:
-    """What each was to have, and may have still: of that no more than its share, if all want the same."""
+    """Return what each member may keep of its previous target: at most its share, if all want the same."""
     share, over = divmod(len(wanted_by), len(members)) if members else (0, 0)
     targets: Targets = {}
     for member in sorted(members, key=lambda one: (-len(one.had), one.name)):
@@ -77,7 +77,7 @@ def _kept(
 
 
 class _FewestFirst:
-    """Of some members always the one with the fewest partitions, the first of several."""
+    """Finds, among some members, the one with the fewest partitions, the first of several."""
 
     def __init__(self, members: Sequence[str], targets: Targets) -> None:
         self._targets = targets
@@ -85,7 +85,7 @@ class _FewestFirst:
         heapify(self._heap)
 
     def next(self) -> str:
-        """Whoever is told is to get one more."""
+        """Return the member that gets the next partition."""
         while True:
             count, place, member = self._heap[0]
             actual = len(self._targets[member])  # it may have got some by another queue
@@ -95,14 +95,14 @@ class _FewestFirst:
 
 
 def _hardest_first(wanted_by: Mapping[PartitionKey, tuple[str, ...]]) -> list[tuple[PartitionKey, tuple[str, ...]]]:
-    """Those that the fewest want come first: the others can go anywhere."""
+    """Return partitions in the order of how few members want them: the others can go anywhere."""
     return sorted(wanted_by.items(), key=lambda item: len(item[1]))
 
 
 def _even_out(targets: Targets, wanted_by: Mapping[PartitionKey, tuple[str, ...]]) -> None:
-    """Move partitions, one at a time, from who has more to who has at least two fewer and wants them.
+    """Move partitions, one at a time, from a member with more to one that wants them and has at least two fewer.
 
-    Each move makes the sum of squares smaller, so it comes to an end.
+    Each move lowers the sum of squares, so the loop ends.
     """
     is_moving = True
     while is_moving:
@@ -117,7 +117,8 @@ def _even_out(targets: Targets, wanted_by: Mapping[PartitionKey, tuple[str, ...]
 
 
 def range_of_each(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
-    """Of each topic a run of partitions to each member, in the order of their names; the first ones get one more."""
+    """Give each member a run of partitions of each topic, in the order of the members' names; the first members get one
+    more."""
     targets: Targets = {member.member_id: [] for member in members}
     for topic in topics:
         wanting = [member for member in sorted(members, key=lambda one: one.name) if topic.name in member.wants]
@@ -130,7 +131,7 @@ def range_of_each(members: Sequence[Candidate], topics: Sequence[SubscribedTopic
 
 
 def round_robin(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
-    """One partition after the other to one member after the other, of those that want it."""
+    """Deal partitions out one by one, to the members that want them in turn."""
     targets: Targets = {member.member_id: [] for member in members}
     turns = cycle(sorted(members, key=lambda one: one.name))
     for topic in topics:

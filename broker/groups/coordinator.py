@@ -1,4 +1,4 @@
-"""The groups that this broker coordinates: those of the partitions of `__consumer_offsets` that it leads."""
+"""The groups that this broker coordinates: those in the partitions of `__consumer_offsets` that it leads."""
 
 import asyncio
 import zlib
@@ -29,7 +29,7 @@ _CREATION_MS = answer_ms(COORDINATOR_MS)
 
 
 class OffsetsReplicas(Protocol):
-    """`broker.replicas.ReplicaManager` is one."""
+    """The part of `ReplicaManager` that the coordinator uses."""
 
     def get(self, topic_id: TopicId, number: int) -> ServedReplica: ...
 
@@ -38,7 +38,7 @@ class OffsetsReplicas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """Who coordinates a group. `partition`: of `__consumer_offsets`."""
+    """The broker that coordinates a group. `partition`: of `__consumer_offsets`."""
 
     broker_id: int
     address: str
@@ -75,11 +75,11 @@ class GroupCoordinator(MachineListener):
 
     @property
     def partitions(self) -> Mapping[int, OffsetsPartition]:
-        """Those that are led here, loaded or not, by number."""
+        """The partitions led here, loaded or not, by number."""
         return self._partitions
 
     def partition_of(self, group: str) -> OffsetsPartition:
-        """Where the group is. `GroupError` if this broker does not coordinate it, or not yet."""
+        """Return the group's partition. Raise `GroupError` if this broker does not coordinate it, or not yet."""
         number = self._number_of(group)
         partition = self._partitions.get(number)
         if partition is None:
@@ -134,7 +134,7 @@ class GroupCoordinator(MachineListener):
             ) from None
 
     async def _check_exists(self, group: str) -> None:
-        """Raise unless groups have a topic. This broker's image may be old, so it must not deny one by itself."""
+        """Raise unless groups have a topic. This broker's image may be old, so it catches up before it denies one."""
         try:
             async with asyncio.timeout(_CREATION_MS / 1000):
                 await self._catch_up()
@@ -149,7 +149,7 @@ class GroupCoordinator(MachineListener):
     # -- what this broker leads
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._alarms.run(), name="group-alarms")

@@ -1,4 +1,4 @@
-"""A group as it is about to become. Pure."""
+"""The next state of a group, while it is being decided. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,7 +13,7 @@ FindTopic: TypeAlias = Callable[[str], SubscribedTopic | None]
 
 
 class GroupDraft:
-    """Begins as the group is, if there is one. Nothing of it is so before its `changes` are applied."""
+    """Starts as the present group, if there is one. Nothing of it takes effect before its `changes` are applied."""
 
     def __init__(self, name: str, group: Group | None) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class GroupDraft:
     # -- who is to have what
 
     def assign(self, find: FindTopic) -> None:
-        """Decide it anew, for the members and topics that there are now."""
+        """Compute the targets again, for the present members and topics."""
         self.epoch += 1
         self.topics = subscribed_topics(self.members.values(), find)
         members = sorted(self.members.values(), key=lambda member: member.member_id)
@@ -58,10 +58,10 @@ class GroupDraft:
         self.assignment_epoch = self.epoch
 
     def reconcile(self, member_id: str, owned: Iterable[PartitionKey] | None) -> None:
-        """Bring a member nearer to what it is to have. `owned`: what it reads, if that is sure.
+        """Move a member's assignment toward its target. `owned`: what it reads, if that is certain.
 
-        What it is not to have is given up first. Then it gets what nobody holds, in an epoch of its own: whatever was
-        said in an earlier one does not concern these partitions.
+        The member first gives up what it must. Then it gets partitions that nobody holds, in an epoch of its own:
+        statements from an earlier epoch do not concern these partitions.
         """
         member = self.members[member_id]
         target = dict.fromkeys(member.target)
@@ -89,7 +89,8 @@ class GroupDraft:
     # -- what becomes of it
 
     def changes(self, now_ms: int) -> tuple[GroupChange, ...]:
-        """What makes the group so; nothing, if it is. What members leave behind is free before others get it."""
+        """Return the changes that make the group so; none if it already is. Partitions that members leave are free
+        before others get them."""
         before = self.group
         gone = [MemberGone(self.name, member_id) for member_id in before.members if member_id not in self.members]
         put = [
@@ -106,13 +107,14 @@ class GroupDraft:
 
 
 def subscribed_topics(members: Iterable[Member], find: FindTopic) -> tuple[SubscribedTopic, ...]:
-    """Those that any of them wants and that are there, by name."""
+    """Return the existing topics that any member wants, by name."""
     names = sorted({name for member in members for name in member.topics})
     return tuple(topic for name in names if (topic := find(name)) is not None)
 
 
 def chosen_assignor(members: Iterable[Member]) -> str:
-    """What most of them want; of several the first by name. Who says nothing wants the default."""
+    """Return the assignor that most members want; of several the first by name. A member that names none wants the
+    default."""
     votes: dict[str, int] = {}
     for member in members:
         assignor = member.assignor or UNIFORM

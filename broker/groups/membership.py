@@ -1,7 +1,7 @@
-"""What a coordinator decides about members: who is in a group, and what each may read. Pure.
+"""Decisions about members: which members a group has, and what each may read. Pure.
 
-A partition is read by one member. It is given to another only once the first has said, in its present epoch, that it
-does not read it any more, or is put out of the group.
+A partition is read by one member. It goes to another only once the first has stated, in its present epoch, that it no
+longer reads it, or has been expelled from the group.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ LEAVE_FOR_A_WHILE = -2
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a member says."""
+    """A member's request."""
 
     group: str
     member_id: str
@@ -37,7 +37,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class MemberAnswer:
-    """What it is told: its epoch, and all that it may read."""
+    """The answer to a member: its epoch, and all partitions that it may read."""
 
     epoch: int
     assigned: tuple[PartitionKey, ...] = ()
@@ -47,13 +47,13 @@ class MemberAnswer:
         return any(partition not in assigned for partition in owned)
 
     def is_news_to(self, heartbeat: Heartbeat) -> bool:
-        """Is it anything but what the member says itself?"""
+        """Return whether the answer differs from what the member itself states."""
         return self.epoch != heartbeat.epoch or frozenset(self.assigned) != frozenset(heartbeat.owned)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDecision:
-    """`told` is so once `changes` are."""
+    """`told` holds once `changes` are committed."""
 
     changes: tuple[GroupChange, ...]
     told: MemberAnswer
@@ -62,7 +62,7 @@ class MemberDecision:
 def decide_heartbeat(
     group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: int, max_members: int
 ) -> MemberDecision:
-    """`GroupError` if the member cannot go on so."""
+    """Decide a heartbeat. Raise `GroupError` if the member cannot continue."""
     check_heartbeat(heartbeat)
     match heartbeat.epoch:
         case 0:
@@ -88,7 +88,8 @@ def _told(member: Member) -> MemberAnswer:
 
 
 def _join(group: Group | None, heartbeat: Heartbeat, find: FindTopic, max_members: int) -> GroupDraft:
-    """Who has the same instance id as another takes its place, and begins with what that was to have."""
+    """Add a member. A member with the same instance id loses its place to the new one, which starts from the old
+    target."""
     draft = GroupDraft(heartbeat.group, group)
     before = draft.members.get(draft.group.instances.get(heartbeat.instance_id, ""))
     if before is not None:
@@ -121,7 +122,7 @@ def _with_wishes(member: Member, heartbeat: Heartbeat) -> Member:
 
 
 def still_said(heartbeat: Heartbeat, member: Member) -> Heartbeat:
-    """The call of a member that has waited: what it wants is what it has said since, with another call, if it has."""
+    """Return the latest request of a member whose call has waited: a later call replaces an earlier one."""
     return replace(
         heartbeat,
         instance_id=member.instance_id,
@@ -168,7 +169,7 @@ def _known_member(group: Group | None, heartbeat: Heartbeat) -> Member:
 
 
 def find_member(group: Group | None, group_name: str, member_id: str, instance_id: str = "") -> Member:
-    """`GroupError` if there is none."""
+    """Return the member. Raise `GroupError` if there is none."""
     if group is not None and group.instances.get(instance_id, member_id) != member_id:
         raise GroupError(
             errors_pb2.FENCED_INSTANCE_ID,
@@ -189,7 +190,7 @@ def find_member(group: Group | None, group_name: str, member_id: str, instance_i
 
 
 def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: int) -> MemberDecision:
-    """Who is not there has left."""
+    """Remove a member, which succeeds if it is not there."""
     told = MemberAnswer(heartbeat.epoch)
     if group is None or heartbeat.member_id not in group.members:
         return MemberDecision((), told)
@@ -206,7 +207,7 @@ def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: i
 
 
 def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now_ms: int) -> tuple[GroupChange, ...]:
-    """Members are gone, and what they held is free."""
+    """Remove members; what they held is free."""
     draft = GroupDraft(group.name, group)
     for member_id in member_ids:
         draft.remove(member_id)
@@ -218,7 +219,7 @@ def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now
 
 
 def decide_topics(group: Group, find: FindTopic, now_ms: int) -> tuple[GroupChange, ...]:
-    """Topics may have come, grown or gone."""
+    """Adapt the group to topics that may have come, grown or gone."""
     if not group.members or subscribed_topics(group.members.values(), find) == group.topics:
         return ()
     draft = GroupDraft(group.name, group)
@@ -242,7 +243,7 @@ def check_group_name(name: str) -> None:
 
 
 def check_heartbeat(heartbeat: Heartbeat) -> None:
-    """`GroupError` for what no member may say."""
+    """Raise `GroupError` for invalid requests."""
     check_group_name(heartbeat.group)
     if not heartbeat.member_id:
         raise GroupError(errors_pb2.INVALID_GROUP, "a member needs an id that no other has: give it a UUID")

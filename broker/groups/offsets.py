@@ -1,4 +1,4 @@
-"""What a coordinator decides about committed offsets, and about groups as a whole. Pure."""
+"""Decisions about committed offsets, and about groups as a whole. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ TopicSize: TypeAlias = Callable[[TopicId], tuple[str, int] | None]
 
 @dataclass(frozen=True, slots=True)
 class OffsetCaller:
-    """Who commits or asks: a member in an epoch; or, without an id, somebody who is none. `may_lower`: it has gone
-    back, and what is committed may, too."""
+    """The caller that commits or fetches: a member in an epoch; or, without an id, a client that is no member.
+    `may_lower`: the caller has gone back, and committed offsets may, too."""
 
     group: str
     member_id: str = ""
@@ -55,7 +55,7 @@ class CommitDecision:
 def decide_commit(
     group: Group | None, speaker: OffsetCaller, items: Sequence[ToCommit], size_of: TopicSize, now_ms: int
 ) -> CommitDecision:
-    """`GroupError` if the speaker may commit nothing at all."""
+    """Decide a commit. Raise `GroupError` if the caller may commit nothing at all."""
     check_group_name(speaker.group)
     member = _member_who_commits(group, speaker)
     changes: list[GroupChange] = []
@@ -114,7 +114,8 @@ def _why_not(item: ToCommit, member: Member | None, speaker: OffsetCaller, size_
 
 
 def _why_not_lower(item: ToCommit, before: CommittedOffset | None, speaker: OffsetCaller) -> GroupError | None:
-    """What arrives late, after its sender has given it up and committed more, must not undo that."""
+    """Return why an offset may not be lowered: a late request, which its sender has given up and overtaken, must not
+    undo a later commit."""
     if before is None or item.offset >= before.offset or speaker.may_lower:
         return None
     return GroupError(
@@ -124,13 +125,13 @@ def _why_not_lower(item: ToCommit, before: CommittedOffset | None, speaker: Offs
 
 
 def _may_commit(member: Member, epoch: int, partition: PartitionKey) -> bool:
-    """An epoch in which it had the partition as it has it now."""
+    """Return whether the epoch is one in which the member held the partition as it does now."""
     since = member.holds_since(partition)
     return since is not None and since <= epoch <= member.epoch
 
 
 def check_may_fetch(group: Group | None, speaker: OffsetCaller) -> None:
-    """A member is told offsets only by who knows the epoch in which it got its partitions."""
+    """Raise unless the caller knows the epoch in which the member got its partitions."""
     check_group_name(speaker.group)
     if speaker.member_id:
         member = find_member(group, speaker.group, speaker.member_id)
@@ -177,8 +178,8 @@ def decide_delete_group(group: Group | None, name: str) -> tuple[GroupChange, ..
 
 
 def decide_expiry(group: Group, size_of: TopicSize, now_ms: int, retention_ms: int) -> tuple[GroupChange, ...]:
-    """What nobody will ask for any more: offsets in topics that are gone; all of a group that has had no members, and
-    committed nothing, for so long."""
+    """Decide what to forget: offsets in topics that are gone; and groups that have had no members and no commits for
+    the retention time."""
     is_old = group.empty_since_ms is not None and group.empty_since_ms + retention_ms <= now_ms
     gone = [
         partition
@@ -200,7 +201,7 @@ def _existing(group: Group | None, name: str) -> Group:
 def committed_of(
     group: Group | None, partitions: Iterable[PartitionKey] | None
 ) -> list[tuple[PartitionKey, CommittedOffset]]:
-    """Of these partitions, or of all, what is committed."""
+    """Return the committed offsets of these partitions, or of all."""
     if group is None:
         return []
     wanted = group.offsets if partitions is None else partitions

@@ -1,7 +1,7 @@
 """One partition of `__consumer_offsets` that this broker leads, in one epoch: it coordinates the groups there.
 
-What it decides is appended, and holds from then on for what it decides next; what it tells waits until that is
-committed. When it does not lead any more it says nothing more: the next leader reads what was committed.
+A decision is appended, and is the basis of the next decisions at once; its answer waits until it is committed. After
+losing leadership the partition answers nothing: the next leader reads what was committed.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ _LOST = (
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """What it needs of the broker around it."""
+    """What a partition needs of the broker around it."""
 
     clock: Clock
     alarms: ReplicaTimers
@@ -85,7 +85,7 @@ class GroupContext:
 
 
 class OffsetsPartition:
-    """`load` it; until then everything is refused. `close` when it is not led any more, or in another epoch."""
+    """Call `load`; until then everything is refused. Call `close` when this broker no longer leads it in this epoch."""
 
     def __init__(self, context: GroupContext, replica: ServedReplica, number: int, leader_epoch: int) -> None:
         self.number = number
@@ -103,7 +103,7 @@ class OffsetsPartition:
     # -- life
 
     async def load(self) -> None:
-        """Read all that was ever decided. Before the epoch begins nobody knows that all of it is committed."""
+        """Read all earlier decisions. Until the epoch has begun it is unknown whether all of them are committed."""
         replay = GroupReplay()
         end, offset = self._replica.log_end, self._replica.log_start
         while offset < end:
@@ -142,14 +142,14 @@ class OffsetsPartition:
                         self._log.error("group_record_passed_over", offset=record.offset, reason=str(error))
 
     def close(self) -> None:
-        """Whoever waits is told that this is not the coordinator any more."""
+        """Fail all waiting calls: this broker is no longer the coordinator."""
         self._is_closed = True
         self._sessions.close()
         for news in self._news.values():
             news.set()
 
     def check_serves(self) -> None:
-        """Raise unless it can be asked."""
+        """Raise unless the partition is loaded and open."""
         self._check_leads()
         if not self.is_loaded:
             raise GroupError(
@@ -168,14 +168,14 @@ class OffsetsPartition:
 
     @property
     def groups(self) -> Sequence[Group]:
-        """As they are; `committed` tells when they are so for good."""
+        """The present groups; `committed` returns once they are committed."""
         return list(self._table.groups.values())
 
     def group(self, name: str) -> Group | None:
         return self._table.get(name)
 
     async def heartbeat(self, heartbeat: Heartbeat, max_wait_ms: int) -> MemberAnswer:
-        """What the member is told, as soon as that is news to it, at the latest after `max_wait_ms`."""
+        """Return the member's answer as soon as it is news to the member, at the latest after `max_wait_ms`."""
         end_ms = self._clock.monotonic_ms() + max_wait_ms
         is_heard = False
         while True:
@@ -202,7 +202,8 @@ class OffsetsPartition:
         return group.members.get(heartbeat.member_id) if group is not None else None
 
     def _heed(self, heartbeat: Heartbeat, *, is_heard: bool) -> None:
-        """A member's session is as new as its call: that it waits for the answer does not prove that it lives."""
+        """Renew a member's session. A session is as new as the member's call: a waiting call does not prove that the
+        member lives."""
         member = self._member(heartbeat)
         if member is None:
             self._sessions.forget(heartbeat.group, heartbeat.member_id)
@@ -222,7 +223,7 @@ class OffsetsPartition:
     async def fetch(
         self, speaker: OffsetCaller, partitions: Sequence[PartitionKey] | None
     ) -> list[tuple[PartitionKey, CommittedOffset]]:
-        """What is committed, by whoever: if another broker coordinates the group by now, it is not told here."""
+        """Return committed offsets. Raise if another broker coordinates the group by now."""
         self.check_serves()
         group, end = self._table.get(speaker.group), self._replica.log_end
         check_may_fetch(group, speaker)
@@ -236,8 +237,8 @@ class OffsetsPartition:
         return found
 
     async def _still_coordinates(self) -> bool:
-        """Was there no other coordinator when this was called? False: only a write can tell, while brokers of an
-        earlier version are in sync."""
+        """Return whether there was no other coordinator when this was called. False: only a write can prove it, while
+        brokers of an earlier version are in sync."""
         try:
             return await self._replica.confirm_leads(self.leader_epoch, _COMMIT_TIMEOUT_MS)
         except ReplicaError as error:
@@ -261,8 +262,7 @@ class OffsetsPartition:
         await self.committed()
 
     async def committed(self, end: int | None = None) -> None:
-        """Return when all that was decided until now, or below `end`, is so for good. Whether it will be is not known
-        otherwise."""
+        """Return when all decisions so far, or below `end`, are committed. Otherwise their fate is unknown."""
         end = self._replica.log_end if end is None else end
         try:
             async with asyncio.timeout(_COMMIT_TIMEOUT_MS / 1000):
@@ -277,7 +277,7 @@ class OffsetsPartition:
             ) from None
 
     def _check_still_leads(self) -> None:
-        """Raise what says that the outcome is unknown: the next leader may have it, or not."""
+        """Raise the error for an unknown outcome: the next leader may have the decision, or not."""
         try:
             self._replica.check_leads(self.leader_epoch)
         except ReplicaError as error:
@@ -296,7 +296,7 @@ class OffsetsPartition:
     # -- what happens by itself
 
     def topics_changed(self) -> None:
-        """Topics may have come, grown or gone: who reads what may have to be decided anew."""
+        """Decide assignments again: topics may have come, grown or gone."""
         if self._is_closed or not self.is_loaded:
             return
         for group in self.groups:
@@ -306,7 +306,7 @@ class OffsetsPartition:
                 return
 
     def expire(self) -> None:
-        """Forget what nobody will ask for any more; what cannot be forgotten now, another time."""
+        """Forget expired offsets and groups; those that cannot be forgotten now, another time."""
         if self._is_closed or not self.is_loaded:
             return
         retention_ms = int(cluster_setting(self._context.image(), "offsets.retention.minutes")) * 60_000
@@ -317,7 +317,7 @@ class OffsetsPartition:
                     break  # the group itself goes last
 
     def _is_overdue(self, key: MemberKey, reason: str) -> bool:
-        """A member's time is over: it is put out. False if that cannot be written down now."""
+        """Expel a member whose time is over. Return False if that cannot be written now."""
         group = self._table.get(key.group)
         if group is None or key.member_id not in group.members:
             return True
@@ -328,7 +328,7 @@ class OffsetsPartition:
         return True
 
     def _try_to_carry_out(self, group: str, changes: Sequence[GroupChange]) -> bool:
-        """No client is told what went wrong, whatever it was: so it is tried again."""
+        """Carry out a decision without a caller. Whatever fails is retried, because no client hears of it."""
         try:
             self._carry_out(group, changes)
         except SERVICE_ERRORS as error:
@@ -339,7 +339,7 @@ class OffsetsPartition:
     # -- what is decided
 
     def _carry_out(self, name: str, changes: Sequence[GroupChange]) -> None:
-        """Write it down, and have it so. Raises if it cannot be written down: then nothing is changed."""
+        """Append a decision and apply it. Raise if it cannot be appended: then nothing is changed."""
         if not changes:
             return
         self._append(changes)
@@ -370,7 +370,7 @@ class OffsetsPartition:
             raise
 
     def _news_of(self, group: str) -> asyncio.Event:
-        """Set with the next change of the group."""
+        """Return an event that the group's next change sets."""
         news = self._news.get(group)
         if news is None or news.is_set():
             news = self._news[group] = asyncio.Event()
@@ -392,13 +392,13 @@ class OffsetsPartition:
 
 
 def _in_parts(forgotten: Sequence[GroupChange]) -> Iterator[Sequence[GroupChange]]:
-    """All that a group has ever committed may be more than one batch holds."""
+    """Split the changes: all commits of a group may be more than one batch holds."""
     for start in range(0, len(forgotten), _FORGOTTEN_AT_ONCE):
         yield forgotten[start : start + _FORGOTTEN_AT_ONCE]
 
 
 def _as_it_is(name: str, group: Group | None) -> GroupChange:
-    """What changes nothing."""
+    """Return a decision that changes nothing."""
     if group is None:
         return GroupGone(name)
     return GroupPut(name, group.epoch, group.assignment_epoch, group.empty_since_ms, group.topics)

@@ -30,7 +30,7 @@ class NotAGroupRecord(Exception):
 
 
 def encode_change(change: GroupChange) -> tuple[bytes, bytes | None]:
-    """A record's key and value; the same key for whatever is said of the same thing."""
+    """Return a record's key and value; changes of the same thing have the same key."""
     key = pb.GroupRecordKey(group=change.group)
     value: pb.GroupRecord | pb.GroupMemberRecord | pb.CommittedOffsetRecord | None = None
     match change:
@@ -94,7 +94,7 @@ def _member_record(member: Member) -> pb.GroupMemberRecord:
 
 
 def _by_topic(partitions: Iterable[PartitionKey], since: Held | None = None) -> Iterable[pb.HeldTopic]:
-    """`since`: in which epoch the member got each; None: that is not said of them."""
+    """`since`: in which epoch the member got each partition; None: left out."""
     topics: dict[TopicId, pb.HeldTopic] = {}
     for partition in partitions:
         topic_id, number = partition
@@ -111,7 +111,7 @@ def _by_topic(partitions: Iterable[PartitionKey], since: Held | None = None) -> 
 
 
 def decode_change(key: bytes | None, value: bytes | None) -> GroupChange:
-    """`NotAGroupRecord` if it is none."""
+    """Return the change. Raise `NotAGroupRecord` for other records."""
     try:
         return _change(pb.GroupRecordKey.FromString(key or b""), value)
     except (DecodeError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""Groups as a coordinator finds them in its log. Pure.
+"""Groups as a coordinator reads them from its log. Pure.
 
-The log is compacted, and a replica may have old records of its own followed by what a leader's compaction left of the
-later ones. So what lies between is no history: that a member gave up a partition may be gone, while the older record by
-which it held it is still there. Only what was said last of each thing counts, and only when all of it is read.
+The log is compacted, and a replica may have old records of its own followed by what a leader's compaction left of later
+ones. So the records are no history: the record by which a member gave up a partition may be gone, while the older one
+by which it held it is still there. Only the last record of each key counts, and only when all of the log is read.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from lograft.metadata.image.partition import PartitionKey
 
 
 class GroupReplay:
-    """`take` each record in order, then ask for the `table`. `is_damaged`: something that was written is missing."""
+    """Call `take` with each record in order, then ask for the `table`. `is_damaged`: records are missing."""
 
     def __init__(self) -> None:
         self._latest: dict[bytes, GroupChange] = {}  # by the keys of the records, in the order of the log
@@ -33,7 +33,7 @@ class GroupReplay:
 
 
 def _without_two_holders(changes: list[GroupChange]) -> list[GroupChange]:
-    """A partition goes to who got it last: that another had given it up, or had left, was lost."""
+    """Give a partition to the member that got it last: the record by which the other one lost it is missing."""
     newest: dict[tuple[str, PartitionKey], tuple[int, str]] = {}
     for change in changes:
         if isinstance(change, MemberPut):
@@ -63,6 +63,7 @@ def _without_two_holders(changes: list[GroupChange]) -> list[GroupChange]:
 
 
 def _forget_no_epoch(table: GroupTable) -> None:
-    """What a member was told in an epoch must not be told of another: the group's own record may be an old one."""
+    """Raise the group's epoch to its members': an epoch that a member was given must not be used again, and the group's
+    own record may be an old one."""
     for group in table.groups.values():
         group.epoch = max([group.epoch, *(member.epoch for member in group.members.values())])

@@ -1,4 +1,4 @@
-"""`lograft.v1.Groups`: requests read, handed to the coordinator, and answered."""
+"""`lograft.v1.Groups`: reads requests, passes them to the coordinator, and answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar

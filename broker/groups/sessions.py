@@ -1,4 +1,4 @@
-"""How long members of groups have been silent, and how long they have been giving up what they must."""
+"""Session time-outs of group members, and the time they have to give up partitions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class MemberKey(NamedTuple):
 
 @dataclass(slots=True)
 class _Deadlines:
-    """`gives_up_by_ms`: None while it has nothing to give up. `alarm_ms`: when it is looked at next."""
+    """`gives_up_by_ms`: None while the member has nothing to give up. `alarm_ms`: the next check."""
 
     silent_until_ms: int
     gives_up_by_ms: int | None = None
@@ -38,9 +38,9 @@ def _has_to_give_up(member: Member) -> bool:
 
 
 class GroupSessions:
-    """`is_overdue` is told of a member whose time is over, and why; if it says no, it is told again a little later.
+    """Calls `is_overdue` with a member whose time is over, and the reason; if that returns False, again a little later.
 
-    All of it is on the monotonic clock of this process: a new coordinator gives everybody their full time.
+    All times are on the monotonic clock of this process: a new coordinator gives every member its full time.
     """
 
     def __init__(self, clock: Clock, alarms: ReplicaTimers, is_overdue: Callable[[MemberKey, str], bool]) -> None:
@@ -50,7 +50,7 @@ class GroupSessions:
         self._members: dict[MemberKey, _Deadlines] = {}
 
     def heard(self, group: str, member: Member) -> None:
-        """The member has called."""
+        """Note a member's call."""
         key = MemberKey(group, member.member_id)
         until_ms = self._clock.monotonic_ms() + member.session_timeout_ms
         deadlines = self._members.get(key)
@@ -61,7 +61,7 @@ class GroupSessions:
         self._set_alarm(key, deadlines)
 
     def look_at(self, group: str, members: Mapping[str, Member]) -> None:
-        """Members of the group have changed: some may have something to give up now, or no longer."""
+        """Update the members of a group: some may have something to give up now, or no longer."""
         for member in members.values():
             key = MemberKey(group, member.member_id)
             deadlines = self._members.get(key)
@@ -84,7 +84,7 @@ class GroupSessions:
     # -- time
 
     def _set_alarm(self, key: MemberKey, deadlines: _Deadlines) -> None:
-        """One is enough: it looks when to ring next."""
+        """Set one alarm, which sets the next when it rings."""
         if deadlines.alarm_ms is None or deadlines.next_ms < deadlines.alarm_ms:
             deadlines.alarm_ms = deadlines.next_ms
             self._alarms.ring_at(deadlines.next_ms, partial(self._ring, key, deadlines))

@@ -1,7 +1,7 @@
-"""What a coordinator knows of its groups: members, what they read, and how far they have come. Pure.
+"""A coordinator's groups: members, their partitions, and committed offsets. Pure.
 
-All of it is made of changes, which are also what is written down: whoever applies the same changes in the same order
-has the same groups.
+All of it results from changes, which are also what is written to the log: applying the same changes in the same order
+gives the same groups.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Held: TypeAlias = Mapping[PartitionKey, int]
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTopic:
-    """A topic that somebody in the group wants, as it was when partitions were assigned."""
+    """A topic that some member wants, as it was when partitions were assigned."""
 
     name: str
     topic_id: TopicId
@@ -26,9 +26,9 @@ class SubscribedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`assigned`: what it may read. `giving_up`: what it has been told to give up, and may still read for all we know.
-    `target`: what it is to have in the end, in order. `previous_epoch`: before its latest partitions. `is_away`: it has
-    left, and said that it will be back."""
+    """`assigned`: what it may read. `giving_up`: what it must give up, and may still be reading. `target`: its
+    partitions once the rebalance is complete, in order. `previous_epoch`: before its latest partitions. `is_away`: it
+    has left, and announced its return."""
 
     member_id: str
     instance_id: str = ""
@@ -47,21 +47,21 @@ class Member:
 
     @property
     def is_settled(self) -> bool:
-        """It has what it is to have."""
+        """Return whether the member has its target."""
         if self.giving_up or len(self.assigned) != len(self.target):
             return False
         return all(partition in self.assigned for partition in self.target)
 
     def holds_since(self, partition: PartitionKey) -> int | None:
-        """In which epoch it got the partition; None if that is not the member's."""
+        """Return in which epoch the member got the partition; None if it does not hold it."""
         since = self.assigned.get(partition)
         return self.giving_up.get(partition) if since is None else since
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """How far a group has come in a partition: `offset` is that of the next record to read, `leader_epoch` that of the
-    record before it, if known."""
+    """A group's position in a partition: `offset` is that of the next record to read, `leader_epoch` that of the record
+    before it, if known."""
 
     offset: int
     leader_epoch: int | None
@@ -120,8 +120,8 @@ GroupChange: TypeAlias = GroupPut | GroupGone | MemberPut | MemberGone | OffsetP
 
 
 class Group:
-    """Read it freely; `GroupTable.apply` changes it. `epoch` grows with whatever happens to members and assignments;
-    `assignment_epoch` is that of the latest decision who is to have what. A partition has one holder: `holders`."""
+    """Read it freely; `GroupTable.apply` changes it. `epoch` grows with every change of members and assignments;
+    `assignment_epoch` is that of the latest targets. A partition has one holder: `holders`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -192,4 +192,4 @@ class GroupTable:
 
 
 class GroupError(ReplicaError):
-    """`code` is one of `lograft.v1.ErrorCode`. Nothing was done."""
+    """A refused group request; nothing was done. `code` is one of `lograft.v1.ErrorCode`."""

@@ -1,4 +1,4 @@
-"""What the image wants of one broker, and what changed in it that concerns its replicas. Pure."""
+"""The partitions that the image assigns to one broker, and changes that concern its replicas. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ LAG_TIME_MAX = "replica.lag.time.max.ms"
 
 
 class AssignedPartitions:
-    """As the image is now. It means nothing to a process before it has its own registration, nor once it has that of a
-    later process of the same broker."""
+    """The present assignment. Valid for a process only while the image has its own registration: not before, and not
+    once a later process of the same broker has registered."""
 
     def __init__(self, broker_id: BrokerId, image: Callable[[], ClusterImage]) -> None:
         self.broker_id = broker_id
@@ -38,7 +38,7 @@ class AssignedPartitions:
         self._epoch = epoch
 
     def ended(self) -> None:
-        """Nothing may be done any more."""
+        """Return True if this process may do nothing from now on."""
         self._epoch = None
 
     @property
@@ -47,7 +47,7 @@ class AssignedPartitions:
         return broker is not None and broker.epoch == self._epoch
 
     def wanted(self, key: PartitionKey) -> Assignment | None:
-        """None: this broker has no replica, or may not act on the image."""
+        """Return the assignment; None: this broker has no replica, or may not act on the image."""
         image = self._image()
         partition = image.partition(*key)
         if partition is None or partition.directory_of(self.broker_id) is None or not self.may_act:
@@ -57,18 +57,18 @@ class AssignedPartitions:
         )
 
     def name_of(self, key: PartitionKey) -> PartitionName:
-        """Of a partition that is wanted."""
+        """Return the name of an assigned partition."""
         return PartitionName(self._image().topics[key[0]].name, key[1], key[0])
 
     def log_config_of(self, key: PartitionKey) -> LogConfig:
-        """Of a partition that is wanted."""
+        """Return the log configuration of an assigned partition."""
         topic_id = key[0]
         if topic_id not in self._configs:
             self._configs[topic_id] = log_config_of(self._image(), topic_id)
         return self._configs[topic_id]
 
     def forget(self, changes: "Changes") -> None:
-        """Look again at what these changed."""
+        """Recompute what these changes affect."""
         if changes.is_all:
             self._configs.clear()
         for topic_id in changes.topics:
@@ -77,7 +77,7 @@ class AssignedPartitions:
 
 @dataclass(slots=True)
 class Changes:
-    """Of partitions, of all that a topic has, of a broker (which may be let into ISRs now), or of everything."""
+    """Changed partitions, topics, brokers (which may be let into ISRs now), or everything."""
 
     keys: dict[PartitionKey, None] = field(default_factory=dict)
     topics: dict[TopicId, None] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Looks now and then how much room is left on a node's disks."""
+"""Periodic checks of the room on a node's disks."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ _FASTEST_BYTES_PER_MS = 4 * 1000 * 1000  # that all who share a disk may write, 
 
 
 class DiskWatch:
-    """Of all directories that a node has open. Between two looks, what is written is counted."""
+    """Watches all open directories of a node. Between checks, written bytes are counted."""
 
     def __init__(self, clock: Clock, directories: Sequence[DataDirectory]) -> None:
         self._clock = clock
         self._directories = directories
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Check until cancelled."""
         while True:
             await self._clock.sleep_ms(self._pause_ms())
             for directory in list(self._directories):
@@ -31,7 +31,8 @@ class DiskWatch:
                     log.warning("disk_not_looked_at", path=directory.path, reason=str(error))
 
     def _pause_ms(self) -> int:
-        """The sooner, the less there is left: other nodes, and other programs, may write to the same disk."""
+        """Return the pause: shorter when less room is left, because other nodes and programs may write to the same
+        disk."""
         left = (
             each.space.free_bytes - each.space.reserve_bytes for each in self._directories if not each.space.is_full
         )

@@ -1,4 +1,4 @@
-"""What a broker cannot vouch for any more, told to the controller until it has heard."""
+"""Failed directories and corrupt replicas, reported to the controller until it acknowledges."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,8 @@ Reported: TypeAlias = Callable[[Sequence[UUID], Sequence[PartitionKey]], None]
 
 
 class FailureReports:
-    """`reported`: told when the controller knows and the image here shows it: only then may anything be discarded."""
+    """`reported` is called when the controller knows and the image here shows it: only then may anything be
+    discarded."""
 
     def __init__(
         self, runtime: Runtime, report: Report, wait_for: Callable[[int], Awaitable[None]], reported: Reported
@@ -51,7 +52,7 @@ class FailureReports:
             await retrying(self._runtime.clock, wait, on=ControllerError)(self._report_all)
 
     async def _report_all(self) -> None:
-        """Report what there is, as soon as there is any."""
+        """Wait for failures and report all there are. Raise if the controller refuses."""
         await self._has_any.wait()
         directories, corrupt = list(self._directories), list(self._corrupt)
         reason = next(iter([*self._directories.values(), *self._corrupt.values()]))

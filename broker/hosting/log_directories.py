@@ -1,4 +1,4 @@
-"""The data directories of a broker: where each partition's log is, or is to be, and how logs go."""
+"""The data directories of a broker: where each partition's log is or will be, and how logs are removed."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,8 @@ _STRAY = "-stray."
 
 @dataclass(slots=True, eq=False)
 class LogDirectory:
-    """One of them. `names`: of the partitions that have a log there. `watermarks`: as the file has them,
-    or will have when the disk gets there. `gone`: those that the file may have, though this broker wants them gone."""
+    """One data directory. `names`: partitions with a log there. `watermarks`: as the file has them, or will have after
+    pending writes. `gone`: partitions that the file may name, though this broker has removed them."""
 
     data: DataDirectory
     names: dict[PartitionName, None] = field(default_factory=dict)
@@ -53,13 +53,13 @@ class LogDirectory:
         return f"{self.data.path}/{name}"
 
     def noted_watermark(self, name: PartitionName) -> int | None:
-        """What a log here is known to have had; None if there was none, or this broker puts it away."""
+        """Return the noted watermark of a log here; None if there was none, or if it has been put away."""
         return None if name in self.gone else self.watermarks.get(name)
 
     async def note_opened(self, name: PartitionName, end_offset: int) -> None:
-        """The file has the log from now on: if its files are missing one day, it is not mistaken for a new one.
+        """Note the log in the file: if its files are missing one day, it is not mistaken for a new one.
 
-        Nor does the file have a higher watermark than its end. Logs that are opened together are noted together.
+        Also lower a noted watermark above its end. Logs that are opened together are noted together.
         """
         self.gone.pop(name, None)
         noted = self.watermarks.get(name)
@@ -72,23 +72,23 @@ class LogDirectory:
                 await self._write({**self.watermarks, **unnoted})
 
     async def note_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
-        """Keep them for after a crash, and those of other logs here as they are.
+        """Write watermarks for use after a crash; those of other logs here stay.
 
-        Not of logs that we put away, though their replicas may still be there while the files go: were they noted
-        again, they would be missed when the partition comes back.
+        Logs that have been put away are left out, though their replicas may still exist while files are removed: if
+        they were noted again, they would be missed when the partition returns.
         """
         noted = {**self.watermarks, **watermarks}
         await self._write({name: watermark for name, watermark in noted.items() if name in self.names})
 
     async def lower_watermark(self, name: PartitionName, high_watermark: int) -> None:
-        """No higher one is found after a crash, once anything is done that the disk is asked for from now on: it would
-        vouch for what may be written there next."""
+        """Lower the noted watermark durably, before any later write: a higher one would vouch for what may be written
+        there next."""
         if self.watermarks.get(name, 0) > high_watermark:
             await self._write({**self.watermarks, name: high_watermark})
 
     async def forget_gone(self) -> None:
-        """The file does not have those any more that are gone: before all trace of them is, or they would be missed.
-        All that go together are forgotten together."""
+        """Remove gone logs from the file before their last traces are removed, or they would be missed. Logs that go
+        together are forgotten together."""
         async with self._forgetting:
             gone, self.gone = self.gone, {}
             lost = [name for name in gone if name not in self.names]  # the others were made anew
@@ -101,7 +101,7 @@ class LogDirectory:
 
 
 class LogDirectories:
-    """All of a broker's. `load` comes first."""
+    """All data directories of a broker. Call `load` first."""
 
     def __init__(self, runtime: Runtime, directories: Sequence[DataDirectory]) -> None:
         self._runtime = runtime
@@ -109,8 +109,8 @@ class LogDirectories:
         self.all_failed = asyncio.Event()
 
     async def note_used(self, epoch: BrokerEpoch) -> dict[LogDirectory, DiskFailed]:
-        """Before anything else: it is written down in each directory that it is used in this epoch. Return those where
-        that failed, and why: they must not count as used."""
+        """Write this epoch into each directory before anything else. Return the directories where that failed, and why:
+        they must not count as used."""
         failures: dict[LogDirectory, DiskFailed] = {}
         for directory in self.healthy:
             try:
@@ -120,13 +120,13 @@ class LogDirectories:
         return failures
 
     async def load(self) -> None:
-        """See what is there."""
+        """List the logs in all directories."""
         for directory in self._directories:
             directory.names = dict.fromkeys(await directory.data.partitions())
             directory.watermarks = await directory.data.read_high_watermarks()
 
     def forget_missing(self) -> None:
-        """All logs that this broker should have were looked at: those that it should not may be gone."""
+        """Forget notes of logs that are gone, once all assigned logs have been looked at."""
         for directory in self._directories:
             missing = [name for name in directory.watermarks if name not in directory.names]
             directory.gone.update(dict.fromkeys(missing))
@@ -136,22 +136,22 @@ class LogDirectories:
         return [directory for directory in self._directories if not directory.has_failed]
 
     def fail(self, directory: LogDirectory) -> None:
-        """Nothing there can be relied on from now on."""
+        """Mark the directory as failed: nothing there is used from now on."""
         directory.has_failed = True
         if not self.healthy:
             self.all_failed.set()
 
     def copies(self, name: PartitionName) -> list[LogDirectory]:
-        """The healthy ones that have a log of the partition."""
+        """Return the healthy directories with a log of the partition."""
         return [directory for directory in self.healthy if name in directory.names]
 
     def names(self) -> list[PartitionName]:
-        """All partitions that have a log in a healthy directory."""
+        """Return all partitions that have a log in a healthy directory."""
         return list(dict.fromkeys(name for directory in self.healthy for name in directory.names))
 
     def choose(self, name: PartitionName, wanted: UUID | None) -> LogDirectory | None:
-        """Where the partition's log is, or is to be made: where the metadata want it; if that directory is not there,
-        where there is one; else where there are the fewest, of those with room. None: there is no directory left."""
+        """Return the directory of the partition's log: the one that the metadata name; without it, one that has a log;
+        else the one with the fewest logs, of those with room. None: no directory is left."""
         healthy = self.healthy
         for directory in (*(one for one in healthy if one.identity == wanted), *self.copies(name)):
             return directory
@@ -160,25 +160,25 @@ class LogDirectories:
     # -- how logs go
 
     async def remove(self, directory: LogDirectory, name: PartitionName) -> None:
-        """A partition's log, which is not open, is not there any more; its files go by and by. Readers that have them
-        open read on."""
+        """Remove a partition's log, which is not open. Its files are deleted later, and readers that have them open may
+        finish."""
         path = await self._put_away(directory, name, _REMOVED)
         if path is not None:
             await run_to_end(self._runtime.blocking, _remove_all, self._runtime.files, [path])
 
     async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
-        """Put a log aside, whole: somebody may want it after all. It goes after seven days."""
+        """Put a log aside, whole, for seven days."""
         path = await self._put_away(directory, name, _STRAY)
         if path is not None:
             log.warning("log_put_aside", path=path, reason=reason)
 
     async def survey(self, directory: LogDirectory, name: PartitionName) -> Remains | None:
-        """What remains of a damaged log, which is not open."""
+        """Return what remains of a damaged log, which is not open."""
         return await self._beside(directory, name, partial(survey, self._runtime.files, directory.path_of(name)))
 
     async def keep_remains(self, directory: LogDirectory, name: PartitionName, *, is_compacted: bool) -> bool:
-        """Make what remains of a damaged log the log; the rest is put aside. False, and nothing is done, if nothing
-        does."""
+        """Make the remains of a damaged log the log, and put the rest aside. Return False, and do nothing, if nothing
+        remains."""
         remains = await self.survey(directory, name)
         if remains is None:
             return False
@@ -207,7 +207,7 @@ class LogDirectories:
         return await retrying(self._runtime.clock, wait, on=OSError)(run)
 
     async def purge(self) -> None:
-        """Remove what was left half removed, and what was put aside long ago."""
+        """Delete logs whose removal was interrupted, and quarantined logs that have expired."""
         oldest_ms = self._runtime.clock.wall_ms() - QUARANTINE_MS
         for directory in self.healthy:
             path = directory.data.path
@@ -216,8 +216,8 @@ class LogDirectories:
                 await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
 
     async def _put_away(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
-        """Forget the log, then rename it. In this order: a log that is made anew in its place, and lost, is missed,
-        whatever was put away before. After a crash in between, what wanted the log gone wants it again."""
+        """Forget the log, then rename it. In this order a new log in its place that is lost later is missed, whatever
+        was put away before. After a crash in between, the same request is made again."""
         files, parent = directory.data.disk.writer.files, directory.data.path
         directory.names.pop(name, None)
         directory.gone[name] = None
@@ -258,13 +258,14 @@ def _was_put_aside_before(name: str, oldest_ms: int) -> bool:
 
 
 def _renamed_ms(name: str, suffix: str) -> int | None:
-    """When a log was renamed so; None: it was not. A topic may be called like that: its logs' names end in an id."""
+    """Return when a log was renamed with this suffix; None if it was not. A topic may have such a name; its logs' names
+    end in an id."""
     original, _, at_ms = name.rpartition(suffix)
     return int(at_ms) if PartitionName.parse(original) is not None and at_ms.isdecimal() else None
 
 
 def _remove_all(files: Files, paths: Sequence[str]) -> None:
-    """Directories without others within. What does not go now is found again by the next purge."""
+    """Delete directories without subdirectories. Whatever cannot be deleted now is found by the next purge."""
     for path in paths:
         try:
             for name in files.list_directory(path):
@@ -275,7 +276,8 @@ def _remove_all(files: Files, paths: Sequence[str]) -> None:
 
 
 async def settle_strays(directories: LogDirectories, image: ClusterImage, broker_id: BrokerId) -> None:
-    """Once, before logs are opened, with an image that has the broker's own registration."""
+    """Remove or quarantine logs that the metadata do not place here. Call once, before logs are opened, with an image
+    that has the broker's own registration."""
     for name in directories.names():
         topic_id = TopicId(name.topic_id)
         partition = image.partition(topic_id, name.partition)
