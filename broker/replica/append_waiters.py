@@ -1,4 +1,4 @@
-"""Batches that have their offset and wait to be acknowledged; and what becomes of each. No IO, no clock of its own."""
+"""Appended batches that wait for their acknowledgement, and their outcomes. No IO, no clock of its own."""
 
 import asyncio
 import heapq
@@ -10,7 +10,7 @@ from lograft.rpc.coded_error import ReplicaError
 
 
 class AppendWaiter:
-    """One batch, which ends before `next_offset`. Its outcome comes once, and stays."""
+    """One batch, which ends before `next_offset`. Its outcome is set once."""
 
     __slots__ = ("_appended", "_callbacks", "_outcome", "deadline_ms", "next_offset")
 
@@ -62,7 +62,7 @@ class AppendWaiter:
 
 
 class AppendWaiters:
-    """Those that wait for one end of a log to pass them: the watermark, or what is durable."""
+    """Batches that wait until one end of a log has passed them: the watermark, or the durable end."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, AppendWaiter]] = []  # by the offset waited for, then by age
@@ -75,18 +75,18 @@ class AppendWaiters:
         heapq.heappush(self._heap, (pending.next_offset, next(self._count), pending))
 
     def reached(self, end: int) -> None:
-        """Acknowledge all that end at or before `end`, in their order."""
+        """Acknowledge all batches that end at or before `end`, in order."""
         while self._heap and self._heap[0][0] <= end:
             heapq.heappop(self._heap)[2].acknowledge()
 
     def fail(self, error: ReplicaError) -> None:
-        """None of them can be acknowledged any more."""
+        """Fail all batches: none of them can be acknowledged now."""
         waiting, self._heap = sorted(self._heap), []
         for _, _, pending in waiting:
             pending.fail(error)
 
     def expire(self, now_ms: int, error: Callable[[], ReplicaError]) -> None:
-        """Fail those whose time is over, and forget them."""
+        """Fail and forget the batches whose deadline has passed."""
         if any(pending.deadline_ms <= now_ms for _, _, pending in self._heap):
             waiting = sorted(self._heap)
             # What a sorted list keeps of its order is a heap.

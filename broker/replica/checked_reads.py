@@ -1,4 +1,4 @@
-"""Reading a log on a disk that may not give back what it has, or not as it was."""
+"""Reads of a log from a disk that may fail, or return damaged data."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,10 +26,10 @@ async def read_log(
     verify: bool = False,
     from_disk: bool = False,
 ) -> Batches:
-    """As `PartitionLog.read`, and fails as what is done while `reading`.
+    """Read like `PartitionLog.read`, with the errors of `reading`.
 
-    With `verify`, what comes from the disk and is damaged is `CorruptLog`: for who has others that can take over.
-    Without, readers find out themselves, and have the rest.
+    With `verify`, raise `CorruptLog` for damaged data from the disk: use it where other replicas can take over. Without
+    it, readers find the damage themselves, and get the rest.
     """
     is_from_disk = from_disk or log.tail.find(start) is None
     try:
@@ -43,8 +43,8 @@ async def read_log(
 
 @asynccontextmanager
 async def reading(log: PartitionLog) -> AsyncIterator[None]:
-    """A disk that fails to read is a failed disk: `DiskFailed`, and all on it are told. A file that is gone is
-    `CorruptLog`; and what may pass, a `ReplicaError`."""
+    """Translate errors: a failed read is a failed disk, `DiskFailed`, for everything on it. A missing file is
+    `CorruptLog`; a passing shortage is a `ReplicaError`."""
     try:
         yield
     except OSError as error:

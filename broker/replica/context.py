@@ -1,4 +1,4 @@
-"""What one replica needs of the broker around it, and tells it."""
+"""The broker around a replica: what the replica uses of it, and reports to it."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,7 @@ from lograft.storage.errors import CorruptLog
 
 @dataclass(frozen=True, slots=True)
 class ReplicaIdentity:
-    """Which partition it is a copy of, on which broker, in which of its directories. `name`: of the partition, for
-    people."""
+    """The partition, the broker and the directory of a replica. `name`: the partition's, for people."""
 
     key: PartitionKey
     name: str
@@ -30,14 +29,14 @@ class ReplicaIdentity:
 
     @property
     def is_internal(self) -> bool:
-        """Is the topic one of the cluster's own?"""
+        """Return whether the topic is one of the cluster's own."""
         return self.name.startswith(INTERNAL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the image has of a partition, and what else counts for it: the effective minimum ISR, and for how long a
-    follower may be behind."""
+    """The partition in the image, with the settings that apply: the effective minimum ISR, and how long a follower may
+    be behind."""
 
     partition: Partition
     min_isr: int
@@ -54,8 +53,8 @@ class FailureListener(Protocol):
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """What has happened to this broker's replicas since it started: it became a leader, in an unclean election or
-    otherwise; members of an ISR left or joined."""
+    """Counters of this broker's replicas since it started: elections as leader, unclean ones among them, and members
+    that left or joined an ISR."""
 
     elections: int = 0
     unclean_elections: int = 0

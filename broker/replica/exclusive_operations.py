@@ -1,4 +1,4 @@
-"""Operations on one log that exclude each other, and everything that appends."""
+"""Operations on one log that exclude each other, and all appends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class ExclusiveOperations:
-    """One at a time, in the order they were asked for. `became_idle`: told when the last that waited is through."""
+    """Runs one operation at a time, in the order of the requests. Calls `became_idle` when the last has finished."""
 
     def __init__(self, became_idle: Callable[[], None]) -> None:
         self._became_idle = became_idle
@@ -15,7 +15,7 @@ class ExclusiveOperations:
 
     @property
     def is_idle(self) -> bool:
-        """No operation is under way or waits."""
+        """Return True if no operation is running or waiting."""
         return self._count == 0
 
     @asynccontextmanager
@@ -30,6 +30,6 @@ class ExclusiveOperations:
                 self._became_idle()
 
     async def until_idle(self) -> None:
-        """Return when those that were asked for before are through."""
+        """Return when all operations requested before have finished."""
         async with self._lock:
             pass

@@ -1,4 +1,5 @@
-"""A partition that this broker follows, from one leader in one epoch: what `replication_ports.Followed` asks for."""
+"""The follower's role: this broker follows the partition, from one leader in one epoch
+(`replication.interfaces.Followed`)."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -18,8 +19,8 @@ from lograft.storage.log.replica_frame import ReplicaFrame
 
 
 class FollowerRole:
-    """Until `end`. `watermark_moved`: told after each move of the high watermark. `out_of_sync`: told when it is
-    not, or no more. `found_corrupt`: the log is."""
+    """Valid until `end`. Calls `watermark_moved` after each move of the high watermark, `out_of_sync` when the replica
+    is not in sync, and `found_corrupt` when the log is corrupt."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class FollowerRole:
 
     @property
     def is_in_sync(self) -> bool:
-        """As far as is known: it is in the ISR, and hears of whatever its leader commits."""
+        """Return True if the replica is in the ISR as far as known, and hears of every commit of its leader."""
         own, partition = self._identity, self.core.partition
         return (
             isinstance(self.core.state, Matched)
@@ -88,7 +89,7 @@ class FollowerRole:
     # -- what the image says
 
     def take(self, assignment: Assignment) -> None:
-        """The same leader in the same epoch; the rest may be different."""
+        """Take an assignment with the same leader and epoch; the rest may differ."""
         self.core.image_changed(assignment.partition)
         if not self.is_in_sync:
             self._tell_out_of_sync()
@@ -101,7 +102,7 @@ class FollowerRole:
             self.stream.has_acknowledgement(self)
 
     def end(self, error: ReplicaError) -> None:
-        """Nothing is acknowledged any more."""
+        """End the role: nothing is acknowledged from now on."""
         self.error = error
         self.core.end()
         self._context.sink.unfollow(self)
@@ -158,7 +159,7 @@ class FollowerRole:
             await self._cut(lambda: self._log.reset(order.start_offset, order.epochs, order.producers))
 
     async def _cut(self, cut: Callable[[], Awaitable[object]]) -> None:
-        """Cancelled, it is done or not done: what the log says of itself is true, and settling waits for the disk."""
+        """Cut the log. If cancelled, it is cut or not: the log's own state is true, and settling waits for the disk."""
         try:
             async with self._operations.exclusively(), reading(self._log):
                 # Before what was below it may be replaced by something else.

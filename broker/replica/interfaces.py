@@ -1,7 +1,6 @@
-"""What services need of a broker's replicas, as interfaces; for replication streams see `replication_ports`.
+"""Interfaces of a broker's replicas for its services; for replication streams see `replication.interfaces`.
 
-Whatever a replica refuses or reports is a `ReplicaError`, or one of storage's errors as it is: `service_errors` knows
-what each of them means to a client.
+A replica raises `ReplicaError`, or storage's errors unchanged: `service_errors` maps each of them for clients.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,22 +36,22 @@ class Appended:
 
 
 class PendingAppend(Protocol):
-    """A batch that has its offset. Nobody need wait for it: an outcome that is never asked for is no error."""
+    """A batch that has its offset. Callers may ignore it: an outcome that nobody reads is no error."""
 
     def done(self) -> bool:
-        """The outcome is known."""
+        """Return whether the outcome is known."""
         ...
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, on the loop, when the outcome is known; now, or soon, if it is already."""
+        """Call `callback` once, on the loop, when the outcome is known; now, or soon, if it already is."""
         ...
 
     def result(self) -> Appended:
-        """The outcome, once it is known: it may be an error."""
+        """Return or raise the outcome, once it is known."""
         ...
 
     async def outcome(self) -> Appended:
-        """As `result`, when it is known."""
+        """Wait for the outcome, then return or raise it."""
         ...
 
 
@@ -91,17 +90,17 @@ class ServedReplica(Protocol):
 
     @property
     def traffic(self) -> PartitionTraffic:
-        """What went in is counted here; what goes out, by who sends it."""
+        """Counters. The replica counts incoming batches; senders count outgoing ones."""
         ...
 
     @property
     def log_config(self) -> LogConfig:
-        """By which batches are admitted."""
+        """The configuration that admits batches."""
         ...
 
     @property
     def leader_epoch(self) -> int:
-        """The latest this broker knows of."""
+        """The latest epoch that this broker knows."""
         ...
 
     @property
@@ -109,7 +108,7 @@ class ServedReplica(Protocol):
 
     @property
     def watermark_is_known(self) -> bool:
-        """False: a new leader's, which may be behind what clients were told before."""
+        """False for a new leader whose watermark may be behind what clients have seen."""
         ...
 
     @property
@@ -117,7 +116,7 @@ class ServedReplica(Protocol):
 
     @property
     def is_internal(self) -> bool:
-        """The topic is one of the cluster's own: clients write nothing there."""
+        """True for the cluster's own topics: clients write nothing there."""
         ...
 
     @property
@@ -128,7 +127,7 @@ class ServedReplica(Protocol):
 
     @property
     def cleaned_below(self) -> int:
-        """Records may be missing that later ones superseded, all below this."""
+        """Compaction may have removed superseded records below this offset."""
         ...
 
     def check_leads(self, leader_epoch: int | None) -> None:
@@ -158,7 +157,7 @@ class ServedReplica(Protocol):
         timeout_ms: int,
         when_stored: Callable[[], None] | None = None,
     ) -> PendingAppend:
-        """Check that it may be appended, and give it an offset, at once; its acknowledgement follows.
+        """Check the batch and give it an offset, at once; its acknowledgement follows.
 
         Call `when_stored` once, now or later, when this broker has stored the batch, whether followers have it or not;
         or when the time is over, or this broker no longer leads. If this raises, it is not called.
@@ -166,36 +165,36 @@ class ServedReplica(Protocol):
         ...
 
     def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
-        """As `matching.reader_parts_at`, of this replica's log."""
+        """Compare like `log_matching.reader_parts_at`, with this replica's log."""
         ...
 
     async def room(self) -> None:
-        """Return when the disk is not too far behind: await it before more is taken in."""
+        """Return when the disk is not too far behind: await it before taking in more."""
         ...
 
     async def read(self, offset: int, max_bytes: int) -> Batches:
-        """Whole batches from `offset` on, below the watermark; none if there are none. `OffsetOutOfRange`: it is below
-        the log's start, or above its end."""
+        """Return whole batches from `offset` on, below the watermark; none if there are none. Raise `OffsetOutOfRange`
+        if it is below the log's start, or above its end."""
         ...
 
     async def read_stored(self, offset: int, max_bytes: int) -> Batches:
-        """What is on the disk, committed or not, whoever leads; else as `read`. What is damaged is `CorruptLog`."""
+        """Read from the disk, committed or not, in any role; else like `read`. Raise `CorruptLog` for damaged data."""
         ...
 
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` once, on the loop, when there is something to look at: a record at or after `offset` below the
-        watermark, or this replica serves no readers any more, or in another epoch. `wake` only takes note of it.
-        Returns what withdraws the wish; that may be called any time."""
+        """Call `wake` once, on the loop, when a record at or after `offset` is below the watermark, or when this
+        replica stops serving readers in this epoch. `wake` only takes note. Return a function that cancels this, at any
+        time."""
         ...
 
     async def offsets(self, spec: OffsetSpec) -> FoundOffset:
-        """OFFSET_NOT_AVAILABLE for all but EARLIEST while the watermark is not known."""
+        """Raise OFFSET_NOT_AVAILABLE for all but EARLIEST while the watermark is not known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """What this broker has of one partition. `high_watermark` None: a new leader that does not know it yet."""
+    """One partition's state on this broker. `high_watermark` None: a new leader does not know it yet."""
 
     topic_id: TopicId
     number: int
@@ -212,9 +211,9 @@ class ServedReplicas(Protocol):
     """All partitions of this broker."""
 
     def facts(self) -> Iterator[ReplicaFacts]:
-        """Of all that are open."""
+        """Yield the state of all open replicas."""
         ...
 
     def get(self, topic_id: TopicId, number: int) -> ServedReplica:
-        """Raises if there is no such partition, or it has no replica here."""
+        """Return the replica. Raise if there is no such partition, or no replica of it here."""
         ...

@@ -1,4 +1,4 @@
-"""A partition that this broker leads, in one epoch: appends and their acknowledgements, followers, the ISR."""
+"""The leader's role: this broker leads the partition in one epoch: appends, acknowledgements, followers, the ISR."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,8 @@ HAND_OVER_MS = 3000
 
 
 class LeaderRole:
-    """Until `end`. `watermark_moved`: told after each move of the high watermark. `found_corrupt`: the log is."""
+    """Valid until `end`. Calls `watermark_moved` after each move of the high watermark, and `found_corrupt` when the
+    log is corrupt."""
 
     def __init__(
         self,
@@ -134,8 +135,9 @@ class LeaderRole:
             self._full_since_ms = None
 
     def _may_be_handed_over(self) -> bool:
-        """Return whether the controller may be about to have another replica lead; for a while only, since this broker
-        does not know whether the others have room. Group coordinators have an answer of their own for a full disk."""
+        """Return whether the controller may be about to move leadership to another replica; for a while only, because
+        this broker does not know whether the others have room. Group coordinators have an answer of their own for a
+        full disk."""
         core, now_ms = self.core, self._context.clock.monotonic_ms()
         if self._full_since_ms is None:
             self._full_since_ms = now_ms
@@ -159,7 +161,7 @@ class LeaderRole:
                 return True
 
     def _set_alarm(self, deadline_ms: int) -> None:
-        """One for all is enough, if no other is sooner: it is set again as long as anybody waits."""
+        """Set one alarm for all waiting batches, if none is sooner: it is set again as long as any batch waits."""
         if self._alarm_ms is None or deadline_ms < self._alarm_ms:
             self._alarm_ms = deadline_ms
             self._context.alarms.ring_at(deadline_ms, self._expire)
@@ -193,7 +195,7 @@ class LeaderRole:
         self._propose_if_incomplete()
 
     def take(self, assignment: Assignment) -> None:
-        """The same epoch; the rest may be different."""
+        """Take an assignment of the same epoch; the rest may differ."""
         core = self.core
         if assignment.lag_time_max_ms != core.lag_time_max_ms:
             core.lag_time_max_ms = assignment.lag_time_max_ms
@@ -216,7 +218,7 @@ class LeaderRole:
         self._tell_watermark_moved()
 
     def start_moved(self) -> None:
-        """`log.start_offset` has."""
+        """Note that `log.start_offset` has moved."""
         self._tell_feeds()
 
     def _tell_feeds(self) -> None:
@@ -260,14 +262,14 @@ class LeaderRole:
                 return ResetTo(start_offset, epochs, await self._producers_at(start_offset))
 
     async def _first_base(self) -> int:
-        """Where a copy of the log begins: it is told its log start with what follows."""
+        """Return where a copy of the log begins: the follower gets its log start with the following frames."""
         return await self._read(self.log.first_base(), self.log.start_offset)
 
     async def _producers_at(self, offset: int) -> bytes:
         return await self._read(producers_at(self.log, offset), b"")
 
     async def _read(self, found: Awaitable[T], nothing: T) -> T:
-        """What is read of the log; raise if the role ended meanwhile."""
+        """Read the log. Raise if the role ended meanwhile."""
         try:
             async with reading(self.log):
                 nothing = await found
@@ -286,15 +288,15 @@ class LeaderRole:
         self._propose_if_incomplete()
 
     def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
-        """The follower's disk is full: it takes nothing before there is room."""
+        """Note that the follower's disk is full: it takes nothing before there is room."""
         if self.error is None and self.core.without_room(follower, leader_epoch):
             self.propose()
 
     # -- barriers
 
     def confirm(self) -> "asyncio.Future[bool | ReplicaError]":
-        """True once whoever may lead next has answered after now: so nobody else led until now. False: somebody will
-        not answer; an error: it cannot be known any more."""
+        """Return True once every replica that may lead next has answered after this call: nobody else led until now.
+        False: one of them does not answer barriers. An error: it cannot be known."""
         core = self.core
         self.check()
         if not core.has_enough_in_sync:
@@ -306,7 +308,7 @@ class LeaderRole:
         return confirmed
 
     def barrier_for(self, follower: BrokerId) -> int:
-        """What it is to answer; 0: nobody waits for it."""
+        """Return the barrier that the follower must answer; 0: no call waits for it."""
         return self.core.barrier if self._for_barrier and follower in self.core.isr.maximal else 0
 
     def barrier_answered(self, feed: PartitionFeed, leader_epoch: int, number: int) -> None:
@@ -314,7 +316,7 @@ class LeaderRole:
         self._look_at_barriers()
 
     def _look_at_barriers(self) -> None:
-        """Settle those that wait as far as possible: more may have answered, or others may have to."""
+        """Settle waiting calls as far as possible: more followers may have answered, or others may have to."""
         if not self._for_barrier:
             return
         core = self.core
@@ -352,19 +354,20 @@ class LeaderRole:
     # -- the ISR
 
     def propose(self) -> None:
-        """Ask for another ISR, if it is time to: to be called when brokers come or go."""
+        """Propose another ISR if one is due; call this when brokers come or go."""
         proposal = self.core.propose(self._context.brokers(), self._context.clock.monotonic_ms())
         if proposal is not None:
             self._context.ask_for_isr(self._identity.key, proposal, self)
             self._tell_feeds()  # who joins counts from now on, and is not throttled
 
     def _propose_if_incomplete(self) -> None:
-        """Somebody may have caught up. Who is behind is noticed by and by."""
+        """Propose if a follower may have caught up. The timer notices followers that fall behind."""
         if len(self.core.isr.committed) < len(self.core.partition.replicas):
             self.propose()
 
     def _watch_followers(self) -> None:
-        """Look, in a while, whether one is too far behind; as long as any is behind at all. One alarm is enough."""
+        """Check after a while whether a follower is too far behind, as long as any is behind at all. One alarm is
+        enough."""
         if self.core.has_laggards:
             look_ms = self._context.clock.monotonic_ms() + self.core.lag_time_max_ms // 2
             if self._lag_alarm_ms is None or look_ms < self._lag_alarm_ms:
@@ -403,7 +406,8 @@ class LeaderRole:
     # -- the end
 
     def end(self, error: ReplicaError) -> None:
-        """Nothing is appended or acknowledged any more. What was not is unknown to who waits for it."""
+        """End the role: nothing is appended or acknowledged from now on. The outcome of waiting batches is unknown to
+        their producers."""
         self.error = error
         for waiters in (self._for_watermark, self._for_disk):
             waiters.fail(error)

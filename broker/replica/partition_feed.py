@@ -1,4 +1,4 @@
-"""What a leader sends one follower, whose log was matched."""
+"""A matched follower's feed, as its leader serves it."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PartitionFeed:
-    """Until it is closed by the follower's stream, or ended by the leader."""
+    """Valid until the follower's stream closes it, or the leader ends it."""
 
     def __init__(self, leading: "LeaderRole", subscription: Subscription, listener: FeedListener) -> None:
         self.subscription = subscription
@@ -80,11 +80,11 @@ class PartitionFeed:
         return frame
 
     def _start_passed(self) -> None:
-        """It gets the answer to that when it subscribes again: to start over, with all that belongs to it."""
+        """End the feed: when the follower subscribes again, it gets the order to start over."""
         self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {self._log.start_offset} by now: subscribe anew")
 
     def _is_compacted_after(self, start: int) -> bool:
-        """Is what comes next not what the follower was told of when the logs were matched?"""
+        """Return whether compaction has changed what follows since the logs were matched."""
         now = self._log.checkpointed
         return (
             start < now.tombstones_removed_below != self.tombstones_removed_below
@@ -117,7 +117,7 @@ class PartitionFeed:
             self._leading.unsubscribed(self)
 
     def end(self, error: ReplicaError) -> None:
-        """The leader's side has ended it."""
+        """End the feed from the leader's side."""
         if self._error is None:
             self._error = error
             if not self._is_closed:

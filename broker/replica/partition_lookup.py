@@ -1,4 +1,4 @@
-"""The partitions that a client's request is about: found by topic and number, and errors told as clients are told."""
+"""Lookup of the partitions that a client's request names, and translation of errors for clients."""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
@@ -25,7 +25,7 @@ class PartitionLookup:
         self._image = image
 
     def find(self, topic_id: bytes, number: int) -> ServedReplica:
-        """This broker's replica of the partition. `ReplicaError` if there is none."""
+        """Return this broker's replica of the partition. Raise `ReplicaError` if there is none."""
         if len(topic_id) != _UUID_BYTES:
             raise ReplicaError(
                 errors_pb2.INVALID_REQUEST, f"topic_id is a UUID of {_UUID_BYTES} bytes, not {len(topic_id)} of them"
@@ -33,7 +33,7 @@ class PartitionLookup:
         return self._replicas.get(_topic_id(topic_id), number)
 
     def find_named(self, name: str, topic_id: bytes, number: int) -> ServedReplica:
-        """As `find`, for a topic that is meant by its name, its id, or both."""
+        """Find a partition whose topic is named by name, id, or both."""
         if not name:
             return self.find(topic_id, number)
         topic = self._image().topic(name)
@@ -47,12 +47,12 @@ class PartitionLookup:
         return self._replicas.get(topic.topic_id, number)
 
     def name_of(self, topic_id: bytes) -> str:
-        """For people: the topic's name, or its id if there is none of that id."""
+        """Return the topic's name for people, or its id if the id is unknown."""
         topic = self._image().topics.get(_topic_id(topic_id)) if len(topic_id) == _UUID_BYTES else None
         return topic.name if topic is not None else topic_id[:_UUID_BYTES].hex()
 
     def facts(self, names: Collection[str]) -> Iterator[tuple[str, ReplicaFacts]]:
-        """Of this broker's replicas of these topics, or of all; with the topics' names."""
+        """Yield this broker's replicas of these topics, or of all, with the topics' names."""
         topics = self._image().topics
         for facts in self._replicas.facts():
             topic = topics.get(facts.topic_id)
@@ -60,27 +60,27 @@ class PartitionLookup:
                 yield topic.name, facts
 
     def detail(self, error: Exception) -> ErrorDetail:
-        """As it goes into an answer; `error` is one of SERVICE_ERRORS."""
+        """Return the error as answers carry it; `error` is one of SERVICE_ERRORS."""
         return detail_of(error, self._image())
 
     def stream_error(self, error: Exception) -> StreamError:
-        """As a call ends that fails as a whole."""
+        """Return the error that ends a whole call."""
         return stream_error_of(self.detail(error))
 
 
 @lru_cache(maxsize=4096)
 def _topic_id(data: bytes) -> TopicId:
-    """The same few come with every batch."""
+    """Cached, because the same few ids come with every batch."""
     return TopicId(UUID(bytes=data))
 
 
 def epoch_given(leader_epoch: int, is_present: bool) -> int | None:
-    """The leader epoch that a request names, if it does."""
+    """Return the leader epoch that a request names, if any."""
     return leader_epoch if is_present and leader_epoch != _NO_EPOCH else None
 
 
 def check_size(given: int, field: str, default: int, most: int) -> int:
-    """How much of something a request asks for; 0 is the default."""
+    """Return the requested size; 0 stands for the default. Raise INVALID_REQUEST if it is out of range."""
     if not 0 <= given <= most:
         raise ReplicaError(
             errors_pb2.INVALID_REQUEST, f"{field} cannot be {given}: give 1 to {most}, or 0 for {default}"
@@ -101,21 +101,22 @@ def check_writable(replica: ServedReplica) -> None:
 
 
 def check_offset(replica: ServedReplica, offset: int) -> None:
-    """Raise unless a reader may be at `offset`. Between watermark and end it waits: a new leader may not know yet how
-    far it is committed."""
+    """Raise unless a reader may be at `offset`. Between watermark and end the reader waits: a new leader may not know
+    yet how far the log is committed."""
     if not replica.log_start <= offset <= replica.log_end:
         raise not_readable(replica, offset)
 
 
 def check_past(replica: ServedReplica, last_epoch: int, offset: int) -> None:
-    """Raise if a reader, who is at `offset` after a record of `last_epoch`, has read what is not in the log."""
+    """Raise if a reader, at `offset` after a record of `last_epoch`, has read records that are not in the log."""
     parting = replica.reader_parts_at(last_epoch, offset)
     if parting is not None:
         raise ReaderParted(offset, replica.log_start, parting) if replica.is_leader else not_readable(replica, offset)
 
 
 def not_readable(replica: ServedReplica, offset: int) -> Exception:
-    """What a follower does not have may well be there: only a leader knows the range."""
+    """Return the error for an unreadable offset. Only a leader knows the valid range: an offset that a follower lacks
+    may exist."""
     if not replica.is_leader:
         return ReplicaError(
             errors_pb2.OFFSET_NOT_AVAILABLE,

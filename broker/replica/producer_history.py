@@ -1,4 +1,4 @@
-"""What a leader knew of idempotent producers at an earlier offset of its log: a follower that starts there needs it."""
+"""A leader's producer state at an earlier offset of its log: a follower that starts there needs it."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from lograft.storage.log.truncation import find_cut
 
 
 async def producers_at(log: PartitionLog, offset: int) -> bytes:
-    """The producer state as of `offset`, where a batch starts, as `PartitionLog.reset` takes it.
+    """Return the producer state as of `offset`, where a batch starts, as `PartitionLog.reset` takes it.
 
-    The log may be appended to meanwhile, and its oldest segments may go. `LogClosed` if it is closed.
+    Meanwhile the log may be appended to, and its oldest segments may go. Raise `LogClosed` if it is closed.
     """
     while True:
         log.check_open()

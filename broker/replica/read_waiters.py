@@ -1,11 +1,11 @@
-"""Readers that have read all there is and wait for more. Pure."""
+"""Readers at the end of the log that wait for more. Pure."""
 
 from collections.abc import Callable
 from itertools import count
 
 
 class ReadWaiters:
-    """Each is woken once, when there is something at or after its offset, or for another reason to look again."""
+    """Wakes each reader once, when there is a record at or after its offset, or for another reason to look again."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[int, Callable[[], None]]] = {}
@@ -15,7 +15,7 @@ class ReadWaiters:
         return len(self._waiting)
 
     def add(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
-        """Returns what withdraws it: any time, and more than once."""
+        """Return a function that withdraws the reader: at any time, and more than once."""
         key = next(self._count)
         self._waiting[key] = (offset, wake)
 
@@ -25,11 +25,11 @@ class ReadWaiters:
         return withdraw
 
     def reached(self, end: int) -> None:
-        """All below `end` can be read."""
+        """Wake the readers that wait for offsets below `end`."""
         self._wake([key for key, (offset, _) in self._waiting.items() if offset < end])
 
     def wake_all(self) -> None:
-        """Nothing is as it was."""
+        """Wake all readers: the replica's role has changed."""
         self._wake(list(self._waiting))
 
     def _wake(self, keys: list[int]) -> None:

@@ -1,6 +1,6 @@
-"""One partition on this broker: its log, and what the broker is to it at the moment.
+"""One partition on this broker: its log, and its present role.
 
-What clients need of it is `replica_ports.ServedReplica`; what followers need, `replication_ports.LedReplica`.
+For clients it is a `replica.interfaces.ServedReplica`; for followers, a `replication.interfaces.LedReplica`.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Idle:
 
 
 class Failed:
-    """The log cannot be used any more."""
+    """The log has failed and cannot be used."""
 
     def __init__(self, error: ReplicaError) -> None:
         self.error = error
@@ -53,9 +53,10 @@ _AT_WORK = (LeaderRole, FollowerRole)
 
 
 class Replica:
-    """Its log is open. It is told by `take` what the image says, and takes that role as soon as the log is free for it.
+    """A replica with an open log. `take` passes it the image's assignment; it takes the new role as soon as the log is
+    free for it.
 
-    Nothing is appended in a role that has ended: with each role the former one ends first, and at one moment.
+    Nothing is appended in an ended role: the former role ends before the next begins, with no await between.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Replica:
 
     @property
     def partition(self) -> Partition | None:
-        """As the image has it; None if it does not."""
+        """The partition in the image; None if the image has none for this broker."""
         return self._assignment.partition if self._assignment is not None else None
 
     @property
@@ -99,7 +100,8 @@ class Replica:
 
     @property
     def durable_watermark(self) -> int:
-        """As much of it as this log has durably: to be noted, since a log that ends below is taken for damaged."""
+        """The part of the watermark that this log has durably. Only that is noted, because a log that ends below its
+        note counts as damaged."""
         return min(self.high_watermark, self.log.stable_end)
 
     @property
@@ -128,7 +130,7 @@ class Replica:
 
     @property
     def has_failed(self) -> bool:
-        """Nothing is said or served from here any more."""
+        """Return True if this replica has stopped serving and acknowledging."""
         return isinstance(self.role, Failed)
 
     def facts(self) -> ReplicaFacts:
@@ -144,7 +146,7 @@ class Replica:
         )
 
     def end_report(self) -> ReplicaEnd | None:
-        """Where the log ends, once that is settled: what an unclean election is decided by."""
+        """Return where the log ends, once that is settled: the basis of unclean elections."""
         log = self.log
         if not isinstance(self.role, Idle) or not self.operations.is_idle or log.stable_end < log.end_offset:
             return None
@@ -154,7 +156,7 @@ class Replica:
     # -- roles
 
     def take(self, assignment: Assignment | None) -> None:
-        """What the image says now. None: that this broker has nothing to do with the partition, or may not act."""
+        """Take the image's assignment. None: this broker has no replica, or may not act."""
         before, self._assignment = self.partition, assignment
         role, partition = self.role, self.partition
         if before is not None and partition is not None and partition.leader == self.identity.broker_id:
@@ -188,7 +190,7 @@ class Replica:
                 self._context.role_changed(self.identity.key)
 
     def _settle_role(self) -> None:
-        """Take the role that the image gives, if there is none and the log is free for it."""
+        """Take the assigned role, if there is none and the log is free for it."""
         if not isinstance(self.role, Idle) or self._assignment is None or not self.operations.is_idle:
             return
         partition, identity = self._assignment.partition, self.identity
@@ -237,12 +239,12 @@ class Replica:
         self._context.sink.follow(role)
 
     def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
-        """The follower's disk is full: see `replication_ports.LedReplica`."""
+        """Note that a follower's disk is full: see `replication.interfaces.LedReplica`."""
         if isinstance(self.role, LeaderRole):
             self.role.has_no_room(follower, leader_epoch)
 
     def propose(self) -> None:
-        """See whether the ISR should be another; to be called when brokers come or go."""
+        """Propose another ISR if one is due; call this when brokers come or go."""
         if isinstance(self.role, LeaderRole):
             self.role.propose()
 
@@ -256,12 +258,12 @@ class Replica:
         self._readers.reached(self.high_watermark)
 
     def start_moved(self) -> None:
-        """Old segments of the log went: its followers are to know."""
+        """Tell followers that old segments of the log were deleted."""
         if isinstance(self.role, LeaderRole):
             self.role.start_moved()
 
     def found_corrupt(self, error: CorruptLog) -> None:
-        """Something that was durable cannot be read: nothing is said or served from here any more."""
+        """Fail the replica: durable data cannot be read."""
         if not isinstance(self.role, Failed):
             self._fail(error)
             self._context.failures.found_corrupt(self.identity.key, error)
@@ -276,7 +278,7 @@ class Replica:
         self._end_role(error, then=Failed(error))
 
     def retire(self) -> None:
-        """The log is about to be closed: nothing is said or served from here any more."""
+        """Fail the replica before its log is closed."""
         if not isinstance(self.role, Failed):
             error = self._lost_role()
             self._end_role(error, then=Failed(error))
@@ -293,7 +295,8 @@ class Replica:
             self._leading(leader_epoch)
 
     def _leading(self, leader_epoch: int | None) -> LeaderRole:
-        """The role, in which this broker leads the partition in that epoch, if one is given; else `ReplicaError`."""
+        """Return the leader's role, in that epoch if one is given. Raise `ReplicaError` if this broker does not lead
+        so."""
         self._check_epoch(leader_epoch)
         if isinstance(self.role, LeaderRole):
             return self.role
@@ -338,7 +341,7 @@ class Replica:
         return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms, when_stored)
 
     async def append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> Appended:
-        """`begin_append`, and its outcome."""
+        """Append, and wait for the outcome."""
         pending = self.begin_append(batch, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
         return await pending.outcome()
 
@@ -410,7 +413,7 @@ class Replica:
     # -- the rest
 
     async def reconfigure(self, config: LogConfig) -> None:
-        """From now on, or as soon as the log is free for it."""
+        """Apply the configuration now, or as soon as the log is free for it."""
         if config != self.log.config:
             async with self.operations.exclusively():
                 if not isinstance(self.role, Failed):

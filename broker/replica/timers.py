@@ -1,4 +1,4 @@
-"""One timer for all who wait for a certain moment."""
+"""Alarms that share one timer."""
 
 import asyncio
 import heapq
@@ -10,8 +10,8 @@ from lograft.runtime.tasks.cancellation import until_first
 
 
 class ReplicaTimers:
-    """Rings each alarm once, in `run`, at its time on the monotonic clock or a little later. None are taken back: who
-    does not care any more does nothing."""
+    """Rings each alarm once, in `run`, at its time on the monotonic clock or a little later. Alarms are not cancelled:
+    a callback that is no longer needed does nothing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class ReplicaTimers:
         heapq.heappush(self._heap, (when_ms, next(self._count), ring))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Ring alarms until cancelled."""
         while True:
             self._is_sooner.clear()
             if not self._heap:

@@ -1,7 +1,7 @@
-"""What went in and out of each partition here, counted since the process began. Pure.
+"""Counters of each partition's traffic since the process began. Pure.
 
-A count never goes back while its topic exists, though the replica may close, move away and come back: who looks twice
-can make a rate of it.
+A counter never goes back while its topic exists, even if the replica closes, moves away and returns: two readings make
+a rate.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -11,8 +11,8 @@ from lograft.metadata.image.partition import PartitionKey, TopicId
 
 
 class PartitionTraffic:
-    """Batches as they are stored, compressed or not. `replicated`: between brokers. Records that go out are counted by
-    offsets: in a compacted log those of superseded ones count, too."""
+    """Counts batches as they are stored, compressed or not. `replicated`: between brokers. Outgoing records are counted
+    by offsets: in a compacted log superseded ones count, too."""
 
     __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out", "replicated_bytes_in", "replicated_bytes_out")
 
@@ -25,12 +25,12 @@ class PartitionTraffic:
         self.replicated_bytes_out = 0
 
     def took_in(self, size_bytes: int, records: int) -> None:
-        """A batch of a client's, or of the broker's own."""
+        """Count a batch of a client, or of the broker itself."""
         self.bytes_in += size_bytes
         self.records_in += records
 
     def gave_out(self, size_bytes: int, records: int) -> None:
-        """To a client who reads."""
+        """Count records sent to a reader."""
         self.bytes_out += size_bytes
         self.records_out += records
 
@@ -44,13 +44,13 @@ class PartitionTraffic:
         self.replicated_bytes_out += other.replicated_bytes_out
 
     def __bool__(self) -> bool:
-        """Has there been any?"""
+        """Return whether there has been any traffic."""
         return bool(self.records_in or self.bytes_out or self.replicated_bytes_in or self.replicated_bytes_out)
 
 
 class Traffic:
-    """Of all partitions of a broker. So many topics are told apart: those that came first, as long as they exist, for a
-    sum must not lose or gain a whole topic at once."""
+    """Counters of all partitions of a broker. A limited number of topics have their own: those that came first, as long
+    as they exist, because a sum must not lose or gain a whole topic at once."""
 
     def __init__(self, told_apart: int = 100) -> None:
         self._topics: dict[TopicId, dict[int, PartitionTraffic]] = {}
@@ -71,7 +71,7 @@ class Traffic:
         return partitions[number]
 
     def partitions(self) -> Iterator[tuple[PartitionKey, PartitionTraffic]]:
-        """Those with any traffic."""
+        """Yield partitions with any traffic."""
         for topic_id, partitions in self._topics.items():
             for number, traffic in partitions.items():
                 if traffic:
@@ -81,21 +81,21 @@ class Traffic:
         return topic_id in self._told_apart
 
     def topics(self) -> Iterator[tuple[TopicId, PartitionTraffic]]:
-        """Each of those that are told apart, as a whole."""
+        """Yield the sums of topics that have counters of their own."""
         for topic_id in self._told_apart:
             yield topic_id, _sum(self._topics[topic_id].values())
 
     def others(self) -> PartitionTraffic:
-        """All that are not told apart, also those of them that are gone."""
+        """Return the sum of all other topics, deleted ones included."""
         others = (each.values() for topic_id, each in self._topics.items() if topic_id not in self._told_apart)
         return _sum(chain([self._former_others], *others))
 
     def total(self) -> PartitionTraffic:
-        """Topics that are gone included: it never goes back."""
+        """Return the sum of all topics, deleted ones included: it never goes back."""
         return _sum(chain([self._former], *(partitions.values() for partitions in self._topics.values())))
 
     def forget_all_but(self, topics: Container[TopicId]) -> None:
-        """The others do not exist any more."""
+        """Forget deleted partitions."""
         for topic_id in [one for one in self._topics if one not in topics]:
             gone = _sum(self._topics.pop(topic_id).values())
             self._former.add(gone)

@@ -1,4 +1,4 @@
-"""What replicas say to each other, to and from `lograft.internal.v1.Replication`. Pure."""
+"""Messages of `lograft.internal.v1.Replication` to and from bytes. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ _BATCHES = pb.ReplicaFrame.BATCHES_FIELD_NUMBER
 
 
 class ReplicationCodecError(ValueError):
-    """Bytes that are no such message, or say what cannot be."""
+    """Bytes that are no such message, or an impossible one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """A follower's wish to follow a partition."""
+    """A follower's request to follow a partition."""
 
     topic_id: TopicId
     partition: int
@@ -120,14 +120,15 @@ def read_without_room(message: pb.ReplicaWithoutRoom) -> PartitionKey:
 
 
 class ReceivedFrame(NamedTuple):
-    """`fields`: all of the message but the batches."""
+    """`fields`: the message without its batches."""
 
     fields: pb.ReplicaFrame
     batches: bytes | memoryview
 
 
 def read_response(data: bytes, split_bytes: int = _SPLIT_BYTES) -> tuple[pb.ReplicateResponse, list[ReceivedFrame]]:
-    """All but the frames, and these. Of a large message, a frame that is most of it is left where it is."""
+    """Return the message without its frames, and the frames. A frame that makes up most of a large message is not
+    copied."""
     try:
         if len(data) < split_bytes:
             response = pb.ReplicateResponse.FromString(data)
@@ -153,7 +154,7 @@ def reset_message(handle: int, order: ResetTo) -> pb.ReplicaReset:
 
 
 def read_reset(message: pb.ReplicaReset) -> ResetTo:
-    """All of it is checked: a log that starts over has nothing else to go by."""
+    """Return the order, with every field checked: a log that starts over has nothing else to rely on."""
     start, epochs, producers = message.log_start, tuple(_read_epochs(message.epochs)), message.producers
     is_rising = all(
         one.epoch < next_.epoch and one.start_offset <= next_.start_offset for one, next_ in pairwise(epochs)

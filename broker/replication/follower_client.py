@@ -1,4 +1,4 @@
-"""What follows the leaders of this broker's partitions: one stream to each broker that leads any of them."""
+"""The client side of replication: one stream to each broker that leads partitions this broker follows."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FollowerClientTimes:
-    """After a failure it is tried again after `first_retry_ms`, later up to `last_retry_ms`, or half of these."""
+    """Retries after a failure wait for `first_retry_ms`, later up to `last_retry_ms`, or half of these."""
 
     connect_timeout_ms: int = 1000
     silence_ms: int = SILENCE_LIMIT_MS
@@ -33,7 +33,7 @@ class FollowerClientTimes:
 
 @dataclass(frozen=True, slots=True)
 class FollowerIdentity:
-    """Who follows. `epoch`: its broker epoch; `address_of`: where a broker is, as far as is known."""
+    """The following broker. `epoch`: its broker epoch; `address_of`: where a broker is, as far as known."""
 
     cluster_id: str
     broker_id: BrokerId
@@ -48,7 +48,7 @@ class FollowerClientLimits:
 
 
 class FollowerClient:
-    """The `PartitionFollower` of a broker. What is followed before `run` waits for it."""
+    """A broker's `PartitionFollower`. Partitions followed before `run` wait for it."""
 
     def __init__(
         self, runtime: Runtime, follower: FollowerIdentity, limits: FollowerClientLimits | None = None
@@ -61,7 +61,7 @@ class FollowerClient:
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for leader in self._leaders.values():

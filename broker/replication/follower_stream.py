@@ -37,8 +37,8 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FollowerStreamLimits:
-    """`window_bytes`: what may be on its way here, or here on its way to the disk. A partition that was refused, or
-    could not take what it was sent, tries again after `first_retry_ms`, later up to `last_retry_ms`."""
+    """`window_bytes`: bytes on their way from the leader, or here on their way to the disk. A partition that was
+    refused, or could not take a frame, retries after `first_retry_ms`, later up to `last_retry_ms`."""
 
     window_bytes: int = 16 * _MEBIBYTE
     first_retry_ms: int = 40
@@ -47,7 +47,7 @@ class FollowerStreamLimits:
 
 
 class _Subscription:
-    """Of a partition that is followed. `handle` None: it is not subscribed at the moment; `task` sees to it."""
+    """The subscription of a followed partition. `handle` None: not subscribed at the moment; `task` will subscribe."""
 
     __slots__ = ("backoff", "followed", "handle", "is_matched", "task", "trouble")
 
@@ -115,7 +115,7 @@ class FollowerStream:
             self._news.set()
 
     def end(self) -> None:
-        """The stream is gone."""
+        """End all subscriptions: the stream is gone."""
         for followed, subscription in self._subscriptions.items():
             followed.stream = None
             if subscription.handle is not None:
@@ -177,7 +177,7 @@ class FollowerStream:
         await self._subscribe(subscription)
 
     def _forget(self, subscription: _Subscription) -> None:
-        """What was subscribed is over."""
+        """Forget the subscription, which is over."""
         assert subscription.handle is not None
         del self._by_handle[subscription.handle]
         subscription.handle, subscription.is_matched = None, False
@@ -187,7 +187,7 @@ class FollowerStream:
     # -- speaking
 
     async def speak(self) -> None:
-        """Say whatever there is to say, and now and then something all the same; until the stream is over."""
+        """Send news as they come, and now and then a message without any; until the stream is over."""
         clock, alive_every_ms = self._runtime.clock, self._limits.alive_every_ms
         next_ms = clock.monotonic_ms() + alive_every_ms
         while True:
@@ -228,7 +228,7 @@ class FollowerStream:
         return message.SerializeToString()
 
     async def grant(self) -> None:
-        """Grant what was taken in, as the disk keeps up; until cancelled."""
+        """Grant received bytes again as the disk keeps up; until cancelled."""
         while True:
             while self._taken_bytes:
                 followed = next(iter(self._taken_bytes))
@@ -242,7 +242,7 @@ class FollowerStream:
     # -- listening
 
     def hear(self, data: bytes) -> None:
-        """A message of the leader's. `ReplicationCodecError` if it is none."""
+        """Handle a message of the leader. Raise `ReplicationCodecError` if it cannot be read."""
         response, frames = read_response(data)
         for matched in response.matched:
             self._matched(matched)
@@ -313,7 +313,7 @@ class FollowerStream:
             subscription.backoff, subscription.trouble = None, ""
 
     def _begin_again(self, subscription: _Subscription, kind: str, reason: str) -> None:
-        """What was subscribed is over, not as it should be."""
+        """End the subscription after an error, and retry."""
         assert subscription.handle is not None
         subscription.followed.unsubscribed(subscription.handle)
         self._forget(subscription)

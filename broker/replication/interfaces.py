@@ -23,8 +23,8 @@ from lograft.storage.state.epoch_cache import EpochEntry
 
 @dataclass(frozen=True, slots=True)
 class ResetTo:
-    """What follows the follower's end is gone: it drops all and goes on at `start_offset`, with what was known there of
-    epochs, and of idempotent producers."""
+    """Order to a follower whose next records are gone: drop everything and continue at `start_offset`, with the
+    leader's epochs and producer state there."""
 
     start_offset: int
     epochs: tuple[EpochEntry, ...]
@@ -33,7 +33,7 @@ class ResetTo:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFrame:
-    """A `ReplicaFrame` on the wire: its batches in the parts they were found in, put together only in the message."""
+    """A `ReplicaFrame` on the wire: its batches stay in the parts they were read in, joined only in the message."""
 
     start: int
     end: int
@@ -52,11 +52,11 @@ class FeedListener(Protocol):
     """A follower's stream. Called on the loop, also from inside calls to the feed; it only takes note."""
 
     def has_news(self) -> None:
-        """The log's end, its start or the watermark is another; or the follower is to answer a barrier."""
+        """The log's end, its start or the watermark has changed; or the follower must answer a barrier."""
         ...
 
     def ended(self, error: ReplicaError) -> None:
-        """The feed is over: the follower is to be told why. Called once at most, and not after `close`."""
+        """The feed is over, and the follower should hear why. Called at most once, and not after `close`."""
         ...
 
 
@@ -85,24 +85,24 @@ class Feed(Protocol):
 
     @property
     def barrier(self) -> int:
-        """The latest barrier that somebody waits for, if the follower has to answer it; else 0."""
+        """The latest barrier that the follower must answer; 0 if no call waits for one."""
         ...
 
     def tell_barrier(self) -> int:
-        """The same, at the moment when it is put into a message."""
+        """Return the same, at the moment of putting it into a message."""
         ...
 
     def barrier_answered(self, leader_epoch: int, number: int) -> None:
-        """The follower did. `ReplicaError` if that makes no sense: the feed is to be closed."""
+        """Note the follower's answer. Raise `ReplicaError` if it is invalid: close the feed then."""
         ...
 
     @property
     def is_throttled(self) -> bool:
-        """Is it a replica that is being added, and does not count yet? Nobody waits for that."""
+        """Return whether the replica is being added and not in sync yet, so that no write waits for it."""
         ...
 
     def is_in_memory(self, start: int) -> bool:
-        """Would `read` answer without waiting for the disk? Who must wait gives way to others meanwhile."""
+        """Return whether `read` would answer without waiting for the disk. If not, other partitions go first."""
         ...
 
     async def read(self, start: int, max_bytes: int) -> OutgoingFrame | None:
@@ -115,29 +115,29 @@ class Feed(Protocol):
         ...
 
     def acknowledged(self, acknowledgement: Acknowledge) -> None:
-        """What the follower said. `ReplicaError` if it makes no sense: the feed is to be closed."""
+        """Note an acknowledgement. Raise `ReplicaError` if it is invalid: close the feed then."""
         ...
 
     def close(self) -> None:
-        """The follower unsubscribed, or its stream is gone. Any time, and more than once."""
+        """Close the feed after the follower unsubscribed, or its stream ended. At any time, and more than once."""
         ...
 
 
 class LedReplica(Protocol):
-    """One partition on this broker, for who asks to follow it."""
+    """One partition on this broker, as followers see it."""
 
     async def subscribe(
         self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
     ) -> Feed | TruncateTo | ResetTo:
-        """Compare the follower's log with ours. `ReplicaError`: it cannot be followed here, or not now.
+        """Compare the follower's log with ours. Raise `ReplicaError` if it cannot be followed here, or not now.
 
-        An earlier feed of the same follower ends, and says so to its listener.
+        An earlier feed of the same follower ends, and calls its listener.
         """
         ...
 
     def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
-        """The follower does not subscribe, because its disk is full. Passed over if this broker does not lead in that
-        epoch."""
+        """Note that the follower does not subscribe, because its disk is full. Ignored if this broker does not lead in
+        that epoch."""
         ...
 
 
@@ -145,7 +145,7 @@ class LedReplicas(Protocol):
     """All partitions of this broker."""
 
     def get(self, topic_id: TopicId, number: int) -> LedReplica:
-        """`ReplicaError` if there is no such partition, or it has no replica here."""
+        """Return the replica. Raise `ReplicaError` if there is no such partition, or no replica of it here."""
         ...
 
 
@@ -174,7 +174,7 @@ class Followed(Protocol):
 
     @property
     def number(self) -> int:
-        """Of the partition in its topic."""
+        """The number of the partition in its topic."""
         ...
 
     @property
@@ -188,67 +188,68 @@ class Followed(Protocol):
 
     @property
     def lacks_room(self) -> bool:
-        """Does its disk take no records of the partition?"""
+        """Return whether the disk takes no records of the partition."""
         ...
 
     async def settle(self) -> None:
-        """Return when all that is in the log is durable, truncations included, and the disk has room for more:
-        `subscribe` may follow, with no await between. `DiskFailed`: it never will be; `ReplicaError`: the role has
-        ended meanwhile."""
+        """Return when everything in the log is durable, truncations included, and the disk has room: call `subscribe`
+        then, with no await between. Raise `DiskFailed` if that will never be, `ReplicaError` if the role has ended
+        meanwhile."""
         ...
 
     def subscribe(self, number: int) -> Subscribe:
-        """What to tell the leader. `number` is above all that were used before."""
+        """Return the subscription request. `number` is above all earlier ones."""
         ...
 
     def unsubscribed(self, number: int) -> None:
-        """The stream is gone, or the leader refuses: that subscription is over."""
+        """Note that the subscription is over: the stream is gone, or the leader refuses."""
         ...
 
     def matched(
         self, number: int, high_watermark: int, log_start: int, tombstones_removed_below: int, cleaned_below: int
     ) -> None:
-        """The leader has found our log to be the beginning of its own."""
+        """Note that the leader has found our log to be a prefix of its own."""
         ...
 
     async def truncate(self, number: int, order: TruncateTo) -> None:
-        """Cut our log as told. To be settled before it subscribes again, cancelled or not."""
+        """Truncate our log as ordered. It must settle before it subscribes again, cancelled or not."""
         ...
 
     async def reset(self, number: int, order: ResetTo) -> None:
-        """Drop all, and go on as told. To be settled before it subscribes again, cancelled or not."""
+        """Drop everything and start over as ordered. It must settle before it subscribes again, cancelled or not."""
         ...
 
     def append(self, number: int, frame: ReplicaFrame, high_watermark: int, log_start: int) -> None:
-        """What follows our end. `FrameMismatch`, `InvalidBatch` or `DiskFull`: nothing changed; end the subscription,
-        and begin again. `DiskFailed`: nothing more can be taken."""
+        """Append what follows our end. After `FrameMismatch`, `InvalidBatch` or `DiskFull` nothing has changed: end the
+        subscription, and begin again. After `DiskFailed` nothing more can be taken."""
         ...
 
     def heard(self, number: int, high_watermark: int, log_start: int) -> None:
-        """News of the leader's without a frame."""
+        """Note a watermark and a log start that came without a frame."""
         ...
 
     def answers_barriers(self, number: int) -> bool:
-        """Is that subscription matched, and the role not over? Else what the leader asks is not answered."""
+        """Return whether the subscription is matched and the role has not ended; otherwise barriers are not
+        answered."""
         ...
 
     def acknowledgement(self) -> Acknowledge | None:
-        """What the leader is to be told now, if there is anything new; None also if it is not matched. Once it was
-        asked for it counts as told."""
+        """Return the acknowledgement to send now, if there is anything new and the logs are matched. It counts as sent
+        then."""
         ...
 
     async def room(self) -> None:
-        """Return when the disk is not too far behind: await it before more is taken in."""
+        """Return when the disk is not too far behind: await it before taking in more."""
         ...
 
 
 class PartitionFollower(Protocol):
-    """What follows the leaders of this broker's partitions. Called on the loop; each returns at once."""
+    """Follows the leaders of this broker's partitions. Called on the loop; each call returns at once."""
 
     def follow(self, followed: Followed) -> None:
-        """From now on, until `unfollow`."""
+        """Follow from now on, until `unfollow`."""
         ...
 
     def unfollow(self, followed: Followed) -> None:
-        """Nothing is said of it any more: it has ended."""
+        """Stop following: the role has ended."""
         ...

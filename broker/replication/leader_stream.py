@@ -47,7 +47,7 @@ class LeaderStreamLimits:
 
 
 class _Phase(Enum):
-    """What a partition that may have something to send is waiting for, if anything."""
+    """What a partition with something to send is waiting for, if anything."""
 
     IDLE = auto()
     TURN = auto()
@@ -80,8 +80,7 @@ class Fed:
 
 
 class LeaderStream:
-    """All subscriptions of one stream. `describe` makes of an error what a follower is told. `throttle`: for all
-    streams together."""
+    """All subscriptions of one stream. `describe` turns an error into its answer. `throttle`: shared by all streams."""
 
     def __init__(
         self,
@@ -123,13 +122,13 @@ class LeaderStream:
         return self._subscriptions.get(handle)
 
     def add(self, handle: int) -> Fed:
-        """A subscription that is yet to be answered."""
+        """Add a subscription that is not answered yet."""
         assert handle not in self._subscriptions
         fed = self._subscriptions[handle] = Fed(self, handle)
         return fed
 
     def begin(self, fed: Fed, feed: Feed, next_offset: int) -> None:
-        """It is matched: what follows `next_offset` is sent from now on."""
+        """Answer that the logs match, and send what follows `next_offset` from now on."""
         assert not fed.is_over
         fed.feed, fed.next_offset = feed, next_offset
         fed.told = (feed.high_watermark, feed.log_start)
@@ -138,7 +137,7 @@ class LeaderStream:
         self._news.set()
 
     def part(self, fed: Fed, order: TruncateTo | ResetTo) -> None:
-        """The follower's log is not the beginning of the leader's, and the subscription is over."""
+        """Answer that the follower's log differs from the leader's, and end the subscription."""
         self.forget(fed)
         if isinstance(order, TruncateTo):
             self._outbox.truncate(fed.handle, order)
@@ -147,14 +146,14 @@ class LeaderStream:
         self._news.set()
 
     def refuse(self, fed: Fed, error: Exception) -> None:
-        """It is over, and the follower is told why."""
+        """End the subscription, and send the follower the reason."""
         if not fed.is_over:
             self.forget(fed)
             self._outbox.refused(fed.handle, self._describe(error))
             self._news.set()
 
     def forget(self, fed: Fed) -> None:
-        """It is over."""
+        """End the subscription without an answer."""
         if fed.is_over:
             return
         fed.is_over = True
@@ -205,7 +204,7 @@ class LeaderStream:
             self._news.set()
 
     def grant(self, window_bytes: int) -> None:
-        """The follower takes so many more bytes of batches."""
+        """Let the follower's window grow by `window_bytes` of batches."""
         self._window_bytes += window_bytes
         if self._window_bytes > 0 and self._without_window:
             waiting, self._without_window = self._without_window, []
@@ -213,7 +212,7 @@ class LeaderStream:
                 self._queue(fed)
 
     async def until_drained(self) -> None:
-        """Return when there is not too much to be said."""
+        """Return when not too much is unsent."""
         while self._outbox.size_bytes > self._limits.unsent_bytes:
             self._drained.clear()
             await self._drained.wait()
@@ -221,7 +220,7 @@ class LeaderStream:
     # -- sending
 
     async def run(self) -> None:
-        """Send whatever there is, and now and then a sign of life; until cancelled."""
+        """Send what is ready, and now and then a sign of life; until cancelled."""
         while True:
             self._news.clear()
             await self._take_turns()
@@ -241,7 +240,7 @@ class LeaderStream:
         self._to_ask.clear()
 
     async def _take_turns(self) -> None:
-        """One after the other, so that none has to wait for long."""
+        """Serve partitions in turn, so that none waits for long."""
         limits, outbox = self._limits, self._outbox
         if self._throttled and self._throttle.wait_ms(self._clock.monotonic_ms()) <= 0:
             self._queue(self._throttled.popitem(last=False)[0])
@@ -306,7 +305,7 @@ class LeaderStream:
         self._drained.set()
 
     def _next_ms(self) -> int:
-        """When something is to be sent, though there is nothing but watermarks."""
+        """Return when to send a message even if there is nothing but watermarks."""
         next_ms = self._sent_ms + until_beat_ms(self._sent_ms, self._limits.alive_every_ms)
         if self._untold:
             next_ms = min(next_ms, self._untold_since_ms + self._limits.watermark_delay_ms)
@@ -335,7 +334,7 @@ class LeaderStream:
         return min(limit_bytes, self._throttle.piece_bytes()) if feed.is_throttled else limit_bytes
 
     async def _read(self, fed: Fed, feed: Feed, max_bytes: int) -> OutgoingFrame | None:
-        """None: there is nothing yet, or it is over."""
+        """Return a frame; None: there is nothing yet, or the subscription is over."""
         fed.phase = _Phase.READING
         try:
             found = await feed.read(fed.next_offset, max_bytes)
