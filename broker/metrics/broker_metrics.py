@@ -1,5 +1,5 @@
-"""What `/metrics` tells of a broker: read from what is there anyway, when somebody asks, and a part at a time: what is
-more urgent need not wait until ten thousand partitions, or all that many groups have read, were looked at."""
+"""A broker's part of `/metrics`: read from live state on request, one part at a time, so that more urgent work need not
+wait while ten thousand partitions, or all groups' offsets, are read."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _AT_ONCE = 500  # replicas, or committed offsets, that are looked at: it takes a
 
 
 class BrokerMetrics:
-    """`most_groups`: so many have series of their own."""
+    """`most_groups`: how many groups have series of their own."""
 
     def __init__(
         self,
@@ -135,13 +135,13 @@ class BrokerMetrics:
             page.add(families.GROUP_LAG_UNKNOWN, unknowns[name], name)
 
     def _tell_apart(self, groups: Sequence[Group]) -> None:
-        """Those that were stay so, as long as they are here: a series that others push out tells nothing."""
+        """Keep groups that have series, as long as they exist: a series that others push out is useless."""
         names = {group.name: None for group in groups}
         kept = [name for name in self._told_apart if name in names]
         self._told_apart = dict.fromkeys(list(dict.fromkeys([*kept, *names]))[: self._most_groups])
 
     def _lag_of(self, group: Group) -> tuple[int, int]:
-        """How many records it has yet to read, and of how many partitions that is not known yet."""
+        """Return how many records a group has yet to read, and for how many partitions that is unknown."""
         lag = unknown = 0
         for key, committed in group.offsets.items():
             end = self._end_of(key)
@@ -152,7 +152,7 @@ class BrokerMetrics:
         return lag, unknown
 
     def _end_of(self, key: PartitionKey) -> int | None:
-        """A replica that is behind does not know how much there is to read."""
+        """Return the partition's end. A replica that is behind does not know it."""
         replica = self._replicas.find(key)
         partition = replica.partition if replica is not None else None
         if replica is None or partition is None or replica.identity.broker_id not in partition.isr:

@@ -1,4 +1,4 @@
-"""What `/metrics` tells of a controller: of the quorum, and of the cluster as its metadata have it."""
+"""A controller's part of `/metrics`: the quorum, and the cluster in its metadata."""
 
 from lograft.broker.metrics import families
 from lograft.metadata.controller_node import ControllerNode

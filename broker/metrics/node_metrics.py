@@ -1,4 +1,4 @@
-"""What `/metrics` tells of any node: its process, and what its servers were asked."""
+"""Every node's part of `/metrics`: its process, and its servers' requests."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def add_budget(page: Exposition, budget: BufferBudget) -> None:
 
 
 def add_server(page: Exposition, server: str, stats: ServerStats) -> None:
-    """`server`: broker or controller. Methods that nobody has asked for are left out."""
+    """`server`: broker or controller. Methods without requests are left out."""
     for each in stats:
         if not each.requests and not each.open:
             continue

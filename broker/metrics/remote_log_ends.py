@@ -1,4 +1,4 @@
-"""Where partitions end that have no replica here: asked of their leaders, when somebody wants to know."""
+"""Ends of partitions without a replica here, fetched from their leaders on demand."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,8 @@ _TIMEOUT_MS = 3000
 
 
 class RemoteLogEnds:
-    """Whoever asks has an answer the next time: nobody waits here for another broker, and nothing is done for who never
-    asks. What nobody asked for since is forgotten."""
+    """Answers from the last fetch: callers never wait for another broker. Partitions that nobody asked for since are
+    forgotten, so that unused ends cost nothing."""
 
     def __init__(self, runtime: Runtime, image: Callable[[], ClusterImage]) -> None:
         self._network = runtime.network
@@ -29,13 +29,13 @@ class RemoteLogEnds:
         self._has_wanted = asyncio.Event()
 
     def end_of(self, key: PartitionKey) -> int | None:
-        """The high watermark, as it was when that was last asked for; None if it is not known yet."""
+        """Return the high watermark as of the last fetch; None if it is not known yet."""
         self._wanted[key] = None
         self._has_wanted.set()
         return self._known.get(key)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Fetch until cancelled."""
         while True:
             await self._has_wanted.wait()
             self._has_wanted.clear()
@@ -56,7 +56,7 @@ class RemoteLogEnds:
         return by_leader
 
     async def _ask(self, address: str, keys: Sequence[PartitionKey], known: dict[PartitionKey, int]) -> None:
-        """What one leader says. Of what it does not answer in time nothing is known."""
+        """Ask one leader. Ends that it does not answer in time stay unknown."""
         with contextlib.suppress(ConnectFailed, ControllerError, TimeoutError):
             connection = await self._network.connect(address, _TIMEOUT_MS)
             try:

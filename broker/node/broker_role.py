@@ -1,4 +1,4 @@
-"""A node's part as a broker: its place in the cluster, its partitions, and its server."""
+"""A node's broker role: membership in the cluster, partitions, and servers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,12 +51,12 @@ _STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no 
 
 
 class NoPlaceInCluster(Exception):
-    """The cluster refuses this process for good."""
+    """The cluster finally refuses this process."""
 
 
 class BrokerRole:
-    """Made by `open_broker`. Then `listen`, then `run` until it is cancelled; in any case `release`. The directories
-    are their owner's to close. `links`: as `runtime`, with the network on which nodes meet."""
+    """Created by `open_broker`. Call `listen`, then `run` until it is cancelled; in any case `release`. The owner
+    closes the directories. `links`: like `runtime`, with the network between nodes."""
 
     def __init__(
         self,
@@ -129,13 +129,13 @@ class BrokerRole:
 
     @property
     def broker_epoch(self) -> BrokerEpoch | None:
-        """None until it is registered."""
+        """The broker epoch; None until registered."""
         session = self.membership.session
         return session.broker_epoch if session.is_registered else None
 
     def clean_epoch_of(self, directory: DataDirectory) -> BrokerEpoch | None:
-        """In which epoch all that is there is on the disk, once the logs that were opened are closed; None: it may not
-        be."""
+        """Return the epoch in which everything in the directory is on disk, once its open logs are closed; None: it may
+        not be."""
         if self.broker_epoch is None:
             # Who never registered has changed nothing: what was said of the life before still holds.
             return None if directory.clean_epoch is None else BrokerEpoch(directory.clean_epoch)
@@ -144,7 +144,7 @@ class BrokerRole:
         return self.broker_epoch if is_clean else None
 
     def why_not_ready(self) -> str | None:
-        """For people; None if it does all that is expected of it."""
+        """Return the reason, for people; None if the broker is ready."""
         session = self.membership.session
         if not session.is_registered:
             trouble = self.membership.client.trouble
@@ -158,7 +158,7 @@ class BrokerRole:
         return "".join(f" ({path} is stale: {reason})" for path, reason in self._stale())
 
     def _stale(self) -> list[tuple[str, str]]:
-        """The directories whose replicas must catch up before they count, and why."""
+        """Return the directories whose replicas must catch up before they count, and why."""
         stale = self.membership.session.stale_directories
         return [(each.path, _why_stale(each.use)) for each in self._directories if each.identity in stale]
 
@@ -172,13 +172,14 @@ class BrokerRole:
         await self._metrics.add_to(page)
 
     def _is_taken_for_live(self) -> bool:
-        """Who hears from no active controller any more, none of them hears from, either, as far as it can tell."""
+        """Return whether the controllers may count this broker as live: a broker that hears from no active controller
+        is not heard by one either, as far as it can tell."""
         silent_ms = self._runtime.clock.monotonic_ms() - self.membership.session.last_active_contact_ms
         return self._health.is_serving and silent_ms <= SessionTiming().session_ms
 
     async def listen(self, on_panic: PanicHandler, descriptors: Descriptors | None = None) -> None:
-        """Serve clients and other brokers, each at an address of its own: what brokers say to each other is believed,
-        so no client may come near it."""
+        """Serve clients and other brokers, each at an address of its own: brokers trust each other's messages, so no
+        client may reach that address."""
         self._on_panic = on_panic
         self._for_clients, for_nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
         self._servers["clients"] = await self._serve_clients(on_panic)
@@ -225,7 +226,7 @@ class BrokerRole:
                     self._servers["clients"] = again
 
     async def run(self) -> None:
-        """Join the cluster and serve; `NoPlaceInCluster` if it does not let this broker."""
+        """Join the cluster and serve. Raise `NoPlaceInCluster` if the cluster refuses this broker."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._be_member(), name="membership")
@@ -270,7 +271,7 @@ class BrokerRole:
             await session.wait_until(lambda before=state: session.state is not before)  # type: ignore[misc]
 
     async def leave(self) -> None:
-        """Have the controller move away what this broker leads, for as long as that takes, within reason."""
+        """Have the controller move leadership away from this broker, within a reasonable time."""
         session = self.membership.session
         if session.is_registered:
             session.set_wanted(Wanted.SHUT_DOWN)
@@ -279,7 +280,7 @@ class BrokerRole:
         self._health.set_serving(False)
 
     async def release(self) -> None:
-        """Give back the addresses: nothing is served from here on."""
+        """Stop serving, and release the addresses."""
         self._released.set()
         servers, self._servers = list(self._servers.values()), {}
         async with asyncio.TaskGroup() as group:
@@ -314,7 +315,7 @@ async def open_broker(
 
 
 def use_of(directory: DataDirectory) -> DirectoryUse:
-    """What the registration says of the directory's past."""
+    """Return the directory's notes on its past, as the registration carries them."""
     epoch = directory.use.used_epoch
     used_epoch = None if epoch is None else BrokerEpoch(epoch)
     return DirectoryUse(directory.identity, used_epoch, directory.use.is_restored, directory.use.damage)
@@ -331,7 +332,7 @@ def _why_stale(use: directory_use.RecordedUse) -> str:
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:
-    """Of the last life, if it left every directory that has data in good order."""
+    """Return the last process's epoch if it closed every directory with data in good order."""
     epochs = [directory.clean_epoch for directory in directories if await directory.partitions()]
     if not epochs or epochs[0] is None or any(epoch != epochs[0] for epoch in epochs):
         return None
@@ -339,8 +340,9 @@ async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | No
 
 
 def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) -> str | None:
-    """None if the broker is ready: unfenced, and in the ISR of each own partition that has a leader; but for those that
-    a reassignment is about to give it, which may take days. `state` is what the active controller last said of it."""
+    """Return why the broker is not ready, for people; None if it is: unfenced, and in the ISR of each of its partitions
+    with a leader, except those that a reassignment is adding, which may take days. `state`: the active controller's
+    latest word on the broker."""
     if state is BrokerState.SHUTTING_DOWN:
         return "shutting down"
     if state is not BrokerState.ACTIVE:

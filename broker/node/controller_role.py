@@ -1,4 +1,4 @@
-"""A node's part as a controller: the store of the metadata, the quorum's member, and its server."""
+"""A node's controller role: the metadata store, the quorum member, and its server."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -25,7 +25,7 @@ StoreOpener: TypeAlias = Callable[[Runtime, str, str, int], Awaitable[Store]]
 
 
 class ControllerRole:
-    """Made by `open_controller`. Then `listen`, then `run`, which ends with `close`; in any case `release`."""
+    """Created by `open_controller`. Call `listen`, then `run`, which ends with `close`; in any case `release`."""
 
     def __init__(self, runtime: Runtime, config: NodeConfig, store: Store, state: StoredState) -> None:
         settings = ControllerSettings(cluster_settings=config.cluster_settings)
@@ -42,7 +42,7 @@ class ControllerRole:
         self._server: Server | None = None
 
     def why_not_ready(self) -> str | None:
-        """For people; None if it takes part in the quorum."""
+        """Return the reason, for people; None if it takes part in the quorum."""
         if self.node.outdated_reason is not None:
             return self.node.outdated_reason
         if self.node.waiting_reason is not None:
@@ -70,11 +70,11 @@ class ControllerRole:
         await self.node.run()
 
     async def close(self) -> None:
-        """Have `run` end."""
+        """Make `run` end."""
         await self.node.close()
 
     async def release(self) -> None:
-        """Give back the address and the store."""
+        """Release the address and the store."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop()
@@ -95,7 +95,7 @@ class _Serving(MachineListener):
 
 
 async def open_controller(runtime: Runtime, config: NodeConfig, open_store: StoreOpener) -> ControllerRole:
-    """`StoreRefused` if the store is another node's, or in use, or cannot be used."""
+    """Open the controller. Raise `StoreRefused` if the store is another node's, in use, or unusable."""
     directory = f"{config.data_dirs[0]}/{METADATA_FOLDER}"
     store = await open_store(runtime, directory, config.cluster_id, config.node_id)
     try:

@@ -1,10 +1,10 @@
-"""How much was taken in and is not answered yet: what back-pressure goes by."""
+"""Bytes and batches received but not answered yet: the measure of back-pressure."""
 
 import asyncio
 
 
 class TotalInFlight:
-    """Of all streams together."""
+    """The sum over all streams."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -17,8 +17,8 @@ class TotalInFlight:
 
 
 class StreamInFlight:
-    """Of one stream. Beyond its limits, or that of all together, `room` waits, so that whoever reads requests stops
-    reading; but a stream with nothing on its way has always room, or others could shut it out."""
+    """One stream's share. Beyond its limits, or the total's, `room` waits, so that the stream reads no further
+    requests; but a stream with nothing in flight always has room, or others could shut it out."""
 
     def __init__(self, limit_bytes: int, limit_count: int, total: TotalInFlight) -> None:
         self._limit_bytes = limit_bytes
@@ -51,7 +51,7 @@ class StreamInFlight:
                 other._wake()
 
     def clear(self) -> None:
-        """The stream is over: nothing of it counts any more."""
+        """Stop counting this stream: it is over."""
         self.remove(self.size_bytes, self.count)
 
     async def room(self) -> None:

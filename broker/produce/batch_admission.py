@@ -1,4 +1,4 @@
-"""Whether a batch from a client may be stored: looked at here and now, or, if that takes long, beside the loop."""
+"""Admission of clients' batches: checked at once on the loop, or, if that takes long, in a worker."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ _OPENED_AT_ONCE = 2
 
 
 def admit_quickly(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted | None:
-    """As `admit_now`; None if that would take long: only `AdmissionQueue` knows then."""
+    """Admit like `admit_now`. Return None if that would take long: use `AdmissionQueue` then."""
     if not _may_be_quick(batch, config):
         return None
     try:
@@ -48,7 +48,7 @@ def _may_be_quick(batch: Buffer, config: LogConfig) -> bool:
 
 
 def admit_now(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Admitted:
-    """As `admit`. A bug in it, which some batch may have found, is INTERNAL for that batch: the node lives on."""
+    """Admit like `admit`. A bug that some batch triggers is INTERNAL for that batch: the node lives on."""
     try:
         return admit(batch, config, now_ms, limit_bytes)
     except InvalidBatch:

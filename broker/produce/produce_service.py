@@ -1,5 +1,4 @@
-"""`lograft.v1.Log/Produce`: batches come in, get their offsets in the order they came, and are answered when they are
-safe."""
+"""`lograft.v1.Log/Produce`: batches get their offsets in order of arrival, and are answered when they are safe."""
 
 import asyncio
 import contextlib
@@ -34,8 +33,8 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ProduceLimits:
-    """What may be on its way, not answered yet, before no more is read: of one stream, and of all streams together. It
-    is found out when a message was taken in, so that may be one message more."""
+    """Unanswered data beyond which a stream reads no further: of one stream, and of all streams together. It is checked
+    after each message, so one message may exceed it."""
 
     stream_bytes: int = 32 * _MEBIBYTE
     stream_batches: int = 2000
@@ -120,7 +119,7 @@ class _Message:
 
 
 class _ProduceStream:
-    """One stream: a task takes in, another answers, and conversions go on beside them."""
+    """One stream: one task receives, another answers, and conversions run beside them."""
 
     def __init__(self, service: ProduceService, stream: Stream) -> None:
         self._clock = service.runtime.clock
@@ -146,7 +145,7 @@ class _ProduceStream:
         self._has_all = False  # the client has sent its last
 
     def forget(self) -> None:
-        """The stream is over. What has its offset is stored all the same."""
+        """Release everything: the stream is over. Batches with an offset are stored all the same."""
         self._in_flight.clear()
         self._own.close()
         self._large_turn.end()
@@ -154,7 +153,7 @@ class _ProduceStream:
     # -- taking in
 
     async def take_in(self, group: asyncio.TaskGroup) -> None:
-        """Return when the client has sent its last."""
+        """Receive until the client has sent its last."""
         while (data := await self._stream.receive()) is not None:
             self._heard_seconds = self._clock.monotonic_seconds()
             size_bytes = len(data)
@@ -174,7 +173,8 @@ class _ProduceStream:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """For room, or a turn: what the client sent meanwhile is not read, so it is told that the stream lives."""
+        """Mark the stream as waiting for room, or for a turn. Messages from the client are not read meanwhile, so the
+        stream sends signs of life."""
         self._waits = True
         self._busy.set()
         try:
@@ -183,7 +183,7 @@ class _ProduceStream:
             self._waits = False
 
     def _take_all(self, data: bytes, claim: Claim, group: asyncio.TaskGroup) -> dict[ServedReplica, None]:
-        """Everything that one message has; the replicas that it is for."""
+        """Take in all items of a message. Return the replicas that they are for."""
         message = self._read(data)
         held = _Message(claim, len(message.items), len(message.items), len(data) >= LARGE_BYTES)
         if not message.items:
@@ -282,7 +282,7 @@ class _ProduceStream:
         self._settled(line)
 
     def _stored(self, message: _Message) -> None:
-        """One more batch of a large message needs this broker's disk no longer."""
+        """Note that one more batch of a large message no longer needs this broker's disk."""
         message.unstored -= 1
         if not message.unstored:
             self._large_turn.end()
@@ -290,7 +290,7 @@ class _ProduceStream:
     # -- answering
 
     def _settled(self, line: _Line) -> None:
-        """An outcome in the line is known; it is answered when it is the line's first."""
+        """Answer outcomes at the head of the line, now that one in the line is known."""
         while line.entries and line.entries[0].is_settled:
             entry = line.entries.popleft()
             self._ready.append(entry)
@@ -302,7 +302,7 @@ class _ProduceStream:
             self._lines.pop(line.key, None)
 
     async def answer(self) -> None:
-        """Send outcomes as they become known, all that are there together; until all is answered."""
+        """Send outcomes as they become known, all available ones together, until everything is answered."""
         while not self._has_all or self._in_flight.count:
             await self._news.wait()
             self._news.clear()
@@ -358,7 +358,7 @@ class _ProduceStream:
         response.results.add(number=entry.number, error=entry.error)
 
     async def keep_alive(self) -> None:
-        """While something is on its way, say something now and then: the client can tell waiting from standing still.
+        """Send signs of life while something is in flight: the client can tell waiting from standing still.
 
         Idle streams are left alone.
         """

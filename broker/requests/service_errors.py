@@ -1,4 +1,4 @@
-"""What went wrong, as a client is told: each of storage's and the replicas' errors has a code. Pure."""
+"""Error codes for clients: each of storage's and the replicas' errors has one. Pure."""
 
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId
@@ -12,7 +12,7 @@ from lograft.storage import errors as storage
 
 
 class NotReadable(Exception):
-    """An offset that a reader cannot have: `valid_end`, the high watermark, is None while that is not known."""
+    """An offset outside the readable range: `valid_end`, the high watermark, is None while unknown."""
 
     def __init__(self, offset: int, valid_start: int, valid_end: int | None) -> None:
         end = "not known yet" if valid_end is None else str(valid_end)
@@ -22,7 +22,7 @@ class NotReadable(Exception):
 
 
 class ReaderParted(Exception):
-    """What a reader has read is in the log up to `valid_end` only."""
+    """The reader's records match the log only up to `valid_end`."""
 
     def __init__(self, offset: int, valid_start: int, valid_end: int) -> None:
         super().__init__(
@@ -62,7 +62,7 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
 
 
 def detail_of(error: Exception, image: ClusterImage) -> ErrorDetail:
-    """As it goes into an answer. `error` is one of SERVICE_ERRORS, and `image` knows where its leader is."""
+    """Return the error as answers carry it. `error` is one of SERVICE_ERRORS, and `image` names its leader."""
     text = _text(error)
     match error:
         case ReplicaError():
@@ -88,7 +88,7 @@ def detail_of(error: Exception, image: ClusterImage) -> ErrorDetail:
 
 
 def stream_error_of(detail: ErrorDetail) -> StreamError:
-    """How a call ends that fails as a whole."""
+    """Return the error that ends a whole call."""
     status = Status[ERRORS[detail.code].grpc_status]
     return StreamError(status, detail.message, detail.SerializeToString())
 

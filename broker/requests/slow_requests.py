@@ -1,6 +1,6 @@
-"""Requests that took too long: one event each, and a count. What they waited for by design does not count.
+"""Slow requests: one event each, and a count. Waiting by design does not count.
 
-`slow.request.ms` of the node's broker says what is too long, from the moment that it does.
+`slow.request.ms` of the node's broker sets the threshold, once the image has it.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def begin_timing() -> CallTimer:
 
 @contextmanager
 def waiting(clock: Clock) -> Iterator[None]:
-    """The call waits by design: it was asked to, until there is news."""
+    """Mark the call as waiting by design: the client asked it to wait for news."""
     timer, began_seconds = _timer.get(), clock.monotonic_seconds()
     try:
         yield

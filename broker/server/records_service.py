@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/Append` and `Read`: plain records, for who knows nothing of batches."""
+"""`lograft.v1.Log/Append` and `Read`: plain records, for clients without a batch codec."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ _RECORDS = pb.AppendRequest.RECORDS_FIELD_NUMBER
 
 
 class RecordsService:
-    """Each call opens or makes batches, which takes a while: beside the loop."""
+    """Serves calls that open or make batches, which takes a while and runs in workers."""
 
     def __init__(self, runtime: Runtime, logs: PartitionLookup, budget: BufferBudget | None = None) -> None:
         self._runtime = runtime
@@ -167,7 +167,7 @@ class RecordsService:
     async def _read_batches(
         self, replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int, wait_ms: int
     ) -> Batches:
-        """What there is, as soon as there is something, or nothing once the time is over."""
+        """Return available batches as soon as there are any, or none when the time is over."""
         found = await _read_now(replica, leader_epoch, offset, max_bytes)
         if found.buffers or not wait_ms:
             return found
@@ -200,7 +200,8 @@ async def _until_readable(replica: ServedReplica, offset: int) -> None:
 
 
 def batch_of(records: Sequence[pb.NewRecord], now_ms: int) -> bytes:
-    """One batch, of our own layout and not compressed. `InvalidTimestamp` for one that no batch can hold."""
+    """Encode one uncompressed batch in the column layout. Raise `InvalidTimestamp` for timestamps that no batch can
+    hold."""
     timestamps = [record.timestamp if record.HasField("timestamp") else now_ms for record in records]
     if min(timestamps) < 0 or max(timestamps) > MAX_TIMESTAMP:
         raise InvalidTimestamp(f"timestamps from {min(timestamps)} to {max(timestamps)}: milliseconds since 1970")
@@ -218,9 +219,10 @@ def _headers(record: pb.NewRecord) -> list[tuple[str, bytes | None]]:
 
 
 def records_of(batches: Batches, start: int, *, max_records: int, max_bytes: int) -> tuple[list[pb.StoredRecord], int]:
-    """The records from `start` on, within both limits, but at least one if there is any; and where to go on.
+    """Return the records from `start` on, within both limits but at least one if there is any; and the next offset.
 
-    A batch is stored as its producer made it, readable or not: of one that is not, CORRUPT_BATCH says how to go on.
+    A batch is stored as its producer made it, readable or not: for an unreadable one, CORRUPT_BATCH names the offset to
+    continue at.
     """
     found: list[pb.StoredRecord] = []
     size = 0
@@ -253,7 +255,7 @@ def _why_unreadable(header: BatchHeader, error: InvalidBatch) -> str:
 
 
 def _batches_in(batches: Batches) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Those that are for readers."""
+    """Yield the batches that readers see."""
     for buffer in batches.buffers:
         for position, header in iterate_batches(buffer):
             if not header.is_control:
