@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     ),
     "top": LazyCommand("lograft.cli.top.command:top", "Show live cluster activity."),
     "verify": LazyCommand("lograft.cli.commands.verify:verify", "Verify that all replicas are identical."),
+    "version": LazyCommand("lograft.cli.commands.version:version", "Print the version of this program."),
     "wait": LazyCommand("lograft.cli.commands.wait:wait", "Wait for a condition on one or more resources."),
 }
 
@@ -67,7 +68,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "create", "delete", "edit", "scale", "config", "apply", "diff", "export", "reset", "import",
     ),
     "Operate a cluster": ("elect", "reassign", "drain", "quorum", "mark-restored"),
-    "Configure this command line": ("context", "completion"),
+    "Configure this command line": ("context", "completion", "version"),
 }  # fmt: skip
 """The sections of help."""
 

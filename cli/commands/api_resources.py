@@ -19,6 +19,8 @@ VERBS: Mapping[Noun, tuple[str, ...]] = {
     Noun.CONFIG: ("apply", "describe", "diff", "explain", "get"),
     Noun.REASSIGNMENT: ("explain", "get"),
     Noun.CONTEXT: ("explain", "get"),
+    Noun.NODE: ("explain", "get"),
+    Noun.CLUSTER: ("describe", "explain"),
 }
 
 _COLUMNS = (

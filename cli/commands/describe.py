@@ -13,12 +13,12 @@ from lograft.cli.common.partition_names import named_partitions
 from lograft.cli.output.resource_output import API_VERSION, Resource, has_colours, resource_name, write_document
 from lograft.cli.resources.cluster_resources import partition_resources, quorum_resource, replica_status
 from lograft.cli.resources.config_resources import owner_resource, parse_setting
-from lograft.cli.resources.describe_queries import described_brokers, described_topic, judged_groups
+from lograft.cli.resources.describe_queries import described_brokers, described_cluster, described_topic, judged_groups
 from lograft.cli.resources.describe_text import story_lines
 from lograft.clients.admin.aio_admin import Admin
 from lograft.runtime.clock import LoopClock
 
-_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.GROUP, Noun.QUORUM, Noun.CONFIG)
+_NOUNS = (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.GROUP, Noun.QUORUM, Noun.CONFIG, Noun.CLUSTER)
 
 
 @click.command("describe")
@@ -33,6 +33,8 @@ def describe(settings: Settings, words: Sequence[str]) -> None:
 
     \b
     Examples:
+      # Health, quorum, brokers, and configuration of the cluster
+      lograft describe cluster
       # Partitions, offsets, sizes, consumer groups, and configuration of a topic
       lograft describe topic orders
       # Each broker's copy of a partition
@@ -57,7 +59,7 @@ def describe(settings: Settings, words: Sequence[str]) -> None:
     check_names(noun, names)
     resources = run_async(_look(settings, noun, names))
     if settings.is_document:
-        is_one = len(resources) == 1 and (bool(names) or noun is Noun.QUORUM)
+        is_one = len(resources) == 1 and (bool(names) or noun in (Noun.QUORUM, Noun.CLUSTER))
         content: Any = resources[0] if is_one else {"apiVersion": API_VERSION, "kind": "List", "items": resources}
         write_document(sys.stdout, content, settings.output)
         return
@@ -87,6 +89,8 @@ async def _look(settings: Settings, noun: Noun, names: list[str]) -> list[Resour
                 quorum = quorum_resource(await admin.describe_quorum())
                 check_quorum(names, quorum["metadata"]["name"])
                 return [quorum]
+            case Noun.CLUSTER:
+                return [await described_cluster(admin)]
             case Noun.CONFIG:
                 return [
                     owner_resource(owner, await admin.describe_config(owner.kind, owner.name, keys))

@@ -19,9 +19,9 @@ from lograft.cli.common.cluster_options import (
     watching_command,
 )
 from lograft.cli.common.completion_values import complete_words
-from lograft.cli.common.nouns import CLUSTER, Noun, check_names, check_quorum, parse_nouns
+from lograft.cli.common.nouns import CLUSTER, Noun, check_names, check_quorum, parse_nouns, parse_types
 from lograft.cli.output.resource_filters import Selection, check_selection, flag_text, is_under_replicated, select
-from lograft.cli.output.resource_output import Column, Resource, write_resources
+from lograft.cli.output.resource_output import Column, Resource, resource_name, write_resources
 from lograft.cli.resources.cluster_resources import (
     BROKER_COLUMNS,
     PARTITION_COLUMNS,
@@ -30,7 +30,7 @@ from lograft.cli.resources.cluster_resources import (
     quorum_resource,
     topic_resource,
 )
-from lograft.cli.resources.disk_resources import with_disks
+from lograft.cli.resources.disk_resources import with_loads
 from lograft.cli.resources.queries import brokers, groups, min_isr, partitions
 from lograft.clients.admin.cluster_admin import ClusterAdmin
 from lograft.runtime.clock import LoopClock
@@ -38,11 +38,14 @@ from lograft.runtime.clock import LoopClock
 if TYPE_CHECKING:
     from lograft.clients.admin.aio_admin import Admin
 
-_NOUNS = tuple(Noun)
+_NOUNS = tuple(noun for noun in Noun if noun is not Noun.CLUSTER)
+_ALL = (Noun.BROKER, Noun.TOPIC, Noun.GROUP, Noun.QUORUM, Noun.REASSIGNMENT)
 
 
 @click.command("get")
-@click.argument("words", metavar="NOUN [NAME]...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS))
+@click.argument(
+    "words", metavar="TYPE[,TYPE] [NAME]...", nargs=-1, required=True, shell_complete=complete_words(*_NOUNS)
+)
 @click.option("--internal", is_flag=True, help="Include internal topics.")
 @click.option("--under-replicated", is_flag=True, help="Only topics and partitions with replicas that are not in sync.")
 @click.option(
@@ -52,36 +55,49 @@ _NOUNS = tuple(Noun)
 @click.option("--lagging", is_flag=True, help="Only groups with lag.")
 @watching_command
 def get(settings: Settings, words: Sequence[str], internal: bool, **flags: bool) -> None:
-    """Show topics, partitions, brokers, groups, the quorum, configuration, reassignments or contexts, a line each.
+    """List resources of one or more types.
+
+    TYPE is a resource type: singular, plural, or short (t, p, b, g). Use TYPE,TYPE for several types and `all` for
+    topics, brokers, groups, the quorum, and reassignments. Resources can also be named as TYPE/NAME. With several
+    filter flags, a resource must match at least one of them.
 
     \b
-    lograft get topics              all topics
-    lograft get topic orders        one, or several, by name
-    lograft get partitions orders   the partitions of a topic, or of all
-    lograft get partition orders-0  one of them
-    lograft get partitions --under-replicated --internal
-    lograft get brokers -o wide     more of each
-    lograft get brokers -w          again, whenever something has changed
-    lograft get groups --lagging    with how far they are behind
-    lograft get quorum -o json      for a program
-    lograft get topics -o jsonpath='{.items[*].metadata.name}'
-    lograft get configs             the cluster's
-    lograft get configs topic/orders broker/1
-    lograft get config topic/orders/retention.ms
-    lograft get reassignments       as `lograft reassign status`
-    lograft get contexts            as `lograft context list`
-
-    Nouns may be written singular, plural or short (t, p, b, g), and as TYPE/NAME. Of several flags that select, one has
-    to be true.
+    Examples:
+      # List all topics
+      lograft get topics
+      # List everything
+      lograft get all
+      # List topics and brokers with more columns
+      lograft get topics,brokers -o wide
+      # List the partitions of a topic, or a single partition
+      lograft get partitions orders
+      lograft get partition orders-0
+      # List partitions with missing replicas, internal topics included
+      lograft get partitions --under-replicated --internal
+      # Watch the brokers
+      lograft get brokers -w
+      # List the groups with lag
+      lograft get groups --lagging
+      # Print the quorum as JSON, or the names of all topics
+      lograft get quorum -o json
+      lograft get topics -o jsonpath='{.items[*].metadata.name}'
+      # List configuration of the cluster, or of a topic and a broker
+      lograft get configs
+      lograft get configs topic/orders broker/1
+      # Print one configuration key
+      lograft get config topic/orders/retention.ms
 
     \b
-    Exit code    0  done; also if there are none
-                 1  one that is named is not there, or nobody can be asked
-               130  -w was ended by Ctrl+C
+    Exit code    0  success, even if nothing was found
+                 1  a named resource does not exist, or the cluster is unreachable
+               130  -w was interrupted by Ctrl+C
     """
+    selection = Selection(**flags)
+    if nouns := parse_types(words, _NOUNS, _ALL):
+        _show_several(settings, nouns, selection, internal)
+        return
     noun, names = parse_nouns(words, _NOUNS)
     check_names(noun, names)
-    selection = Selection(**flags)
     check_selection(selection, noun)
     if noun is Noun.CONFIG:
         names = names or [CLUSTER]  # cluster values are the defaults of all others
@@ -117,7 +133,35 @@ class Wanted(NamedTuple):
     @property
     def none(self) -> str:
         which = " or ".join(flag_text(flag).removeprefix("--") for flag in self.selection.flags)
-        return f"There are no {self.noun.value}s{f' that are {which}' if which else ''}."
+        return f"No {f'{which} ' if which else ''}{self.noun.value}s found."
+
+
+def _show_several(settings: Settings, nouns: Sequence[Noun], selection: Selection, internal: bool) -> None:
+    """Print a table for each type that has resources, or one list of all."""
+    if settings.is_watching:
+        raise click.UsageError("-w supports one resource type at a time")
+    for noun in nouns:
+        check_selection(selection, noun)
+        if noun is Noun.CONTEXT:
+            raise click.UsageError("contexts are local and cannot be combined with resources of a cluster")
+    wanted = [Wanted(noun, [CLUSTER] if noun is Noun.CONFIG else [], selection, internal) for noun in nouns]
+    found = run_async(_look_at_several(settings, wanted))
+    if not settings.is_table:
+        write_resources(sys.stdout, [each for resources in found for each in resources], (), settings, is_one=False)
+        return
+    tables = [(each, resources) for each, resources in zip(wanted, found, strict=True) if resources]
+    if not tables:
+        click.echo("No resources found.", err=True)
+    for number, (each, resources) in enumerate(tables):
+        if number:
+            click.echo()
+        columns = [Column("NAME", resource_name), *columns_of(each)[1:]]
+        write_resources(sys.stdout, resources, columns, settings, is_one=False)
+
+
+async def _look_at_several(settings: Settings, wanted: Sequence[Wanted]) -> list[list[Resource]]:
+    async with open_admin(settings) as admin:
+        return [await _look(admin, settings, each) for each in wanted]
 
 
 def columns_of(wanted: Wanted) -> Sequence[Column]:
@@ -145,6 +189,10 @@ def columns_of(wanted: Wanted) -> Sequence[Column]:
             from lograft.cli.resources.reassignment_resources import PROGRESS_COLUMNS
 
             return PROGRESS_COLUMNS
+        case Noun.NODE:
+            from lograft.cli.resources.node_resources import NODE_COLUMNS
+
+            return NODE_COLUMNS
     raise AssertionError(f"{wanted.noun} is not of a cluster")
 
 
@@ -200,7 +248,7 @@ async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) 
             # Narrow tables show no disks, which cost a call to every broker. Watched, they would change all the time.
             if settings.output in ("table", "name") or settings.is_watching:
                 return found
-            return with_disks(found, await admin.describe_load(include_partitions=False))
+            return with_loads(found, await admin.describe_load(include_partitions=False))
         case Noun.GROUP:
             return await groups(_of_all(admin), settings, names, with_lag=selection.lagging)
         case Noun.QUORUM:
@@ -213,6 +261,10 @@ async def _look_at_all(admin: ClusterAdmin, settings: Settings, wanted: Wanted) 
             from lograft.cli.operations.reassignment_run import reassignments
 
             return await reassignments(_of_all(admin), names)
+        case Noun.NODE:
+            from lograft.cli.resources.node_resources import nodes
+
+            return await nodes(admin, names)
     raise AssertionError(f"{noun} is not of a cluster")
 
 

@@ -13,7 +13,7 @@ from lograft.cli.common.partition_names import named_partitions
 from lograft.cli.common.units import count_text
 from lograft.cli.operations.offset_changes import bounds_of
 from lograft.cli.resources.change_report import ChangeReport
-from lograft.cli.resources.cluster_health import partition_problems, quorum_problems
+from lograft.cli.resources.cluster_health import broker_problems, partition_problems, quorum_problems
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupState
 from lograft.clients.admin.model.types import BrokerState, PartitionDescription
@@ -37,7 +37,8 @@ async def _topic_deleted(admin: Admin, name: str) -> str:
 
 async def _topic_in_sync(admin: Admin, name: str) -> str:
     try:
-        return _told(partition_problems(await admin.describe_cluster([name])))
+        cluster = await admin.describe_cluster([name])
+        return _told([*broker_problems(cluster), *partition_problems(cluster)])
     except UnknownTopic as error:
         return error.message
 

@@ -16,6 +16,8 @@ class Noun(Enum):
     CONFIG = "config"
     REASSIGNMENT = "reassignment"
     CONTEXT = "context"
+    NODE = "node"
+    CLUSTER = "cluster"
 
 
 _NAMES = {
@@ -27,7 +29,10 @@ _NAMES = {
     Noun.CONFIG: ("config", "configs"),
     Noun.REASSIGNMENT: ("reassignment", "reassignments"),
     Noun.CONTEXT: ("context", "contexts"),
+    Noun.NODE: ("node", "nodes"),
+    Noun.CLUSTER: ("cluster",),
 }
+ALL = "all"
 CLUSTER = "cluster"
 """The owner of configuration if none is named."""
 
@@ -58,11 +63,23 @@ def parse_nouns(words: Sequence[str], allowed: Sequence[Noun]) -> tuple[Noun, li
     return nouns[0], names
 
 
+def parse_types(words: Sequence[str], allowed: Sequence[Noun], every: Sequence[Noun]) -> list[Noun]:
+    """Parse `topics,brokers`, or `all`, which stands for `every`. Return nothing if `words` name a single type."""
+    first, *names = words
+    if "/" in first or ("," not in first and first.lower() != ALL):
+        return []
+    if names:
+        raise click.UsageError(f"several resource types cannot be combined with names: remove {' '.join(names)!r}")
+    kinds = [kind for kind in first.split(",") if kind]
+    nouns = [noun for kind in kinds for noun in (every if kind.lower() == ALL else [_noun(kind, allowed)])]
+    return list(dict.fromkeys(nouns))
+
+
 def _bare(noun: Noun, word: str) -> str:
     """Treat `topics topic/a` as `topics a`, for types whose names contain no slash."""
     kind, separator, name = word.partition("/")
     is_typed = bool(separator and name) and noun_of(kind) is noun
-    return name if is_typed and noun in (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.CONTEXT) else word
+    return name if is_typed and noun in (Noun.TOPIC, Noun.PARTITION, Noun.BROKER, Noun.NODE, Noun.CONTEXT) else word
 
 
 def names_like(name: str) -> tuple[str, ...]:
@@ -92,10 +109,12 @@ def _noun(word: str, allowed: Sequence[Noun]) -> Noun:
 
 def check_names(noun: Noun, names: Sequence[str]) -> None:
     """Raise `UsageError` for brokers that are not named by id, or several quorums."""
+    if noun is Noun.CLUSTER and names:
+        raise click.UsageError(f"the cluster takes no name: remove {names[0]!r}")
     if noun is Noun.QUORUM and len(names) > 1:
         raise click.UsageError(f"there is only one quorum: remove {names[1]!r}")
-    for name in names if noun is Noun.BROKER else ():
-        parse_id(name)
+    for name in names if noun in (Noun.BROKER, Noun.NODE) else ():
+        parse_id(name, noun.value)
 
 
 def check_quorum(names: Sequence[str], own: str) -> None:

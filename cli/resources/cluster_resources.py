@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from lograft.cli.common.units import span_text
 from lograft.cli.output.resource_output import Column, Resource, resource
 from lograft.cli.resources.disk_resources import free_text, is_any_full
 from lograft.clients.admin.model.types import (
@@ -161,6 +162,11 @@ def broker_resource(broker: BrokerDescription, cluster: ClusterDescription) -> R
     )
 
 
+def _uptime_text(each: Resource) -> str | None:
+    uptime_ms = each["status"].get("uptimeMs")
+    return None if uptime_ms is None else span_text(uptime_ms)
+
+
 BROKER_COLUMNS = (
     Column("ID", _metadata("id"), is_number=True),
     Column("ADDRESS", _spec("address")),
@@ -174,6 +180,7 @@ BROKER_COLUMNS = (
     Column("REPLICAS", _status("replicas"), is_number=True),
     Column("IN-SYNC", _status("inSync"), is_number=True, is_wide=True),
     Column("EPOCH", _status("epoch"), is_number=True, is_wide=True),
+    Column("UPTIME", _uptime_text, is_number=True, is_wide=True),
     Column("DISK FREE", free_text, is_number=True, is_wide=True, is_bad=is_any_full),
     Column("DIRECTORIES", _status("directories"), is_wide=True),
 )

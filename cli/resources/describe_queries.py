@@ -8,16 +8,24 @@ from typing import NamedTuple
 import click
 
 from lograft.cli.common.best_effort import ask_soon
-from lograft.cli.output.resource_output import Resource
+from lograft.cli.output.resource_output import Resource, resource
+from lograft.cli.resources.cluster_health import broker_problems, cluster_problems, partition_problems
 from lograft.cli.resources.cluster_resources import hosted_status, partition_resources, topic_resource
-from lograft.cli.resources.disk_resources import disk_status
+from lograft.cli.resources.disk_resources import disk_status, with_loads
 from lograft.cli.resources.group_health import GroupLook, PartitionLook, judge, needs_another_look
 from lograft.cli.resources.group_resources import group_resource, judged_resource
 from lograft.cli.resources.load_resources import load_status
 from lograft.cli.resources.queries import brokers
 from lograft.clients.admin.aio_admin import Admin
 from lograft.clients.admin.model.group_types import GroupDescription, GroupListing, GroupOffset
-from lograft.clients.admin.model.types import ClusterDescription, ConfigEntry, ConfigKind, PartitionDescription
+from lograft.clients.admin.model.types import (
+    BrokerLoad,
+    ClusterDescription,
+    ConfigEntry,
+    ConfigKind,
+    PartitionDescription,
+    QuorumDescription,
+)
 from lograft.clients.types import TopicPartition
 from lograft.runtime.clock import Clock
 
@@ -34,7 +42,8 @@ _MOST_LOOKS = 7
 async def described_topic(admin: Admin, name: str) -> Resource:
     """Return a topic with partitions, configuration, and the groups that committed offsets of it. Parts that are not
     available soon are None, so that they do not delay the rest."""
-    topic = await admin.describe_topic(name)
+    cluster = await admin.describe_cluster([name])
+    (topic,) = cluster.topics
     partitions = partition_resources(topic.partitions, await admin.describe_replicas([name]))
     described = topic_resource(topic)
     described["status"]["partitions"] = [
@@ -43,6 +52,7 @@ async def described_topic(admin: Admin, name: str) -> Resource:
     (groups, _), (config, _) = await asyncio.gather(
         ask_soon(_groups_of(admin, name)), ask_soon(admin.describe_config(ConfigKind.TOPIC, name))
     )
+    described["status"]["problems"] = [*broker_problems(cluster), *partition_problems(cluster)]
     described["status"]["groups"] = groups
     described["status"]["config"] = config_status(config)
     return described
@@ -108,6 +118,61 @@ async def described_brokers(admin: Admin, names: list[str], clock: Clock) -> lis
 def _hosted(cluster: ClusterDescription, broker_id: int) -> list[PartitionDescription]:
     partitions = [partition for topic in cluster.topics for partition in topic.partitions]
     return [partition for partition in partitions if broker_id in partition.replicas]
+
+
+# -- the cluster
+
+
+async def described_cluster(admin: Admin) -> Resource:
+    """Return an overview of the cluster, with its problems by cause."""
+    cluster = await admin.describe_cluster(include_internal=True)
+    quorum, trouble = await ask_soon(admin.describe_quorum())
+    loads = await admin.describe_load(include_partitions=False)
+    config, _ = await ask_soon(admin.describe_config(ConfigKind.CLUSTER, ""))
+    return cluster_resource(cluster, quorum, loads, config, trouble)
+
+
+def cluster_resource(
+    cluster: ClusterDescription,
+    quorum: QuorumDescription | None,
+    loads: Sequence[BrokerLoad],
+    config: Sequence[ConfigEntry] | None,
+    trouble: str = "",
+) -> Resource:
+    """Return the overview. `trouble`: why there is no `quorum`."""
+    partitions = [partition for topic in cluster.topics for partition in topic.partitions]
+    # A voter that is behind may be about to receive the latest entries: only `health` waits for that.
+    problems = cluster_problems(cluster, quorum, loads, committed=0, trouble=trouble)
+    return resource(
+        "Cluster",
+        {"name": cluster.cluster_id},
+        status={
+            "healthy": not problems,
+            "problems": problems,
+            "controller": quorum.leader_id if quorum is not None else None,
+            "voters": len(quorum.voters) if quorum is not None else None,
+            "brokers": [_broker_status(each) for each in with_loads(brokers(cluster, []), loads)],
+            "topics": len(cluster.topics),
+            "partitions": len(partitions),
+            "underReplicated": sum(not partition.is_in_sync for partition in partitions),
+            "offline": sum(partition.leader is None for partition in partitions),
+            "config": config_status(config),
+        },
+    )
+
+
+def _broker_status(broker: Resource) -> Resource:
+    status = broker["status"]
+    disks = status["disks"]
+    return {
+        "id": broker["metadata"]["id"],
+        "address": broker["spec"]["address"],
+        "state": status["state"],
+        "leaders": status["leaders"],
+        "replicas": status["replicas"],
+        "uptimeMs": status["uptimeMs"],
+        "freeBytes": None if disks is None else sum(disk["freeBytes"] for disk in disks),
+    }
 
 
 # -- groups

@@ -128,6 +128,7 @@ def _topic_story(each: Resource) -> Story:
         Fact("Partitions", f"{len(partitions)}, {' and '.join(troubles) or 'all in sync'}", bool(troubles)),
         Fact("Replicas", f"{spec['replicas']}{needed}"),
         Fact("Size", size_text(_total(partitions, "bytes"))),
+        *_problem_facts(status["problems"]),
     ]
     groups = status["groups"]
     none = _TOO_LATE if groups is None else "no group has committed offsets"
@@ -139,6 +140,42 @@ def _topic_story(each: Resource) -> Story:
             _config_table(status),
         ],
     )
+
+
+def _problem_facts(problems: Sequence[str]) -> list[Fact]:
+    return [Fact("Problem", problem, is_bad=True) for problem in problems]
+
+
+# -- the cluster
+
+_CLUSTER_BROKER_COLUMNS = (
+    Column("ID", _field("id"), is_number=True),
+    Column("ADDRESS", _field("address")),
+    Column("STATE", _field("state"), is_bad=lambda row: row["state"] != "active"),
+    Column("LEADERS", _field("leaders"), is_number=True),
+    Column("REPLICAS", _field("replicas"), is_number=True),
+    Column("UPTIME", lambda row: None if row["uptimeMs"] is None else span_text(row["uptimeMs"]), is_number=True),
+    Column("DISK FREE", lambda row: size_text(row["freeBytes"]), is_number=True),
+)
+
+
+def _cluster_story(each: Resource) -> Story:
+    status = each["status"]
+    troubles = [
+        f"{status[name]} {what}"
+        for name, what in (("underReplicated", "under-replicated"), ("offline", "without a leader"))
+        if status[name]
+    ]
+    voters = "unreachable" if status["voters"] is None else f"{count_text(status['voters'], 'voter')}"
+    facts = [
+        Fact("Cluster", each["metadata"]["name"]),
+        Fact("Health", "healthy" if status["healthy"] else "not healthy", not status["healthy"]),
+        *_problem_facts(status["problems"]),
+        Fact("Quorum", f"{voters}, led by {cell_text(status['controller'])}", status["controller"] is None),
+        Fact("Topics", status["topics"]),
+        Fact("Partitions", f"{status['partitions']}, {' and '.join(troubles) or 'all in sync'}", bool(troubles)),
+    ]
+    return Story(facts, [Table("Brokers", _CLUSTER_BROKER_COLUMNS, status["brokers"]), _config_table(status)])
 
 
 # -- brokers
@@ -368,4 +405,5 @@ _STORIES: Mapping[str, Callable[[Resource], Story]] = {
     "Broker": _broker_story,
     "Group": _group_story,
     "Quorum": _quorum_story,
+    "Cluster": _cluster_story,
 }

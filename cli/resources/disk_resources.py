@@ -24,10 +24,13 @@ def disk_status(load: BrokerLoad | None) -> list[Resource] | None:
     ]
 
 
-def with_disks(found: Sequence[Resource], loads: Iterable[BrokerLoad]) -> list[Resource]:
+def with_loads(found: Sequence[Resource], loads: Iterable[BrokerLoad]) -> list[Resource]:
+    """Add disks and uptime to brokers; None for those that did not answer."""
     by_id = {load.id: load for load in loads}
     for each in found:
-        each["status"]["disks"] = disk_status(by_id.get(each["metadata"]["id"]))
+        load = by_id.get(each["metadata"]["id"])
+        each["status"]["disks"] = disk_status(load)
+        each["status"]["uptimeMs"] = load.uptime_ms if load is not None else None
     return list(found)
 
 
@@ -50,11 +53,12 @@ def is_any_full(broker: Resource) -> bool:
 
 
 def disk_problems(loads: Iterable[BrokerLoad]) -> list[str]:
+    """Return the full disks, which cause brokers to reject writes."""
     return [_problem(load.id, disk) for load in loads for disk in load.disks if disk.is_full]
 
 
 def _problem(broker_id: int, disk: DiskRoom) -> str:
     return (
-        f"broker {broker_id} takes no records in {disk.path}: {size_text(disk.free_bytes)} of its disk is free, and "
-        f"its reserve is {size_text(disk.reserve_bytes)}"
+        f"broker {broker_id} rejects writes to {disk.path}: {size_text(disk.free_bytes)} free, below its reserve of "
+        f"{size_text(disk.reserve_bytes)}; free space on that disk"
     )

@@ -82,6 +82,7 @@ status.leaders | integer | Number of partitions that it leads.
 status.replicas | integer | Number of partitions that it hosts.
 status.inSync | integer | Number of hosted partitions for which it is in sync.
 status.directories | []string | Ids of its data directories.
+status.uptimeMs | integer | Milliseconds since its process started, with -o wide, json or yaml; null: no answer.
 status.disks | []Object | Disks of the data directories, with -o wide, json or yaml; null: the broker does not answer.
 status.disks.directory | string | Id of the data directory.
 status.disks.path | string | Path of the data directory.
@@ -167,6 +168,39 @@ metadata.name | string | Name of the context.
 spec.bootstrap | string | Addresses of one or more brokers.
 status.current | boolean | Whether it is the current context.
 """
+_NODE = """
+metadata.name | string | Id of the node, as a string.
+metadata.id | integer | Id of the node: node_id in its configuration.
+spec.roles | []string | controller, broker, or both.
+spec.address | string | Address of its broker for clients; null: not a broker.
+spec.controllerAddress | string | Address of its controller; null: not a controller.
+spec.rack | string | Rack of its broker; null: not configured.
+status.broker | string | State of its broker: active, fenced or shutting-down; null: not a broker.
+status.controller | string | Part in the metadata quorum: leader, voter or learner; null: not a controller.
+"""
+_CLUSTER = """
+metadata.name | string | Id of the cluster.
+status.healthy | boolean | Whether `lograft health` finds no problems.
+status.problems | []string | Problems, by cause.
+status.controller | integer | Active controller; null: none.
+status.voters | integer | Number of voters of the metadata quorum; null: the quorum is unreachable.
+status.brokers | []Object | Brokers with their state and load.
+status.brokers.id | integer | Id of the broker.
+status.brokers.address | string | Address for clients.
+status.brokers.state | string | State: active, fenced or shutting-down.
+status.brokers.leaders | integer | Number of partitions that it leads.
+status.brokers.replicas | integer | Number of partitions that it hosts.
+status.brokers.uptimeMs | integer | Milliseconds since its process started; null: the broker does not answer.
+status.brokers.freeBytes | integer | Free space on all its disks; null: the broker does not answer.
+status.topics | integer | Number of topics, internal ones included.
+status.partitions | integer | Number of partitions.
+status.underReplicated | integer | Number of partitions with replicas that are not in sync.
+status.offline | integer | Number of partitions without a leader.
+status.config | []Object | Configuration of the cluster; null: not available in time.
+status.config.key | string | Configuration key.
+status.config.value | string | Effective value.
+status.config.source | string | Source of the value: cluster or default.
+"""
 
 
 def _kind(name: str, text: str, table: str) -> Kind:
@@ -188,4 +222,6 @@ KINDS: Mapping[Noun, Kind] = {
     Noun.CONFIG: _kind("Config", "A configuration key of a topic, a broker or the cluster.", _CONFIG),
     Noun.REASSIGNMENT: _kind("Reassignment", "A partition that is moving to other brokers.", _REASSIGNMENT),
     Noun.CONTEXT: _kind("Context", "A named cluster in the local configuration.", _CONTEXT),
+    Noun.NODE: _kind("Node", "A process that runs a broker, a controller, or both.", _NODE),
+    Noun.CLUSTER: _kind("Cluster", "All nodes, topics and groups that share one metadata quorum.", _CLUSTER),
 }

@@ -4,11 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lograft.cli.output.resource_output import Resource, resource
-from lograft.cli.resources.cluster_health import partition_problems, quorum_problems
+from lograft.cli.resources.cluster_health import (
+    broker_problems,
+    partition_problems,
+    quorum_problems,
+    silent_problems,
+)
 from lograft.cli.resources.disk_resources import disk_problems
 from lograft.cli.resources.load_resources import COUNTED
 from lograft.clients.admin.model.group_types import GroupListing
-from lograft.clients.admin.model.types import BrokerLoad, BrokerState, ClusterDescription, QuorumDescription
+from lograft.clients.admin.model.types import BrokerLoad, ClusterDescription, QuorumDescription
 from lograft.clients.types import TopicPartition
 
 _PARTITION_COUNTED = {name: count for name, count in COUNTED.items() if count not in ("requests", "errors")}
@@ -183,26 +188,17 @@ def _groups(previous: Snapshot | None, current: Snapshot) -> list[Resource] | No
     return sorted(shown, key=lambda each: (each["lag"] is None, -(each["lag"] or 0), each["name"]))
 
 
-# -- what is the matter
+# -- problems
 
 
 def _problems(previous: Snapshot | None, current: Snapshot) -> list[str]:
     # Compare with the previous commit index: a voter may be about to receive the latest entries.
     committed = None if previous is None or previous.quorum is None else previous.quorum.commit_index
     return [
-        *_broker_problems(current),
-        *disk_problems(current.loads.values()),
         *quorum_problems(current.quorum, committed, current.trouble),
+        *broker_problems(current.cluster, current.loads),
+        *silent_problems(current.cluster, current.loads, has_quorum=current.quorum is not None),
+        *disk_problems(current.loads.values()),
         *partition_problems(current.cluster),
         *([f"groups are not available: {current.group_trouble}"] if current.groups is None else []),
     ]
-
-
-def _broker_problems(current: Snapshot) -> list[str]:
-    problems = []
-    for broker in current.cluster.brokers:
-        if broker.state is not BrokerState.ACTIVE:
-            problems.append(f"broker {broker.id} at {broker.address} is {broker.state.value}")
-        elif broker.id not in current.loads:
-            problems.append(f"broker {broker.id} at {broker.address} does not answer")
-    return problems

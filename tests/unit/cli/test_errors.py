@@ -27,6 +27,17 @@ HERE = "tests/unit/cli/test_errors.py"
 
 # What is said, and the test in which it is: errors of faults, of races, and of files that root may read.
 MET_BY = {
+    "the cluster takes no name: remove ": (
+        "tests/unit/cli/test_pieces.py::test_several_types_have_neither_names_nor_a_watch"
+    ),
+    "unknown node ": "tests/unit/cli/test_pieces.py::test_a_node_that_does_not_exist_is_refused",
+    "cannot be combined with names: remove ": (
+        "tests/unit/cli/test_pieces.py::test_several_types_have_neither_names_nor_a_watch"
+    ),
+    "-w supports one resource type at a time": (
+        "tests/unit/cli/test_pieces.py::test_several_types_have_neither_names_nor_a_watch"
+    ),
+    "contexts are local": "tests/unit/cli/test_pieces.py::test_several_types_have_neither_names_nor_a_watch",
     "does not die": f"{HERE}::test_a_node_that_does_not_die_is_told_of",
     "not ready after": f"{HERE}::test_nodes_that_are_not_ready_in_time_are_named",
     "read of": f"{HERE}::test_a_disk_that_fails_while_a_file_is_dumped_is_told_of",

@@ -1,9 +1,11 @@
 """What the commands are made of: times, nouns, formats, verdicts; and how they refuse what makes no sense."""
 
+import asyncio
 import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 from uuid import UUID
 
 import click
@@ -14,13 +16,16 @@ from click.testing import CliRunner
 from lograft.cli.commands.verify import verdict
 from lograft.cli.common import cluster_options as cli_options
 from lograft.cli.common.cluster_options import Settings
-from lograft.cli.common.nouns import Noun, parse_nouns
+from lograft.cli.common.command_error import CommandError
+from lograft.cli.common.nouns import Noun, parse_nouns, parse_types
 from lograft.cli.dump.json_output import bytes_as_json
 from lograft.cli.main import cli
 from lograft.cli.output.resource_output import write_resources
 from lograft.cli.records.record_output import make_writer
 from lograft.cli.resources.cluster_health import (
-    fenced_problems,
+    broker_problems,
+    cluster_problems,
+    drained_warnings,
     partition_problems,
     quorum_problems,
     silent_problems,
@@ -36,6 +41,8 @@ from lograft.cli.resources.cluster_resources import (
     topic_resource,
 )
 from lograft.cli.resources.config_resources import Owner, entry_resource, parse_setting
+from lograft.cli.resources.node_resources import node_resource, nodes
+from lograft.clients.admin.cluster_admin import ClusterAdmin
 from lograft.clients.admin.model.types import (
     BrokerDescription,
     BrokerState,
@@ -292,15 +299,14 @@ def test_a_cluster_where_all_is_in_sync_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("partition", "problem"),
     [
-        (replace(PARTITION, isr=(1, 2)), "partition orders-0 is under-replicated; not in sync: 3 (fenced)"),
+        (replace(PARTITION, isr=(1, 2)), "partition orders-0 is under-replicated; not in sync: 3 (active)"),
         (replace(PARTITION, leader=None, isr=()), "partition orders-0 has no leader; not in sync: 1 (active), "),
         (replace(PARTITION, replicas=(1, 2, 3, 4)), "not in sync: 4 (not registered)"),
     ],
 )
 def test_partitions_that_are_not_whole_are_named(partition: PartitionDescription, problem: str) -> None:
-    brokers = (*BROKERS[:2], replace(BROKERS[2], state=BrokerState.FENCED))
     topic = replace(TOPIC, is_internal=True, partitions=(partition,))
-    (found,) = partition_problems(replace(CLUSTER, brokers=brokers, topics=(topic,)))
+    (found,) = partition_problems(replace(CLUSTER, topics=(topic,)))
     assert problem in found
 
 
@@ -317,7 +323,7 @@ def test_what_many_partitions_of_a_topic_have_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("quorum", "committed", "problem"),
     [
-        (None, None, "cannot be asked: nobody there"),
+        (None, None, "is unreachable: nobody there"),
         (replace(QUORUM, leader_id=None), None, "no leader"),
         (replace(QUORUM, commit_index=10), None, "voter 1 at c1:1 is behind: at 9 of 10"),
         (replace(QUORUM, members=(*VOTERS[:2], replace(VOTERS[2], match_index=None))), None, "voter 3"),
@@ -338,7 +344,7 @@ def test_a_voter_whose_store_is_from_the_past_is_a_problem_even_if_it_has_all() 
 @pytest.mark.parametrize(
     ("match_index", "problem"),
     [
-        (9, "it has not answered voter 1, which leads, for 12s"),
+        (9, "it has not answered the leader, voter 1, for 12s"),
         (None, "it has not answered since voter 1 was elected, 12s ago"),
     ],
 )
@@ -349,20 +355,68 @@ def test_a_voter_that_does_not_answer_is_a_problem_even_if_it_has_all(match_inde
     assert found == [f"voter 3 at c3:1 is unreachable: {problem}; {remedy}"]
 
 
-def test_a_fenced_broker_is_named_with_a_remedy_if_it_hosts_anything() -> None:
-    fenced = replace(CLUSTER, brokers=tuple(replace(each, state=BrokerState.FENCED) for each in CLUSTER.brokers))
-    (first, *_) = found = fenced_problems(fenced)
-    assert len(found) == len(CLUSTER.brokers)
-    assert "is fenced: no controller hears from it; start it" in first
-    assert fenced_problems(CLUSTER) == fenced_problems(replace(fenced, topics=())) == []
-    assert "3 brokers (3 not active), 0 topics" in summarize(replace(fenced, topics=()), QUORUM)
+DOWN = replace(CLUSTER, brokers=(*BROKERS[:2], replace(BROKERS[2], state=BrokerState.FENCED)))
+
+
+def lacking_broker_3(*leaders: int | None) -> ClusterDescription:
+    """Partitions that broker 3 hosts and is not in sync with, and that are led so."""
+    partitions = tuple(
+        replace(PARTITION, number=number, leader=leader, isr=() if leader is None else (1, 2))
+        for number, leader in enumerate(leaders)
+    )
+    return replace(DOWN, topics=(replace(TOPIC, partitions=partitions),))
+
+
+def test_a_broker_that_is_down_is_the_cause_of_all_that_it_lacks() -> None:
+    (problem,) = cluster_problems(lacking_broker_3(1, 2, 1, 1, 2), QUORUM, [])
+    assert problem == (
+        f"broker 3 at {BROKERS[2].address} is down: 5 partitions under-replicated, none offline; "
+        "start it, restart it if it hangs, or check the network to it"
+    )
+
+
+def test_partitions_that_only_a_broker_that_is_down_could_lead_are_counted_as_offline() -> None:
+    alone = replace(PARTITION, replicas=(3,), leader=None, isr=())
+    (problem,) = broker_problems(replace(DOWN, topics=(replace(TOPIC, partitions=(alone,)),)))
+    assert "is down: 1 partition under-replicated, 1 offline; start it" in problem
+
+
+def test_a_partition_that_lacks_an_active_broker_too_is_named() -> None:
+    found = cluster_problems(lacking_broker_3(1, None), QUORUM, [])
+    assert "2 partitions under-replicated, 1 offline" in found[0]
+    assert found[1:] == ["partition orders-1 has no leader; not in sync: 1 (active), 2 (active), 3 (fenced)"]
+
+
+def test_a_fenced_broker_that_answers_is_not_called_down() -> None:
+    (problem,) = broker_problems(lacking_broker_3(1), answered=[3])
+    assert "is fenced, but answers: 1 partition" in problem
+    assert "it is starting" in problem
+
+
+def test_a_broker_that_was_drained_and_stopped_is_a_warning() -> None:
+    drained = replace(DOWN, topics=())
+    assert cluster_problems(drained, QUORUM, []) == []
+    (warning,) = drained_warnings(drained)
+    assert "is down and hosts no replicas" in warning
+    assert "`lograft delete broker 3`" in warning
+    assert drained_warnings(CLUSTER) == drained_warnings(lacking_broker_3(1)) == []
+    assert "3 brokers (1 not active), 0 topics" in summarize(drained, QUORUM)
     assert "not active" not in summarize(CLUSTER, QUORUM)
 
 
-def test_without_a_quorum_brokers_that_do_not_answer_are_named() -> None:
-    found = silent_problems(CLUSTER, [1, 3])
-    assert [each.split(" at ")[0] for each in found] == ["broker 2"]
-    assert "does not answer; start it" in found[0]
+def test_without_a_quorum_brokers_that_do_not_answer_are_named_with_what_cannot_fail_over() -> None:
+    (problem,) = silent_problems(lacking_broker_3(2, 2, 1), [1, 3], has_quorum=False)
+    assert problem.startswith(
+        f"broker 2 at {BROKERS[1].address} does not answer: the 2 partitions that it leads cannot"
+    )
+    (problem,) = silent_problems(lacking_broker_3(2, 2, 1), [1, 3], has_quorum=True)
+    assert problem.startswith(f"broker 2 at {BROKERS[1].address} does not answer; start it")
+
+
+def test_a_lost_majority_comes_first() -> None:
+    first, *others = cluster_problems(lacking_broker_3(1), None, [], trouble="no answer within 2s")
+    assert first.startswith("the metadata quorum has no majority, or is unreachable: no answer within 2s; start")
+    assert len(others) == 3, "and the brokers that do not answer"
 
 
 def test_a_voter_that_has_what_was_committed_before_is_not_behind() -> None:
@@ -602,3 +656,68 @@ def test_deleting_is_confirmed_by_who_is_not_at_a_terminal() -> None:
     result = CliRunner().invoke(cli, ["delete", "topic", "orders", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert "--yes" in result.stderr
+
+
+# -- several types at once
+
+
+@pytest.mark.parametrize(
+    ("words", "nouns"),
+    [
+        (["topics,b"], [Noun.TOPIC, Noun.BROKER]),
+        (["topics,t"], [Noun.TOPIC]),
+        (["all"], [Noun.BROKER, Noun.TOPIC]),
+        (["all,topics"], [Noun.BROKER, Noun.TOPIC]),
+        (["topics", "a,b"], []),
+        (["topic/a,b"], []),
+    ],
+)
+def test_types_are_listed_with_commas_or_as_all(words: list[str], nouns: list[Noun]) -> None:
+    assert parse_types(words, list(Noun), [Noun.BROKER, Noun.TOPIC]) == nouns
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["cluster", "c"], "the cluster takes no name: remove 'c'"),
+        (["all", "orders"], "cannot be combined with names: remove 'orders'"),
+        (["topics,brokers", "-w"], "-w supports one resource type at a time"),
+        (["topics,contexts"], "contexts are local and cannot be combined"),
+        (["topics,clusters"], "unknown resource type 'clusters'"),
+        (["topics,brokers", "--lagging"], "--lagging applies to groups, not to topics"),
+    ],
+)
+def test_several_types_have_neither_names_nor_a_watch(words: list[str], told: str) -> None:
+    result = CliRunner().invoke(cli, ["--bootstrap", "h:1", "describe" if words[0] == "cluster" else "get", *words])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+
+
+def test_a_node_is_a_broker_a_controller_or_both() -> None:
+    both = node_resource(1, BROKERS[0], VOTERS[0], QUORUM)
+    assert both["spec"]["roles"] == ["controller", "broker"]
+    assert both["status"] == {"broker": "active", "controller": "leader"}
+    alone = node_resource(3, None, replace(VOTERS[2], is_unreachable=True), QUORUM)
+    assert (alone["spec"]["roles"], alone["status"]["controller"]) == (["controller"], "voter,unreachable")
+    assert node_resource(2, BROKERS[1], None, None)["status"] == {"broker": "active", "controller": None}
+
+
+class OneCluster:
+    async def describe_cluster(self) -> ClusterDescription:
+        return CLUSTER
+
+    async def describe_quorum(self) -> QuorumDescription:
+        return QUORUM
+
+
+def test_a_node_that_does_not_exist_is_refused() -> None:
+    admin = cast(ClusterAdmin, OneCluster())
+    assert [each["metadata"]["id"] for each in asyncio.run(nodes(admin, []))] == [1, 2, 3]
+    with pytest.raises(CommandError, match="unknown node 9") as refusal:
+        asyncio.run(nodes(admin, ["9"]))
+    assert refusal.value.remedy == "list nodes with `lograft get nodes`"
+
+
+def test_the_version_is_a_command() -> None:
+    result = CliRunner().invoke(cli, ["version", "-o", "jsonpath={.status.version}"])
+    assert CliRunner().invoke(cli, ["version"]).stdout == f"lograft {result.stdout}\n"

@@ -19,9 +19,11 @@ from lograft.cli.output.resource_output import Resource
 from lograft.cli.resources.cluster_resources import broker_resource, partition_resource, quorum_resource, topic_resource
 from lograft.cli.resources.config_resources import Owner, entry_resource
 from lograft.cli.resources.context_resources import context_resources
-from lograft.cli.resources.disk_resources import with_disks
+from lograft.cli.resources.describe_queries import cluster_resource
+from lograft.cli.resources.disk_resources import with_loads
 from lograft.cli.resources.field_docs import CONFIG_KEYS, KINDS
 from lograft.cli.resources.group_resources import group_resource
+from lograft.cli.resources.node_resources import node_resource
 from lograft.cli.resources.reassignment_resources import progress_resource
 from lograft.clients.admin.model.group_types import GroupDescription, GroupOffset, GroupState, MemberDescription
 from lograft.clients.admin.model.types import (
@@ -45,17 +47,21 @@ MEMBER = MemberDescription("m", None, "c", None, 1, ("orders",), (NAME,), (NAME,
 DISK = DiskRoom(UUID(int=1), "/data", 2, 3, 1, is_full=False)
 LOAD = BrokerLoad(CLUSTER.brokers[0].id, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, None, 0, (), (DISK,))
 
+QUORUM = QuorumDescription("c", 1, 4, 9, 9, (VOTER, LEARNER))
+
 RESOURCES: dict[Noun, Resource] = {
     Noun.TOPIC: topic_resource(CLUSTER.topics[0]),
     Noun.PARTITION: partition_resource(CLUSTER.topics[0].partitions[0]),
-    Noun.BROKER: with_disks([broker_resource(CLUSTER.brokers[0], CLUSTER)], [LOAD])[0],
+    Noun.BROKER: with_loads([broker_resource(CLUSTER.brokers[0], CLUSTER)], [LOAD])[0],
     Noun.GROUP: group_resource(
         GroupDescription("g", GroupState.STABLE, 1, 1, "uniform", (MEMBER,), 1), {NAME: GroupOffset(1, 2, "", 0, 0)}
     ),
-    Noun.QUORUM: quorum_resource(QuorumDescription("c", 1, 4, 9, 9, (VOTER, LEARNER))),
+    Noun.QUORUM: quorum_resource(QUORUM),
     Noun.CONFIG: entry_resource(Owner(ConfigKind.CLUSTER, ""), ENTRY),
     Noun.REASSIGNMENT: progress_resource(Reassignment(NAME, (1, 2), (2,), (2,), (), (1,)), {}, None),
     Noun.CONTEXT: context_resources(Contexts({"dev": "a:1"}, "dev"), [])[0],
+    Noun.NODE: node_resource(1, CLUSTER.brokers[0], VOTER, QUORUM),
+    Noun.CLUSTER: cluster_resource(CLUSTER, QUORUM, [LOAD], [ENTRY]),
 }
 
 

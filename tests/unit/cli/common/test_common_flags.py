@@ -87,6 +87,7 @@ EXPECTED = {
     "server": NOTHING,
     "top": Takes(("table", "wide", *DOCUMENTS), titles=True),
     "verify": SHOWING,
+    "version": Takes(("table", *DOCUMENTS), cluster=False),
     "wait": CHANGING,
 }
 

@@ -255,6 +255,7 @@ def test_a_topics_story() -> None:
     rows = [partition_resource(PARTITION, REPLICA), partition_resource(OFFLINE)]
     topic["status"] |= {
         "partitions": [{"partition": row["metadata"]["partition"]} | row["status"] for row in rows],
+        "problems": ["broker 3 is down"],
         "groups": None,
         "config": CONFIG,
     }
@@ -262,6 +263,7 @@ def test_a_topics_story() -> None:
     assert "Partitions:  2, 1 under-replicated and 1 without a leader\n" in text
     assert "Replicas:    3, 2 must be in sync for writes\n" in text
     assert "Size:        -\n" in text
+    assert "Problem:     broker 3 is down\n" in text
     assert "          0        1       3   1,2,3      1,2,3   -         5          10    12   4.1 KB\n" in text
     assert "          1        -       3   1,2,3      -       2         -           -     -        -\n" in text
     assert "ADDING" not in text
