@@ -1,1 +1,1 @@
-"""Rules that a history must keep, whether simulated or live."""
+"""Rules that every history must obey, simulated or live."""

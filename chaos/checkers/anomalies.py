@@ -1,6 +1,6 @@
-"""What can be wrong with a history, by name, and the evidence. Pure.
+"""The named anomalies of a history, with their evidence. Pure.
 
-To add one: a member of `AnomalyName`, a checker that yields it, and the checker's place in `verdict.CHECKERS`.
+To add one: add a member of `AnomalyName`, a checker that yields it, and the checker's entry in `verdict.CHECKERS`.
 """
 
 from collections import Counter
@@ -35,7 +35,8 @@ class AnomalyName(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """`evidence`: the entries concerned, in the order in which they began. Of a replica, only the records concerned."""
+    """`evidence`: the entries concerned, in the order in which they began. Replicas are reduced to the records
+    concerned."""
 
     name: AnomalyName
     summary: str
@@ -48,7 +49,7 @@ def anomaly(name: AnomalyName, summary: str, *evidence: Entry) -> Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The first of each name, and how many there were."""
+    """The first anomalies of each name, and the total count of each name."""
 
     anomalies: tuple[Anomaly, ...]
     counts: dict[AnomalyName, int]

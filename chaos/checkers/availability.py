@@ -1,4 +1,4 @@
-"""How well the cluster served while it was tormented: figures, not promises. Pure."""
+"""Availability of the cluster under faults: figures only, no promises. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """`longest_pause`: from the first send on, until the last one ended. `available_share`: of the seconds in between,
-    in how many something was acknowledged. Without sends, nothing is known."""
+    """`longest_pause`: the longest time without an acknowledgement, between the first send and the end of the last one;
+    None without sends. `available_share`: the share of the seconds in between in which a send was acknowledged."""
 
     sends: int
     acknowledged: int
@@ -42,8 +42,8 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """Sends that ended in the second after `begin_s`, counted from the beginning of the history. The latencies are of
-    those that were acknowledged, None if none was."""
+    """Sends that ended in the second after `begin_s`, counted from the beginning of the history. The latencies cover
+    the acknowledged sends; None without any."""
 
     begin_s: int
     acknowledged: int
@@ -57,7 +57,7 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class FaultSpan:
-    """For the timeline: seconds from the beginning. `end_s` None: it was never healed."""
+    """One fault for the timeline, in seconds from the beginning. `end_s` None: the fault was never healed."""
 
     fault: str
     target: str
@@ -87,7 +87,7 @@ def _begin_us(history: History) -> int:
 
 
 def timeline(history: History) -> tuple[Second, ...]:
-    """Every second from the first entry to the last send's end, those without any too."""
+    """Return every second from the first entry to the end of the last send, including seconds without sends."""
     sends = history.of(Send)
     if not sends:
         return ()
@@ -118,7 +118,7 @@ def _second(second: int, counts: Counter[tuple[int, Outcome]], latencies_ms: Seq
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """The least that `percent` of them do not exceed; None if there are none."""
+    """Return the smallest value that `percent` of the values do not exceed; None if there are no values."""
     return ordered[max(ceil(len(ordered) * percent / 100) - 1, 0)] if ordered else None
 
 

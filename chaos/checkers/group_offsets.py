@@ -1,4 +1,4 @@
-"""Does a group know for good how far it has come, and was it given all up to there? Pure."""
+"""Checks a group's committed offsets, and that the group received every record below them. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 @dataclass(frozen=True, slots=True)
 class _ToldOffset:
-    """A committed offset: acknowledged, or told to whoever asked."""
+    """A committed offset, from an acknowledged commit or from an answer to an offset fetch."""
 
     offset: int
     source: Commit | FetchOffsets
@@ -35,22 +35,24 @@ class _ToldOffset:
 
 @dataclass(frozen=True, slots=True)
 class _Break:
-    """What was committed before need not hold any more. `end` None: nobody knows from when on. A reset's own offset
-    holds again."""
+    """An event after which earlier commits need not hold. `end` None: the time from which they do not hold is unknown.
+    The offset that a reset itself commits holds."""
 
     source: Commit | UncleanElection
     end: Moment | None
 
     def voids(self, told: _ToldOffset, one: _ToldOffset) -> bool:
-        """Is `told` no reason to expect as much of `one`?"""
+        """Return whether this event releases `one` from being at least `told`."""
         if self.source is told.source or self.source.invoked > one.at:
             return False
         return self.end is None or self.end >= told.source.invoked
 
 
 def commit_regressions(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A committed offset is lower than one that was committed, or told, before it was asked for, though nobody chose to
-    reset it. An unclean election ends that promise: of the partition, or of one that keeps offsets."""
+    """Yield each committed offset that is lower than one committed or fetched before the request, without a reset.
+
+    An unclean election ends that promise, if it is of the partition itself or of a partition that stores offsets.
+    """
     for (group, partition), told in _told_offsets(index).items():
         breaks = _breaks(index, group, partition)
         for one, floor in _floors(told, breaks):
@@ -60,7 +62,7 @@ def commit_regressions(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 def _floors(told: list[_ToldOffset], breaks: list[_Break]) -> Iterator[tuple[_ToldOffset, _ToldOffset]]:
-    """Each that was not chosen, and the highest that was known before it was asked for."""
+    """Yield each offset that is not a reset, with the highest offset that was known before the request."""
     by_answer = sorted(told, key=lambda one: one.at)
     answered, highest = 0, None
     for one in sorted(told, key=lambda each: each.source.invoked):
@@ -96,7 +98,7 @@ def _breaks(index: HistoryIndex, group: str, partition: TopicPartition) -> list[
     resets = [_Break(one, ended(one)) for one in _resets(index, group, partition)]
     elections = [one for one in index.history.of(UncleanElection) if outcome_of(one) is not Outcome.FAIL]
     kept = [_Break(one, ended(one)) for one in elections if one.partition.topic == OFFSETS_TOPIC]
-    # Members learn at any time that what they read is gone, and commit their old positions until then.
+    # Members may commit old positions until they learn, at any time, that their records are gone.
     read = [_Break(one, None) for one in elections if one.partition == partition]
     return [*resets, *kept, *read]
 
@@ -112,12 +114,12 @@ def _resets(index: HistoryIndex, group: str, partition: TopicPartition) -> list[
     ]
 
 
-# -- what it was given
+# -- deliveries
 
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """Offsets [start, end) that a group has behind it, as `source` shows."""
+    """Offsets [start, end) that a group has passed, with `source` as the evidence."""
 
     start: int
     end: int
@@ -125,9 +127,12 @@ class _Progress:
 
 
 def never_delivered(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A group has a record behind it (its members read on, or committed, or it is to have read all there is), and none
-    of its members was given it. A group begins where its members first did, or else at the beginning; what someone
-    chose to pass over with a reset is no loss. Where an unclean election was held, a group may find itself anywhere."""
+    """Yield each record that a group has passed although none of its members received it.
+
+    A group passes a record when a member reads or commits beyond it, or when the group is declared drained. The group's
+    range begins where its members began, by default at offset 0; records that a reset skips are no loss. Partitions
+    that had an unclean election are not judged.
+    """
     told = _told_offsets(index)
     for group, partition in _read_by_groups(index):
         if index.generations.last(partition) > 0 or index.generations.is_doubtful(partition):
@@ -171,7 +176,7 @@ def _progress(
 
 
 def _due(index: HistoryIndex, partition: TopicPartition) -> Iterator[tuple[str, int]]:
-    """Records that are there for good, and where."""
+    """Yield the value and offset of each record that must remain."""
     stored = index.stored.get(partition, {})
     yield from stored.items()
     for promise in index.promises_in.get(partition, ()):

@@ -1,4 +1,4 @@
-"""Does a partition have one reader in a group? Pure."""
+"""Checks that a partition has one reader in a group. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ GroupPartition = tuple[str, TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class _Holding:
-    """A member has a partition in an epoch, from one event to another. `end` None: to the end of the history."""
+    """A member holds a partition in an epoch, between two events. `end` None: until the end of the history."""
 
     member: str
     epoch: int
@@ -22,8 +22,11 @@ class _Holding:
 
 
 def two_owners(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Two members have one partition at one time, in one epoch. One whose session is over may not know it yet: the
-    other has it in a later epoch. Where a member does not know its epoch, nothing can be told."""
+    """Yield each pair of members that hold one partition at the same time in the same epoch.
+
+    A member whose session has ended may not know it yet; the new owner holds the partition in a later epoch. Holdings
+    without a known epoch are not judged.
+    """
     for (group, partition), holdings in _holdings(index).items():
         earlier: dict[int, list[_Holding]] = {}
         for holding in sorted(holdings, key=lambda one: one.begin.at):

@@ -1,4 +1,4 @@
-"""Is there one leader an epoch, and does what leaders tell never go back? Pure."""
+"""Checks that an epoch has one leader, and that leaders' high watermarks never fall. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,9 +31,12 @@ class _ToldEnd:
 
 
 def watermark_regressions(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A high watermark goes back, in one generation: for one client; for all, if asked for later in one epoch, or told
-    in a later epoch than a higher one, whenever that was. A leader that does not know yet that it leads no more may
-    tell others what is old. Nor does a log end before what was told to be committed."""
+    """Yield each high watermark that falls within one generation, or exceeds the end of a final log.
+
+    One client must never see it fall. Across clients, it must not fall if the second request of an epoch began after
+    the first answer, or if the answer of a later epoch is lower than any answer of an earlier one, at whatever time: a
+    leader that does not know yet that it was replaced may still answer with an old value.
+    """
     by_generation: dict[tuple[TopicPartition, int], list[_ToldEnd]] = {}
     for ask in index.history.of(AskEnds):
         if isinstance(ask.completion, EndsTold):
@@ -72,7 +75,7 @@ def _regressions(told: list[_ToldEnd]) -> Iterator[Anomaly]:
 
 
 def _later_but_lower(told: Iterable[_ToldEnd]) -> Iterator[tuple[_ToldEnd, _ToldEnd]]:
-    """Pairs of which the second was asked for when the first was told already."""
+    """Yield pairs whose second request began after the first answer, with a lower offset."""
     by_answer = sorted(told, key=lambda one: one.at)
     highest: _ToldEnd | None = None
     answered = 0

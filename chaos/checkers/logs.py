@@ -1,7 +1,7 @@
-"""Is each record at one place, in order, and nothing else there? Pure.
+"""Checks that each record is at one offset, in order, and that logs hold no other records. Pure.
 
-Where an unclean election was held, and only there, other records may take the places of those that were acknowledged or
-seen before: so all but what was never sent is judged generation by generation (`generations`).
+After an unclean election, and only then, other records may take the offsets of acknowledged or read ones. Therefore all
+checks but `phantoms` and `aborted_reads` work per generation (`generations`).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from lograft.clients.types import TopicPartition
 
 
 def duplicates(index: HistoryIndex) -> Iterator[Anomaly]:
-    """One value at two offsets."""
+    """Yield each value that is at two offsets."""
     for partition in index.partitions:
         places: dict[tuple[int, str], dict[int, Sight]] = {}
         for sight in index.sights(partition):
@@ -30,7 +30,7 @@ def duplicates(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 def inconsistent_offsets(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Two values at one offset: across acknowledgements, readers and replicas."""
+    """Yield each offset that has two values, across acknowledgements, readers and replicas."""
     for partition in index.partitions:
         values: dict[tuple[int, int], dict[str, Sight]] = {}
         for sight in index.sights(partition):
@@ -51,14 +51,16 @@ def _distinct(entries: list[Entry]) -> list[Entry]:
 
 
 def reordered_sends(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Of one producer, in one partition, a record that was sent later lies before one that was sent earlier: by what
-    clients were told, or in a final log. Records sent with no acknowledgement at all have no such promise."""
+    """Yield pairs of one producer's records in one partition that are in the reverse order of their sends.
+
+    The order is checked as clients saw it and in each final log. Records sent with `acks=0` have no ordering promise.
+    """
     for partition in index.partitions:
         views: dict[tuple[int, int | None], dict[int, Sight]] = {}
         for sight in index.sights(partition):
             broker = sight.source.broker if isinstance(sight.source, FinalReplica) else None
             views.setdefault((sight.generation, broker), {}).setdefault(sight.offset, sight)
-        reported: dict[tuple[str, str], None] = {}  # a pair is no worse if it is found in several places
+        reported: dict[tuple[str, str], None] = {}  # report a pair once, even if several views show it
         for sights in views.values():
             for before, after in _reordered(index, [sights[offset] for offset in sorted(sights)]):
                 if (before.value, after.value) not in reported:
@@ -67,7 +69,7 @@ def reordered_sends(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 def _reordered(index: HistoryIndex, sights: list[Sight]) -> Iterator[tuple[Sight, Sight]]:
-    """Pairs of which the second was sent before the first."""
+    """Yield pairs whose second record was sent before the first."""
     latest: dict[str, tuple[int, Sight]] = {}
     for sight in sights:
         send = index.send_of.get(sight.value)
@@ -91,7 +93,8 @@ def _out_of_order(index: HistoryIndex, partition: TopicPartition, before: Sight,
 
 
 def phantoms(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Read or stored, but never sent, or not to that partition, or by a send that failed for certain."""
+    """Yield each record, read or stored, that was never sent, was sent to another partition, or whose send certainly
+    failed."""
     for partition in index.partitions:
         for piece in index.pieces.get(partition, ()):
             for offset, value in zip(piece.part.offsets, piece.part.values, strict=True):
@@ -117,7 +120,7 @@ def _phantom(
 
 
 def aborted_reads(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A consumer is given a record of a transaction that was aborted for certain. Logs may keep such records."""
+    """Yield each record of a certainly aborted transaction that a consumer received. Logs may keep such records."""
     aborted = {one.transaction: one for one in index.history.of(TransactionAborted)}
     for partition in index.partitions:
         for piece in index.pieces.get(partition, ()):

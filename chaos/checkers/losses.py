@@ -1,7 +1,7 @@
-"""Is everything still there that was promised to stay? Pure.
+"""Checks that no acknowledged or read record is lost. Pure.
 
-Promises end where an operator chose an unclean election (`generations`); retention and compaction take what they may.
-Partitions whose final logs were not taken are not judged.
+An unclean election, chosen by an operator, ends promises (`generations`); retention and compaction may delete records.
+Partitions without final logs are not judged.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,11 @@ from lograft.clients.types import TopicPartition
 
 
 def lost_writes(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Acknowledged with `acks=all`, and in none of the final logs. If only some of the replicas have it, those diverge.
-    A deletion may be gone, but not so that what it deleted is there again."""
+    """Yield each record that was acknowledged with `acks=all` and is in no final log.
+
+    A record that only some replicas have counts as replica divergence. A deletion may be missing, unless the record
+    that it deleted is still there.
+    """
     for promise in index.promises:
         value, where = promise.send.value, f"{promise.partition}@{promise.offset}"
         if promise.partition not in index.replicas or value in index.stored[promise.partition]:
@@ -37,7 +40,7 @@ def _lost(index: HistoryIndex, summary: str, send: Entry, partition: TopicPartit
 
 
 def _undone(index: HistoryIndex, promise: Acknowledgement) -> Iterator[Entry]:
-    """Replicas in which the latest record of a key is older than a deletion, which is gone."""
+    """Yield replicas in which the latest record of a key is older than a missing deletion of that key."""
     is_deletion = promise.send.deletes and index.is_compacted(promise.partition)
     for replica in index.replicas[promise.partition] if is_deletion else ():
         sends = [(stored.offset, index.send_of.get(index.value_of(stored))) for stored in replica.records]
@@ -47,7 +50,7 @@ def _undone(index: HistoryIndex, promise: Acknowledgement) -> Iterator[Entry]:
 
 
 def taken_back(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A consumer was given it, and it is in none of the final logs."""
+    """Yield each record that a consumer received and that is in no final log."""
     for partition in index.replicas:
         reported: dict[str, None] = {}
         for piece in index.pieces.get(partition, ()):

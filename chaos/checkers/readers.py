@@ -1,6 +1,6 @@
-"""Did consumers get everything, in order? Pure.
+"""Checks that consumers received every record, in order. Pure.
 
-Records are at every offset, but where a partition is compacted, and below where retention has deleted.
+Every offset has a record, except in compacted partitions and below offsets that retention has deleted.
 """
 
 from bisect import bisect_right
@@ -13,8 +13,8 @@ from lograft.clients.types import TopicPartition
 
 
 def non_monotonic_polls(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A consumer is given an offset that is not after the one before, within a poll or between polls, though nobody
-    sought. Across an unclean election it may find itself further back."""
+    """Yield each poll that returns an offset not after the previous one, within the poll or since the last one, without
+    a seek. An unclean election may move a consumer back."""
     for partition in index.partitions:
         for piece in index.pieces.get(partition, ()):
             offsets = piece.part.offsets
@@ -32,7 +32,7 @@ def non_monotonic_polls(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 def _crosses(index: HistoryIndex, piece: Piece) -> bool:
-    """May an unclean election lie between it and where its position is from?"""
+    """Return whether an unclean election may lie between this piece and the origin of its position."""
     if piece.previous is None:
         partition = piece.part.partition
         return index.generations.last(partition) > 0 or index.generations.is_doubtful(partition)
@@ -40,7 +40,7 @@ def _crosses(index: HistoryIndex, piece: Piece) -> bool:
 
 
 def skipping_polls(index: HistoryIndex) -> Iterator[Anomaly]:
-    """A consumer passes over offsets where there must have been records."""
+    """Yield each range of offsets that a consumer skipped although it must have held records."""
     for partition in index.partitions:
         promises = _Promises(index, partition)
         for piece in index.pieces.get(partition, ()):
@@ -56,7 +56,7 @@ def skipping_polls(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 def _gaps(piece: Piece) -> Iterator[tuple[int, int]]:
-    """Offsets [start, end) that were passed over."""
+    """Yield the skipped ranges [start, end)."""
     at = piece.start
     for offset in piece.part.offsets:
         if at is not None and offset > at:
@@ -67,7 +67,7 @@ def _gaps(piece: Piece) -> Iterator[tuple[int, int]]:
 
 
 class _Promises:
-    """Of one partition, those that must be there for whoever comes by."""
+    """The acknowledged records of one partition that every reader must find."""
 
     def __init__(self, index: HistoryIndex, partition: TopicPartition) -> None:
         found = [
@@ -79,14 +79,14 @@ class _Promises:
         self._offsets = [one.offset for one in self._promises]
 
     def missed(self, start: int, end: int) -> Acknowledgement | None:
-        """The first of those in [start, end)."""
+        """Return the first such record in [start, end), if any."""
         place = bisect_right(self._offsets, start - 1)
         is_there = place < len(self._offsets) and self._offsets[place] < end
         return self._promises[place] if is_there else None
 
 
 def acknowledged_unseen(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Readers went past the offset of an acknowledged record, and none of them was given it."""
+    """Yield each acknowledged record that readers passed without any of them receiving it."""
     passed = {partition: _Passed(index, partition) for partition in index.partitions}
     for promise in index.promises:
         of_partition = passed[promise.partition]
@@ -99,7 +99,7 @@ def acknowledged_unseen(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 class _Passed:
-    """What of a partition was read in its last generation."""
+    """The values read from a partition, and the ranges read in its last generation."""
 
     def __init__(self, index: HistoryIndex, partition: TopicPartition) -> None:
         pieces = index.pieces.get(partition, ())
@@ -123,6 +123,6 @@ class _Passed:
 
 
 def _span(piece: Piece) -> tuple[int, int]:
-    """[start, end), empty where nothing is known."""
+    """Return the range [start, end) of a piece; empty if its end is unknown."""
     start = 0 if piece.start is None else piece.start
     return start, max(start, piece.end or 0)

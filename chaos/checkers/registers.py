@@ -1,9 +1,9 @@
-"""Is the configuration of topics, each setting a register, linearizable? Pure.
+"""Checks that topic configurations are linearizable, each setting being a register. Pure.
 
-A register to which every value is written once needs no search: the calls that wrote and read one value show from when
-to when the register must have had it, and the history is linearizable if these times can be told apart (Gibbons and
-Korach, "Testing shared memories"). Of values that are written again nobody knows which write a read saw: those
-registers are left to the search in `linearizability`, which has its limits.
+A register whose values are each written once needs no search: the calls that wrote and read a value bound the time in
+which the register must have held it, and the history is linearizable if these times do not conflict (Gibbons and
+Korach, "Testing shared memories"). If a value is written twice, a read of it may have seen either write, so those
+registers use the bounded search in `linearizability`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,26 +38,26 @@ Conflict = tuple[str, list[Call]]
 
 @dataclass(frozen=True, slots=True)
 class _Zone:
-    """A value, and two moments: if the first return comes before the last call, the register had the value all the time
-    between them; else it had it at some moment from the last call to the first return."""
+    """A value and two moments. If the first return precedes the last call, the register held the value all the time
+    between them; otherwise it held it at some moment from the last call to the first return."""
 
     value: str | None
     first_return: float
     last_call: float
-    calls: list[Call]  # that show it
+    calls: list[Call]  # the evidence
 
     @property
     def is_lasting(self) -> bool:
         return self.first_return < self.last_call
 
     def excludes(self, other: "_Zone") -> bool:
-        """A value that lasts leaves no moment for the other one."""
+        """Return whether this lasting value leaves no moment for the other one."""
         low, high = sorted((other.first_return, other.last_call))
         return self.first_return < low and high < self.last_call
 
 
 def _conflicts(calls: Sequence[Call]) -> Iterator[Conflict]:
-    """All that is wrong, if every value was written once."""
+    """Yield all conflicts of a register whose values were each written once."""
     writes = {call.value: call for call in calls if isinstance(call, ConfigWrite)}
     reads: dict[str | None, list[ConfigRead]] = {}
     for call in calls:
@@ -80,7 +80,7 @@ def _conflicts(calls: Sequence[Call]) -> Iterator[Conflict]:
 
 
 def _zone(value: str | None, write: ConfigWrite | None, reads: list[ConfigRead]) -> _Zone:
-    """Without a write: the value it had from the beginning."""
+    """Return the value's zone. Without a write, it is the initial value."""
     calls: list[Call] = [*reads] if write is None else [write, *reads]
     first, last = min(calls, key=_returned), max(calls, key=_called)
     first_return = -inf if write is None else _returned(first)
@@ -97,7 +97,7 @@ def _returned(call: Call) -> float:
     return inf if moment is None else moment.monotonic_us
 
 
-# -- values that are written again
+# -- values written more than once
 
 
 def _search(calls: Sequence[Call]) -> Iterator[Conflict]:

@@ -1,4 +1,4 @@
-"""Do replicas in sync have the same, once all is healed? Pure."""
+"""Checks that in-sync replicas are equal once all faults are healed. Pure."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,9 +9,11 @@ from lograft.chaos.history.history_index import HistoryIndex, only
 
 
 def replica_divergence(index: HistoryIndex) -> Iterator[Anomaly]:
-    """They end at the same offset, and have the same records from where all of them start; and each by itself is what a
-    log is. Compacted ones need not have compacted the same: what they both have is equal, and so is the latest value of
-    each key."""
+    """Yield each difference between replicas, and each malformed replica.
+
+    In-sync replicas end at the same offset and have the same records from the highest start offset. Compacted replicas
+    may have compacted differently: the records that both have must be equal, and so must the latest value of each key.
+    """
     for partition, replicas in index.replicas.items():
         is_compacted = index.is_compacted(partition)
         for replica in replicas:
@@ -28,7 +30,8 @@ def replica_divergence(index: HistoryIndex) -> Iterator[Anomaly]:
 
 
 def _misshapen(replica: FinalReplica, is_compacted: bool) -> Iterator[Anomaly]:
-    """Offsets rise from the start to the end, without holes if nothing was compacted; epochs do not fall."""
+    """Yield violations within one log: offsets rise from start to end, without holes unless compacted; epochs do not
+    fall."""
     where = f"{replica.partition} on broker {replica.broker}"
     expected = replica.start_offset
     for stored in replica.records:
@@ -68,7 +71,7 @@ def _from(replica: FinalReplica, start: int) -> dict[int, StoredRecord]:
 
 
 def _latest(index: HistoryIndex, replica: FinalReplica, start: int) -> dict[str, StoredRecord]:
-    """What a reader from `start` on knows of each key at the end."""
+    """Return the latest record of each key that a reader from `start` sees; deleted keys are absent."""
     values: dict[str, StoredRecord] = {}
     for stored in _from(replica, start).values():
         send = index.send_of.get(index.value_of(stored))

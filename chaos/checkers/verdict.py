@@ -1,4 +1,4 @@
-"""The judgement on a history: what is wrong with it, what could not be judged, and how it went. Pure."""
+"""The verdict on a history: its anomalies, the parts that no checker could judge, and availability figures. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ CHECKERS: Mapping[AnomalyName, Checker] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`anomalies`: the first of each name; `anomaly_counts`: how many there were of each that occurred. `unjudged`:
-    what no checker could look at, and why. Nothing is proved of a history unless both are empty."""
+    """`anomalies`: the first of each name; `anomaly_counts`: the totals of those that occurred. `unjudged`: the parts
+    that no checker could judge, with reasons. A history is sound only if both are empty."""
 
     anomalies: tuple[Anomaly, ...]
     anomaly_counts: Mapping[AnomalyName, int]
@@ -59,7 +59,7 @@ class Verdict:
 
 
 def judge(history: History) -> Verdict:
-    """Raises `ValueError` if two sends have one value."""
+    """Run all checkers. Raise `ValueError` if two sends have the same value."""
     index = HistoryIndex(history)
     findings = bounded(found for checker in CHECKERS.values() for found in checker(index))
     return Verdict(

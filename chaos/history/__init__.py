@@ -1,1 +1,1 @@
-"""What clients did and were told, as entries that checkers read."""
+"""Clients' operations and their results, as entries that checkers read."""

@@ -1,11 +1,11 @@
-"""What a history of a live cluster consists of: operations, which begin and end, and events, which happen. Pure.
+"""The entries of a history: operations, which begin and end, and events, which happen at one moment. Pure.
 
-An operation names the process that called, and its number there, unique in that process; it was `invoked` at a moment,
-and its `completion` says what became of it. `Failed` is definite: it did not and will not happen. `Unknown` is all the
-rest, above all a call that never returned, and has no moment then.
+An operation names the process that called it and its number, unique within that process. It was `invoked` at a moment,
+and its `completion` states the result. `Failed` is definite: the operation did not and will not take effect. `Unknown`
+covers all other cases, such as a call that never returned; it then has no moment.
 
-Every record that is sent has a value of its own; a record that deletes its key has one too, in a header, say. A topic
-that is made anew after it was deleted has another name.
+Every record sent has a unique value; a record that deletes its key has one too, for example in a header. A topic that
+is created again after a deletion has another name.
 """
 
 import hashlib
@@ -19,14 +19,15 @@ from lograft.clients.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """By the machine's monotonic clock, which orders what all its processes do; and by the calendar, for people."""
+    """A time on the machine's monotonic clock, which orders events across its processes, and on the wall clock, for
+    readers."""
 
     monotonic_us: int
     wall_us: int = 0
 
 
 def digest_of(value: str) -> str:
-    """By which a stored record is known to be what was sent."""
+    """Return the digest that identifies the sent value of a stored record."""
     return hashlib.blake2b(value.encode(), digest_size=8).hexdigest()
 
 
@@ -35,14 +36,14 @@ def digest_of(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It happened, and there is nothing else to tell."""
+    """The operation took effect and has no further result."""
 
     at: Moment
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It did not happen, for certain."""
+    """The operation certainly did not take effect."""
 
     at: Moment
     code: str
@@ -51,7 +52,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody knows whether it happened, or will. `at` None: it never returned."""
+    """The operation may have taken effect, or may still. `at` None: it never returned."""
 
     at: Moment | None = None
     code: str = ""
@@ -63,7 +64,7 @@ NEVER_RETURNED = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A record is stored. `offset` None, `leader_epoch` None: they were not told."""
+    """A record is stored. `offset` or `leader_epoch` None: the answer did not include it."""
 
     at: Moment
     partition: int
@@ -74,9 +75,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class PolledPartition:
-    """What a poll gave of a partition, which may be nothing. `before`, `after`: the consumer's position. `is_fresh`:
-    the consumer was given the partition, or sought in it, since it polled last: what is here need not go on from there.
-    A position that is not known is None. A consumer polls as soon as it is made, so that it has nothing from before."""
+    """A poll's records of one partition, possibly none. `before`, `after`: the consumer's position, None if unknown.
+    `is_fresh`: the partition was assigned to the consumer, or the consumer sought in it, since its last poll, so these
+    offsets need not continue the previous ones. A consumer polls as soon as it is created, so it holds no earlier
+    records."""
 
     partition: TopicPartition
     offsets: tuple[int, ...]
@@ -104,7 +106,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsFetched:
-    """Partitions without a committed offset are left out."""
+    """Committed offsets; partitions without one are absent."""
 
     at: Moment
     offsets: tuple[CommittedOffset, ...]
@@ -112,7 +114,7 @@ class OffsetsFetched:
 
 @dataclass(frozen=True, slots=True)
 class ToldEnd:
-    """The high watermark of a partition, as a client was told it. `leader_epoch`: of whoever said so, if known."""
+    """The high watermark of a partition, as a broker answered it. `leader_epoch`: of the answering leader, if known."""
 
     partition: TopicPartition
     offset: int
@@ -135,7 +137,7 @@ class ConfigTold:
 
 @dataclass(frozen=True, slots=True)
 class ElectionHeld:
-    """`leader_epoch`: the epoch that began so. `at`: from then on no leader of an earlier epoch answers anybody."""
+    """`leader_epoch`: the epoch that the election began. `at`: from then on, no leader of an earlier epoch answers."""
 
     at: Moment
     leader_epoch: int
@@ -146,9 +148,9 @@ class ElectionHeld:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`sequence`: how many records the producer had taken before, of whatever partition. `partition_asked` None: the
-    producer was to choose one. `deletes`: the record deletes its key, where the topic is compacted. `transaction`: what
-    it is part of, if it is."""
+    """`sequence`: the number of records that the producer accepted before this one, across all partitions.
+    `partition_asked` None: the producer chose the partition. `deletes`: in a compacted topic, the record deletes its
+    key. `transaction`: the record's transaction, if any."""
 
     process: str
     number: int
@@ -167,7 +169,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """`group` None: the consumer reads what it was told to, and is in no group."""
+    """`group` None: the consumer reads assigned partitions without a group."""
 
     process: str
     number: int
@@ -179,7 +181,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """`is_reset`: someone chose to set the group's offsets, back or ahead; members that go on reading do not."""
+    """`is_reset`: the offsets were set deliberately, back or ahead, rather than by a member's progress."""
 
     process: str
     number: int
@@ -202,7 +204,7 @@ class FetchOffsets:
 
 @dataclass(frozen=True, slots=True)
 class AskEnds:
-    """A client asks where partitions end."""
+    """A client asks for the end offsets of partitions."""
 
     process: str
     number: int
@@ -234,7 +236,7 @@ class ConfigRead:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Begins, and is healed when it completes."""
+    """A fault. It begins when invoked, and is healed when it completes."""
 
     process: str
     number: int
@@ -246,7 +248,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class UncleanElection:
-    """An operator chose a leader that may lack what was acknowledged: that ends what was promised of the partition."""
+    """An operator chose a leader that may lack acknowledged records. This ends the promises for the partition."""
 
     process: str
     number: int
@@ -260,7 +262,7 @@ class UncleanElection:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeclared:
-    """What the topic's configuration allows, at any time of the run: to compact, to delete what is old."""
+    """What the topic's configuration permits at any time of the run: compaction, deletion of old records."""
 
     at: Moment
     topic: str
@@ -270,7 +272,7 @@ class TopicDeclared:
 
 @dataclass(frozen=True, slots=True)
 class TransactionAborted:
-    """For certain: nothing of it is ever to be read."""
+    """A certainly aborted transaction: no consumer may ever read its records."""
 
     at: Moment
     transaction: str
@@ -278,7 +280,7 @@ class TransactionAborted:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """By an operator: what was promised of it ends with it, and nobody has logs of it any more."""
+    """An operator deleted the topic. Its promises end, and no broker keeps its logs."""
 
     at: Moment
     topic: str
@@ -286,7 +288,8 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True)
 class StartSeen:
-    """A replica's log was seen to start there: it may be lost since, and those that are left start earlier."""
+    """A replica's log started at this offset. The replica may be lost since, and the remaining ones may start
+    earlier."""
 
     at: Moment
     partition: TopicPartition
@@ -295,8 +298,8 @@ class StartSeen:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentChanged:
-    """A member was given partitions, or gave them up, or came to a new epoch with what it has. To be noted before
-    whoever coordinates the group learns of it."""
+    """A member gained or lost partitions, or entered a new epoch with those it has. Record it before the group
+    coordinator learns of it."""
 
     at: Moment
     group: str
@@ -308,7 +311,7 @@ class AssignmentChanged:
 
 @dataclass(frozen=True, slots=True)
 class GroupDrained:
-    """The group is to have read all there is of the topic."""
+    """The group must have read the whole topic."""
 
     at: Moment
     group: str
@@ -317,7 +320,7 @@ class GroupDrained:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSeen:
-    """`seen_by`: who was told, or knows."""
+    """`seen_by`: the client or broker that learned of the leader."""
 
     at: Moment
     partition: TopicPartition
@@ -335,7 +338,7 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class FinalReplica:
-    """What a broker has of a partition, when all is healed and nothing is written any more."""
+    """A broker's log of a partition, after all faults are healed and all writes have ended."""
 
     at: Moment
     partition: TopicPartition
@@ -401,12 +404,12 @@ def began(entry: Entry) -> Moment:
 
 
 def ended(operation: Operation) -> Moment | None:
-    """None: for all that is known, it may go on for ever."""
+    """Return when the operation ended; None if it may still take effect."""
     return None if isinstance(operation.completion, Unknown) else operation.completion.at
 
 
 def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Each once, as they began."""
+    """Return the distinct entries in the order in which they began."""
     found: list[Entry] = []
     for entry in sorted(entries, key=began):
         if not any(entry is other for other in found):

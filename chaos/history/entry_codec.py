@@ -1,7 +1,7 @@
-"""Entries of a history as plain JSON, and back. Pure.
+"""Converts history entries to plain JSON and back. Pure.
 
-The shape follows from the dataclasses: a class by its name (in "is") and its fields, without those that are as they are
-by default; a tuple as a list; a partition as [topic, number].
+The format follows the dataclasses: the class name (in "is") and the fields that differ from their defaults; a tuple as
+a list; a partition as [topic, number].
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _CLASSES: Mapping[str, type] = {
     one.__name__: one
     for one in (*OPERATIONS, *EVENTS, *COMPLETIONS, Moment, CommittedOffset, PolledPartition, StoredRecord, ToldEnd)
 }
-_BARE = (Moment, StoredRecord, CommittedOffset)  # many of them, so they go without names: a list of their fields
+_BARE = (Moment, StoredRecord, CommittedOffset)  # frequent, so encoded as lists of their fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Field:
 
 
 def to_json(value: Any) -> Any:
-    """What `json.dumps` takes."""
+    """Return a value that `json.dumps` accepts."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, _BARE):
@@ -53,7 +53,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(found: Any) -> Any:
-    """An entry, or a completion. Raises `ValueError` for what is none."""
+    """Decode an entry or a completion. Raise `ValueError` if `found` is neither."""
     if not isinstance(found, dict) or found.get("is") not in _CLASSES:
         raise ValueError(f"neither an entry nor a completion: {str(found)[:80]}")
     kind = _CLASSES[found["is"]]
@@ -109,4 +109,4 @@ _FIELDS = {name: _fields_of(kind) for name, kind in _CLASSES.items()}
 COMPLETIONS_OF: Mapping[str, tuple[type, ...]] = {
     kind.__name__: get_args(get_type_hints(kind)["completion"]) for kind in OPERATIONS
 }
-"""How the operations of each name may end."""
+"""The completions that each operation allows, by its name."""

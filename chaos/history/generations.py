@@ -1,9 +1,9 @@
-"""Which promises hold until when: the generations of a partition. Pure.
+"""The generations of a partition: until when its promises hold. Pure.
 
-An unclean election, which an operator chooses, ends what was promised of a partition, and begins a new *generation* of
-it: what leaders of one generation say holds until the next begins. The leader's epoch tells the generation. Where a
-client does not know it, time may: what ended before the election began is older, what began after it was over is newer,
-and what lies between may be either, so nothing is built on it.
+An unclean election, which an operator chooses, ends a partition's promises and begins a new *generation*: the answers
+of one generation's leaders hold until the next begins. The leader epoch determines the generation. If a client does not
+know the epoch, time may: operations that ended before the election began are older, those that began after it ended are
+newer. Operations in between may belong to either and are not used.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from lograft.clients.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, order=True)
 class Break:
-    """Where a generation begins."""
+    """The beginning of a generation."""
 
     leader_epoch: int
     begin: Moment
@@ -38,7 +38,8 @@ class Generations:
             breaks.sort()
 
     def is_doubtful(self, partition: TopicPartition) -> bool:
-        """Nobody knows whether, or when, its promises ended: so none is held against it."""
+        """Return whether an election of unknown outcome makes it unknown when the promises ended. None is enforced
+        then."""
         return partition in self._doubtful
 
     def doubtful(self) -> list[TopicPartition]:
@@ -51,7 +52,7 @@ class Generations:
         return len(self.breaks(partition))
 
     def of(self, partition: TopicPartition, leader_epoch: int | None, begin: Moment, end: Moment) -> int | None:
-        """The generation of what a leader said between two moments; None if that is not certain."""
+        """Return the generation of a leader's answer between two moments; None if uncertain."""
         if self.is_doubtful(partition):
             return None
         breaks = self.breaks(partition)
@@ -64,5 +65,5 @@ class Generations:
         return earliest if earliest == latest else None
 
     def is_last(self, partition: TopicPartition, generation: int | None) -> bool:
-        """Does what was said in that generation still hold?"""
+        """Return whether answers of that generation still hold."""
         return generation is not None and generation == self.last(partition)

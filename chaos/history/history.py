@@ -1,7 +1,7 @@
-"""A history: all that clients of a live cluster did and saw, written line by line as it happens, and read. Pure.
+"""A history of all client operations on a live cluster, written line by line as they happen. Pure.
 
-An operation is two lines, one when it is called and one when it has ended, so that a process that dies leaves what it
-had begun. Whoever reads a history that is not complete finds such operations with an outcome that is unknown.
+An operation has two lines, at its call and at its end, so that a process that dies leaves the operations it began. A
+reader of an incomplete history finds these with an unknown outcome.
 """
 
 import json
@@ -33,7 +33,7 @@ class TextSink(Protocol):
 
 
 class HistoryDamaged(ValueError):
-    """A line that no writer wrote, or that contradicts an earlier one."""
+    """A line that no writer wrote, or that contradicts an earlier line."""
 
     def __init__(self, line_number: int, cause: str) -> None:
         super().__init__(f"line {line_number} of the history: {cause}")
@@ -41,7 +41,7 @@ class HistoryDamaged(ValueError):
 
 
 class HistoryWriter:
-    """Each call writes a whole line at once; it is for the sink to make it durable."""
+    """Writes one whole line per call. The sink is responsible for durability."""
 
     def __init__(self, sink: TextSink) -> None:
         self._sink = sink
@@ -61,7 +61,7 @@ class HistoryWriter:
 
 
 class History:
-    """Entries in the order in which they began, whichever process told them."""
+    """Entries of all processes, in the order in which they began."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries: tuple[Entry, ...] = tuple(sorted(entries, key=began))
@@ -74,7 +74,7 @@ class History:
 
     @cached_property
     def counts(self) -> dict[str, dict[Outcome, int]]:
-        """How many operations of each kind ended how."""
+        """The number of operations by kind and outcome."""
         operations = [entry for entry in self.entries if isinstance(entry, OPERATIONS)]
         counted = Counter((type(one).__name__, outcome_of(one)) for one in operations)
         names = sorted({type(one).__name__ for one in operations})
@@ -82,8 +82,7 @@ class History:
 
 
 def read_history(lines: Iterable[str]) -> History:
-    """From the lines of one file, or of several one after the other. A last line that has no end was being written when
-    its writer died, and is left out."""
+    """Read the lines of one file, or of several concatenated ones. Skip a line without a line end: its writer died."""
     reader = _Reader()
     for line_number, line in enumerate(lines, start=1):
         if line.endswith("\n"):
@@ -92,7 +91,7 @@ def read_history(lines: Iterable[str]) -> History:
 
 
 def write_history(history: History, sink: TextSink) -> None:
-    """All of it, as it would have been written while it happened."""
+    """Write the whole history in the format of `HistoryWriter`."""
     writer = HistoryWriter(sink)
     for entry in history.entries:
         if not isinstance(entry, OPERATIONS):

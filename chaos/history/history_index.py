@@ -1,4 +1,4 @@
-"""A history in the forms that the checkers ask for, made once. Pure."""
+"""Indexes of a history, computed once for all checkers. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from lograft.clients.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A record that was acknowledged, at a place. Only with `acks=all` is it promised to stay."""
+    """An acknowledged record and its offset. Only `acks=all` promises that it remains."""
 
     send: Send
     partition: TopicPartition
@@ -43,18 +43,18 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one poll gave of one partition. `start`: where it had to go on; None if nobody knows."""
+    """One poll's records of one partition. `start`: the offset at which it had to continue; None if unknown."""
 
     poll: Poll
     part: PolledPartition
     at: Moment
     start: int | None
     generation: int | None
-    previous: "Piece | None" = field(default=None, repr=False, compare=False)  # of the same run, if it is not fresh
+    previous: "Piece | None" = field(default=None, repr=False, compare=False)  # in the same run
 
     @property
     def end(self) -> int | None:
-        """Where the next one has to go on."""
+        """The offset at which the next piece has to continue."""
         if self.part.after is not None:
             return self.part.after
         return self.part.offsets[-1] + 1 if self.part.offsets else self.start
@@ -62,7 +62,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A value at an offset, as someone was told: in an acknowledgement, by a reader, or in a replica in sync."""
+    """A value at an offset: from an acknowledgement, a reader, or an in-sync replica."""
 
     offset: int
     value: str
@@ -71,7 +71,7 @@ class Sight:
 
 
 class HistoryIndex:
-    """Raises `ValueError` if two sends have one value: then nothing can be judged."""
+    """Raise `ValueError` if two sends have the same value, which makes the history unjudgeable."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -96,17 +96,18 @@ class HistoryIndex:
         self.deleted_topics = {one.topic: None for one in history.of(TopicDeleted)}
         self._compactions: dict[TopicPartition, Compaction] = {}
 
-    # -- what may be missing
+    # -- permitted gaps
 
     def is_compacted(self, partition: TopicPartition) -> bool:
         return partition.topic in self._compacted
 
     def is_limited(self, partition: TopicPartition) -> bool:
-        """May retention delete what is old?"""
+        """Return whether retention may delete old records."""
         return partition.topic in self._limited
 
     def deleted_to(self, partition: TopicPartition) -> int:
-        """Below that, retention may have deleted everything. Anything may be gone where nobody looked in the end."""
+        """Return the offset below which retention may have deleted every record; `maxsize` if there are no final
+        logs."""
         if not self.is_limited(partition):
             return 0
         found = max((replica.start_offset for replica in self.replicas.get(partition, ())), default=maxsize)
@@ -121,7 +122,7 @@ class HistoryIndex:
         return max([*starts, self._starts.get(partition, 0)])
 
     def may_lack(self, partition: TopicPartition, value: str, offset: int) -> bool:
-        """A record that was there need not be there any more: retention or compaction may have taken it."""
+        """Return whether retention or compaction may have removed a record that was there."""
         if offset < self.deleted_to(partition):
             return True
         if not self.is_compacted(partition):
@@ -130,11 +131,11 @@ class HistoryIndex:
             self._compactions[partition] = Compaction(self, partition)
         return self._compactions[partition].may_lack(value, offset)
 
-    # -- what was sent
+    # -- sends
 
     @cached_property
     def acknowledgements(self) -> list[Acknowledgement]:
-        """Those with an offset."""
+        """Acknowledged sends with a known offset."""
         found = []
         for send in self.sends:
             told = send.completion
@@ -146,7 +147,7 @@ class HistoryIndex:
 
     @cached_property
     def acknowledged_somewhere(self) -> list[tuple[Send, TopicPartition]]:
-        """With `acks=all`, and still to be there, but nobody was told at which offset."""
+        """Sends acknowledged with `acks=all`, without an offset, whose promise still holds."""
         found = []
         for send in self.sends:
             told = send.completion
@@ -159,7 +160,7 @@ class HistoryIndex:
 
     @cached_property
     def promises(self) -> list[Acknowledgement]:
-        """What is acknowledged with `acks=all`, and still holds at the end."""
+        """Acknowledgements with `acks=all` that still hold at the end."""
         return [
             one
             for one in self.acknowledgements
@@ -173,11 +174,11 @@ class HistoryIndex:
             found.setdefault(one.partition, []).append(one)
         return found
 
-    # -- what was read
+    # -- reads
 
     @cached_property
     def pieces(self) -> dict[TopicPartition, list[Piece]]:
-        """In the order of polls; those of one consumer go on from each other unless they are fresh."""
+        """Pieces in the order of their polls. A consumer's pieces continue each other unless they are fresh."""
         found: dict[TopicPartition, list[Piece]] = {}
         latest: dict[tuple[str, TopicPartition], Piece] = {}
         run_began: dict[tuple[str, TopicPartition], Moment] = {}
@@ -194,8 +195,8 @@ class HistoryIndex:
         return found
 
     def _piece(self, poll: Poll, part: PolledPartition, before: Piece | None, run_began: Moment) -> Piece:
-        """Records are fetched ahead: one that a poll gives may have come at any time since the run began, which was
-        some time after the partition was given for the last time before."""
+        """Return the piece of one poll. Consumers prefetch, so its records may have arrived at any time since the run
+        began, which was some time after the partition's previous delivery."""
         assert isinstance(poll.completion, Polled)
         start = part.before if before is None else before.end
         if start is None:
@@ -204,15 +205,15 @@ class HistoryIndex:
         generation = self.generations.of(part.partition, part.leader_epoch, run_began, at)
         return Piece(poll, part, at, start, generation, before)
 
-    # -- what is where
+    # -- stored records
 
     def value_of(self, stored: StoredRecord) -> str:
-        """Its digest, if nobody sent it."""
+        """Return the sent value of a stored record, or its digest if no client sent it."""
         return self._value_of_digest.get(stored.digest, f"digest {stored.digest}")
 
     @cached_property
     def stored(self) -> dict[TopicPartition, dict[str, int]]:
-        """Values in any replica in sync, and where."""
+        """Values in any in-sync replica, with their offsets."""
         return {
             partition: {self.value_of(one): one.offset for replica in replicas for one in replica.records}
             for partition, replicas in self.replicas.items()
@@ -220,12 +221,12 @@ class HistoryIndex:
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:
-        """All that anything was told of."""
+        """All partitions with acknowledgements, polls or replicas."""
         named = [one.partition for one in self.acknowledgements]
         return sorted({*named, *self.pieces, *self.replicas})
 
     def sights(self, partition: TopicPartition) -> Iterator[Sight]:
-        """Of those whose generation is certain. What is in the final logs is of the last."""
+        """Yield sights whose generation is certain. Final logs belong to the last generation."""
         for one in self._acknowledged_in.get(partition, ()):
             if one.send.acks is Acks.ALL and one.generation is not None:
                 yield Sight(one.offset, one.send.value, one.generation, one.send)
@@ -248,12 +249,12 @@ class HistoryIndex:
 
 
 class Compaction:
-    """What may be missing from a partition because of what came later: of each key the latest record stays, unless it
-    deletes its key. What supersedes something may itself be gone by now."""
+    """Records that compaction may have removed: the latest record of each key stays, unless it deletes its key. The
+    record that superseded another one may itself be gone."""
 
     def __init__(self, index: HistoryIndex, partition: TopicPartition) -> None:
         self._sends = index.send_of
-        self._latest: dict[str, float] = {}  # offset of each key
+        self._latest: dict[str, float] = {}  # highest offset of each key
         last = index.generations.last(partition)
         is_unseen = partition not in index.replicas or index.is_limited(partition)
         for sight in index.sights(partition):
@@ -264,7 +265,7 @@ class Compaction:
             is_promised = outcome_of(send) is Outcome.OK and send.acks is Acks.ALL
             is_possible = outcome_of(send) is not Outcome.FAIL and not is_promised
             if is_here and is_possible and (send.deletes or is_unseen):
-                self._note(send.value, inf)  # nobody knows where it was, and it need not be there any more
+                self._note(send.value, inf)  # its offset is unknown, and it may be gone
 
     def _note(self, value: str, offset: float) -> None:
         key = self._key_of(value)
@@ -280,7 +281,7 @@ class Compaction:
 
 
 def only(source: Entry, *offsets: int) -> Entry:
-    """As evidence: of a replica, the records at those offsets; anything else as it is."""
+    """Return the entry as evidence: a replica reduced to the records at `offsets`, any other entry unchanged."""
     if not isinstance(source, FinalReplica):
         return source
     places = [bisect_left(source.records, offset, key=lambda one: one.offset) for offset in offsets]

@@ -1,4 +1,4 @@
-"""Writes down what clients do as they do it: numbers operations, and says when."""
+"""Records clients' operations as they happen, with numbers and times."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from lograft.runtime.clock import Clock
 
 @dataclass(slots=True)
 class Pending:
-    """An operation under way. What is put into `completion` is what became of it."""
+    """An operation in flight. Its client sets `completion` to the result."""
 
     number: int
     completion: Completion | None = None
@@ -21,8 +21,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Recorder:
-    """Of one process of the history: here that is one client, which does one thing after the other or several at
-    once."""
+    """The recorder of one process of the history: one client, which may run operations one by one or concurrently."""
 
     process: str
     writer: HistoryWriter
@@ -33,7 +32,7 @@ class Recorder:
         return Moment(int(self.clock.monotonic_seconds() * 1_000_000), self.clock.wall_ms() * 1000)
 
     def begin(self, make: Callable[..., Operation], **fields: Any) -> int:
-        """Its number."""
+        """Record the call. Return the operation's number."""
         number, self._count = self._count, self._count + 1
         operation = make(process=self.process, number=number, invoked=self.now(), completion=NEVER_RETURNED, **fields)
         self.writer.invoked(operation)
@@ -47,7 +46,8 @@ class Recorder:
 
     @asynccontextmanager
     async def doing(self, make: Callable[..., Operation], **fields: Any) -> AsyncIterator[Pending]:
-        """Around a call: how it ended is told, whatever it raises. A refusal is not raised again."""
+        """Wrap a call and record its end. A `LograftError` is recorded and suppressed; any other exception leaves the
+        operation without an end."""
         pending = Pending(self.begin(make, **fields))
         try:
             yield pending
@@ -57,7 +57,7 @@ class Recorder:
         self.end(pending.number, pending.completion or Done(self.now()))
 
     def failure(self, error: LograftError) -> Failed | Unknown:
-        """What an error says of whether it happened."""
+        """Return the completion that states whether the failed operation may have taken effect."""
         if error.outcome_unknown:
             return Unknown(self.now(), error.code, error.message)
         return Failed(self.now(), error.code, error.message)
