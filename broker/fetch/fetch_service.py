@@ -35,8 +35,10 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """`message_bytes`: a message of that size is sent. `partition_bytes`: what one partition sends before others get a
-    turn, unless the client wants less. `unsent_bytes`: while that much is unsent, no request is read."""
+    """Limits of one fetch stream.
+
+    `message_bytes`: send a message once it has this size. `partition_bytes`: the most that one partition sends before
+    others get a turn; the client may ask for less. `unsent_bytes`: read no request while this much is unsent."""
 
     message_bytes: int = _MEBIBYTE
     partition_bytes: int = _MEBIBYTE
@@ -59,7 +61,7 @@ class FetchService:
         self.clock = runtime.clock
         self.budget = budget or BufferBudget(DEFAULT_BUDGET_BYTES, runtime.clock)
         self.stats = stats or ServerStats()
-        self.seconds = Histogram()  # from when records were committed, for who waited for them, until they were sent
+        self.seconds = Histogram()  # from commit to send, of records that a client was waiting for
         self.logs = logs
         self.limits = limits or FetchLimits()
 
@@ -79,8 +81,8 @@ class FetchService:
 
 @dataclass(slots=True, eq=False)
 class _Fetched:
-    """One partition of a stream, until it is removed or ends with an error. Either a turn is due, or its replica will
-    wake it; `withdraw` cancels the wake-up."""
+    """A partition of a stream, until the client removes it or it fails. Either it is queued for a turn, or its replica
+    will wake it; `withdraw` cancels the wake-up."""
 
     handle: int
     key: tuple[bytes, int]  # the topic's id, and the partition's number
@@ -89,10 +91,10 @@ class _Fetched:
     offset: int
     max_bytes: int
     from_follower: bool
-    seek: int = 0  # the number of the latest
+    seek: int = 0  # the number of the latest seek
     is_queued: bool = False
     is_over: bool = False
-    woken_seconds: float | None = None  # when there was something again, after there had been nothing
+    woken_seconds: float | None = None  # when data arrived after a wait; None if nothing was awaited
     withdraw: Callable[[], None] = field(default=lambda: None)
 
 
@@ -110,15 +112,15 @@ class _FetchStream:
         self._client_id = ""
         self._credit_bytes = 0
         self._partitions: dict[int, _Fetched] = {}
-        self._turns: deque[_Fetched] = deque()  # of those that may have something to send
+        self._turns: deque[_Fetched] = deque()  # the partitions that may have data to send
         self._outbox = FetchOutbox()
         self._own = service.budget.open(stream)
-        self._held: list[Claim] = []  # for what is in the outbox
-        self._asked: Claim | None = None  # for the next turn
+        self._held: list[Claim] = []  # memory of the outbox's contents
+        self._asked: Claim | None = None  # memory for the next turn
         self._news = asyncio.Event()
         self._drained = asyncio.Event()
         self._sent_ms = self._clock.monotonic_ms()
-        self._has_ended = False  # the client has sent its last
+        self._has_ended = False  # the client has finished sending
 
     def forget(self) -> None:
         """Release everything: the stream has ended."""
@@ -129,7 +131,7 @@ class _FetchStream:
     # -- listening
 
     async def listen(self) -> None:
-        """Read requests until the client has sent its last."""
+        """Read requests until the client has finished sending."""
         while (data := await self._stream.receive()) is not None:
             request = self._read(data)
             for handle in request.remove:
@@ -149,7 +151,7 @@ class _FetchStream:
     def _read(self, data: bytes) -> pb.FetchRequest:
         try:
             request = pb.FetchRequest.FromString(data)
-            # All of it is done at once: more than that would hold up everybody else.
+            # A request is handled without yielding: a larger one would block all other streams.
             check_item_count(len(request.add) + len(request.remove) + len(request.seek), "partitions")
         except DecodeError as error:
             raise self._unreadable(f"not a FetchRequest: {error}") from None
@@ -182,7 +184,7 @@ class _FetchStream:
 
     def _check_add(self, add: pb.FetchRequest.Add) -> None:
         if add.handle in self._partitions:
-            # Whatever is said of the handle from now on could be of either: so neither goes on.
+            # Further responses under this handle would be ambiguous, so end both partitions.
             self._remove(add.handle)
             raise _invalid(f"handle {add.handle} is in use: take another one for each add")
         if len(self._partitions) >= self._limits.partitions:
@@ -196,7 +198,7 @@ class _FetchStream:
             return
         fetched.withdraw()
         fetched.offset, fetched.seek = seek.offset, seek.number
-        fetched.woken_seconds = None  # what is there now was not waited for
+        fetched.woken_seconds = None  # no wait preceded the data at the new offset
         try:
             self._begin(fetched)
         except SERVICE_ERRORS as error:
@@ -205,7 +207,7 @@ class _FetchStream:
     def _begin(self, fetched: _Fetched, last_epoch: int | None = None) -> None:
         """Report the partition's state at once, and give it its first turn."""
         fetched.replica.check_serves(fetched.leader_epoch, from_follower=fetched.from_follower)
-        # Before the offset: one that is beyond the end may be there because what was before it is gone.
+        # Check the epoch before the offset: an offset beyond the end may result from truncated records before it.
         if last_epoch is not None:
             check_past(fetched.replica, last_epoch, fetched.offset)
         check_offset(fetched.replica, fetched.offset)
@@ -230,8 +232,8 @@ class _FetchStream:
     # -- pushing
 
     async def push(self) -> None:
-        """Send what is ready, packed into messages, and now and then a sign of life. Return when the client has sent
-        its last."""
+        """Send available data, packed into messages, and keep-alives while idle. Return when the client has finished
+        sending."""
         while not self._has_ended:
             self._news.clear()
             await self._take_turns()
@@ -254,13 +256,13 @@ class _FetchStream:
             finally:
                 if claim not in self._held:
                     self._own.release(claim)
-        if self._asked is not None:  # nothing is wanted any more
+        if self._asked is not None:  # no turn is left that needs it
             self._own.release(self._asked)
             self._asked = None
 
     def _claim_for_turn(self, fetched: _Fetched) -> Claim | None:
-        """Claim memory for the next read. Return None if there is none yet; `_news` is set when there is. Data already
-        read, answers and signs of life do not wait."""
+        """Claim memory for the next read. Return None if none is free yet, and set `_news` once it is. Data already
+        read, answers and keep-alives do not wait for memory."""
         if self._asked is None:
             most = min(fetched.max_bytes, self._credit_bytes, self._own.proven_bytes)
             self._asked = self._own.ask(min(most, FREE_BYTES), most, self._news.set)
@@ -281,9 +283,9 @@ class _FetchStream:
                 self._end(fetched, error)
             return
         if fetched.is_over or (offset, seek) != (fetched.offset, fetched.seek):
-            return  # not wanted any more
+            return  # removed, or moved by a seek, meanwhile
         if batches.buffers:
-            self._own.resize(claim, batches.size_bytes)  # one comes whatever its size
+            self._own.resize(claim, batches.size_bytes)  # a single batch may exceed the claim
             self._held.append(claim)
             self._outbox.add_data(fetched.handle, seek, replica, batches)
             size_bytes = batches.size_bytes
@@ -296,7 +298,7 @@ class _FetchStream:
             if fetched.offset < replica.high_watermark:
                 self._queue(fetched)
                 return
-        # Not at its own offset, if there is nothing to be read below the watermark: it would be woken at once.
+        # If nothing is readable below the watermark, wait for the watermark: its own offset would wake it at once.
         wanted = max(fetched.offset, replica.high_watermark)
         fetched.withdraw = replica.when_readable(wanted, lambda: self._wake(fetched))
 
@@ -322,7 +324,7 @@ class _FetchStream:
             raise not_readable(replica, offset) from None
 
     def _wake(self, fetched: _Fetched) -> None:
-        """Queue a turn: the partition has data, or has ended."""
+        """Queue a turn: the partition has new data, or the replica's role has ended."""
         fetched.woken_seconds = self._clock.monotonic_seconds()
         self._queue(fetched)
 

@@ -16,7 +16,7 @@ _BATCHES = pb.FetchResponse.Data.BATCHES_FIELD_NUMBER
 
 
 class FetchOutbox(MessageOutbox):
-    """Encodes what was read, and errors, as messages of a fetch stream."""
+    """Encodes batches and errors as messages of a fetch stream."""
 
     def add_data(self, handle: int, seek: int, replica: ServedReplica, batches: Batches) -> None:
         """Add batches, with the partition's current watermark and log start."""

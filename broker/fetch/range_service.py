@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/ReadRange`: all batches of a range of offsets, as fast as the reader takes them."""
+"""`lograft.v1.Log/ReadRange`: all batches of an offset range, as fast as the client reads them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ class RangeService:
         replica.check_serves(leader_epoch, from_follower=request.from_follower)
         end = request.end if request.HasField("end") else None
         if end is None or end > replica.high_watermark:
-            # Own watermark or not: nobody may take it for the end of what is committed, nor what is beyond for gone.
+            # A stale watermark must not be taken for the committed end, nor offsets beyond it for lost.
             _check_watermark_known(replica)
             end = replica.high_watermark if end is None else end
         if not replica.log_start <= request.start <= replica.high_watermark:
@@ -91,7 +91,7 @@ class RangeService:
         )
 
     async def _send(self, wanted: _Range, stream: Stream, own: StreamBudget) -> None:
-        """Send the range: while one message is sent, the next is read, if there is memory for it."""
+        """Send the range, and read the next message while one is being sent, if memory allows."""
         if wanted.start == wanted.end:
             await stream.send(_message(wanted, wanted.start, Batches([], wanted.start)))
             return
@@ -107,7 +107,7 @@ class RangeService:
                     reading = group.create_task(following, name="range-read")
                 next_offset, size_bytes = found.next_offset, found.size_bytes
                 message = _message(wanted, position, found)
-                del found  # it is in the message
+                del found  # the message holds a copy
                 async with own.sending(claim):
                     await stream.send(message)
                 wanted.replica.traffic.gave_out(size_bytes, next_offset - position)
@@ -117,7 +117,7 @@ class RangeService:
         most = min(wanted.message_bytes, own.proven_bytes)
         claim = await own.take(min(most, _LEAST_BYTES), most)
         found = await self._read_timed(wanted, position, own.stream.peer, claim.size_bytes)
-        # One batch comes whatever its size.
+        # A single batch may exceed the claim.
         own.resize(claim, 0 if isinstance(found, Exception) else found.size_bytes)
         return found, claim
 
@@ -133,7 +133,7 @@ class RangeService:
         return found
 
     async def _read(self, wanted: _Range, position: int, max_bytes: int) -> Batches | Exception:
-        """Return the batches after `position`, or raise the reason for having none."""
+        """Return the batches from `position`, or the error that prevents reading them."""
         replica = wanted.replica
         try:
             replica.check_serves(wanted.leader_epoch, from_follower=wanted.from_follower)
@@ -159,7 +159,7 @@ def _check_watermark_known(replica: ServedReplica) -> None:
 
 
 def cut_at(batches: Batches, end: int) -> Batches:
-    """Drop the batches that begin at `end` or later; the last remaining one may reach beyond."""
+    """Drop the batches that begin at `end` or later. The last one kept may reach beyond `end`."""
     kept: list[bytes | memoryview] = []
     for buffer in batches.buffers:
         at = 0

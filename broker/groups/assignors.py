@@ -1,7 +1,7 @@
 """Assignors: functions that distribute partitions over a group's members. Pure.
 
-An assignor gets the members and the topics, and returns each member's partitions: each partition goes to one member
-that wants its topic, if there is any.
+An assignor takes the members and the topics, and returns each member's partitions. It assigns each partition to exactly
+one of the members that subscribe to its topic, if there are any.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ def _kept(
     for member in sorted(members, key=lambda one: (-len(one.had), one.name)):
         kept = [partition for partition in member.had if member.member_id in wanted_by.get(partition, ())]
         if want_the_same:
-            most = share + (over > 0)  # so many still may have one more than their share
+            most = share + (over > 0)  # `over` more members may have one partition above the share
             over -= len(kept) >= most and over > 0
             del kept[most:]
         targets[member.member_id] = kept
@@ -77,7 +77,7 @@ def _kept(
 
 
 class _FewestFirst:
-    """Finds, among some members, the one with the fewest partitions, the first of several."""
+    """Finds the member with the fewest partitions; of several, the first."""
 
     def __init__(self, members: Sequence[str], targets: Targets) -> None:
         self._targets = targets
@@ -88,14 +88,14 @@ class _FewestFirst:
         """Return the member that gets the next partition."""
         while True:
             count, place, member = self._heap[0]
-            actual = len(self._targets[member])  # it may have got some by another queue
+            actual = len(self._targets[member])  # another queue may have added some
             heapreplace(self._heap, (actual + (actual == count), place, member))
             if actual == count:
                 return member
 
 
 def _hardest_first(wanted_by: Mapping[PartitionKey, tuple[str, ...]]) -> list[tuple[PartitionKey, tuple[str, ...]]]:
-    """Return partitions in the order of how few members want them: the others can go anywhere."""
+    """Return the partitions that the fewest members want first: the others are easier to place."""
     return sorted(wanted_by.items(), key=lambda item: len(item[1]))
 
 
@@ -117,8 +117,8 @@ def _even_out(targets: Targets, wanted_by: Mapping[PartitionKey, tuple[str, ...]
 
 
 def range_of_each(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
-    """Give each member a run of partitions of each topic, in the order of the members' names; the first members get one
-    more."""
+    """Give each member a contiguous range of each topic's partitions, in order of member name. If they do not divide
+    evenly, the first members get one more."""
     targets: Targets = {member.member_id: [] for member in members}
     for topic in topics:
         wanting = [member for member in sorted(members, key=lambda one: one.name) if topic.name in member.wants]
@@ -131,7 +131,7 @@ def range_of_each(members: Sequence[Candidate], topics: Sequence[SubscribedTopic
 
 
 def round_robin(members: Sequence[Candidate], topics: Sequence[SubscribedTopic]) -> Targets:
-    """Deal partitions out one by one, to the members that want them in turn."""
+    """Assign partitions one by one, in turn, to the members that want them."""
     targets: Targets = {member.member_id: [] for member in members}
     turns = cycle(sorted(members, key=lambda one: one.name))
     for topic in topics:

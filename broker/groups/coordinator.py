@@ -47,8 +47,10 @@ class Coordinator:
 
 
 class GroupCoordinator(MachineListener):
-    """Has the metadata follower tell it what changes; then `run`. `create_topic` makes one of the cluster's own, and
-    returns when the image has it. `catch_up` returns when the image has all that was committed before."""
+    """Register it as a listener of the metadata follower, then call `run`.
+
+    `create_topic` creates an internal topic, and returns once the image contains it. `catch_up` returns once the image
+    contains everything committed before the call."""
 
     def __init__(
         self,
@@ -79,7 +81,8 @@ class GroupCoordinator(MachineListener):
         return self._partitions
 
     def partition_of(self, group: str) -> OffsetsPartition:
-        """Return the group's partition. Raise `GroupError` if this broker does not coordinate it, or not yet."""
+        """Return the group's partition. Raise `GroupError` if this broker does not coordinate the group, or has not
+        loaded it yet."""
         number = self._number_of(group)
         partition = self._partitions.get(number)
         if partition is None:
@@ -88,9 +91,9 @@ class GroupCoordinator(MachineListener):
         return partition
 
     async def find(self, group: str, *, existing_only: bool = False) -> Coordinator:
-        """Return the coordinator of the group, wherever it is. The first question creates the topic that groups need.
+        """Return the group's coordinator, on any broker. Create the internal topic if it does not exist yet.
 
-        With `existing_only` nothing is created: GROUP_NOT_FOUND if the cluster has never had a group.
+        With `existing_only`, create nothing, and raise GROUP_NOT_FOUND if the cluster has never had a group.
         """
         if self._image().topic(CONSUMER_OFFSETS) is None:
             await (self._check_exists(group) if existing_only else self._create())
@@ -134,7 +137,7 @@ class GroupCoordinator(MachineListener):
             ) from None
 
     async def _check_exists(self, group: str) -> None:
-        """Raise unless groups have a topic. This broker's image may be old, so it catches up before it denies one."""
+        """Raise unless the internal topic exists. Catch up first: this broker's image may be stale."""
         try:
             async with asyncio.timeout(_CREATION_MS / 1000):
                 await self._catch_up()
@@ -165,7 +168,7 @@ class GroupCoordinator(MachineListener):
         try:
             await partition.load()
         except SERVICE_ERRORS as error:
-            # It is not led here any more, or cannot be read: whoever leads it next loads it there.
+            # This broker has lost leadership, or cannot read the log. The next leader loads the groups.
             log.info("groups_not_loaded", partition=partition.number, reason=str(error))
 
     async def _expire(self) -> None:
@@ -192,7 +195,7 @@ class GroupCoordinator(MachineListener):
         try:
             return self._replicas.get(*key)
         except ReplicaError:
-            return None  # it goes away
+            return None  # the replica is being removed
 
     # -- the image
 

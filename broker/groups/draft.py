@@ -9,11 +9,11 @@ from lograft.broker.groups.state import Group, GroupChange, GroupPut, Member, Me
 from lograft.metadata.image.partition import PartitionKey
 
 FindTopic: TypeAlias = Callable[[str], SubscribedTopic | None]
-"""A topic by its name, as it is now; None if there is none."""
+"""Returns the current topic of that name, or None."""
 
 
 class GroupDraft:
-    """Starts as the present group, if there is one. Nothing of it takes effect before its `changes` are applied."""
+    """Starts as a copy of the current group, if there is one. Takes effect once its `changes` are applied."""
 
     def __init__(self, name: str, group: Group | None) -> None:
         self.name = name
@@ -23,7 +23,7 @@ class GroupDraft:
         self.epoch = self.group.epoch
         self.assignment_epoch = self.group.assignment_epoch
         self.topics = self.group.topics
-        self._holders: dict[PartitionKey, str | None] = {}  # where they are others than the group's
+        self._holders: dict[PartitionKey, str | None] = {}  # where they differ from the group's
 
     def holder_of(self, partition: PartitionKey) -> str | None:
         return self._holders[partition] if partition in self._holders else self.group.holders.get(partition)
@@ -39,10 +39,10 @@ class GroupDraft:
         if member is not None:
             self._holders.update(dict.fromkeys((*member.assigned, *member.giving_up)))
 
-    # -- who is to have what
+    # -- assignment
 
     def assign(self, find: FindTopic) -> None:
-        """Compute the targets again, for the present members and topics."""
+        """Recompute all targets for the current members and topics."""
         self.epoch += 1
         self.topics = subscribed_topics(self.members.values(), find)
         members = sorted(self.members.values(), key=lambda member: member.member_id)
@@ -58,10 +58,10 @@ class GroupDraft:
         self.assignment_epoch = self.epoch
 
     def reconcile(self, member_id: str, owned: Iterable[PartitionKey] | None) -> None:
-        """Move a member's assignment toward its target. `owned`: what it reads, if that is certain.
+        """Move a member's assignment toward its target. `owned`: the partitions it reads; None if unknown.
 
-        The member first gives up what it must. Then it gets partitions that nobody holds, in an epoch of its own:
-        statements from an earlier epoch do not concern these partitions.
+        The member first gives up the partitions outside its target. Then it gets free partitions, in a new epoch:
+        what it reports in an earlier epoch does not cover these partitions.
         """
         member = self.members[member_id]
         target = dict.fromkeys(member.target)
@@ -86,11 +86,11 @@ class GroupDraft:
         if now != member:
             self.put(now)
 
-    # -- what becomes of it
+    # -- result
 
     def changes(self, now_ms: int) -> tuple[GroupChange, ...]:
-        """Return the changes that make the group so; none if it already is. Partitions that members leave are free
-        before others get them."""
+        """Return the changes that turn the group into this draft, if any. Changes that free a partition come before
+        those that assign it."""
         before = self.group
         gone = [MemberGone(self.name, member_id) for member_id in before.members if member_id not in self.members]
         put = [
@@ -113,8 +113,8 @@ def subscribed_topics(members: Iterable[Member], find: FindTopic) -> tuple[Subsc
 
 
 def chosen_assignor(members: Iterable[Member]) -> str:
-    """Return the assignor that most members want; of several the first by name. A member that names none wants the
-    default."""
+    """Return the assignor that most members name; in a tie, the first by name. A member that names none counts for
+    the default."""
     votes: dict[str, int] = {}
     for member in members:
         assignor = member.assignor or UNIFORM

@@ -1,7 +1,7 @@
-"""Decisions about members: which members a group has, and what each may read. Pure.
+"""Decisions about members: which members a group has, and which partitions each may read. Pure.
 
-A partition is read by one member. It goes to another only once the first has stated, in its present epoch, that it no
-longer reads it, or has been expelled from the group.
+One member reads a partition. The coordinator gives it to another member only once the first has reported, in its
+current epoch, that it no longer reads it, or has been expelled from the group.
 """
 
 from collections.abc import Collection
@@ -47,7 +47,7 @@ class MemberAnswer:
         return any(partition not in assigned for partition in owned)
 
     def is_news_to(self, heartbeat: Heartbeat) -> bool:
-        """Return whether the answer differs from what the member itself states."""
+        """Return whether the answer differs from the state that the member reported."""
         return self.epoch != heartbeat.epoch or frozenset(self.assigned) != frozenset(heartbeat.owned)
 
 
@@ -67,7 +67,7 @@ def decide_heartbeat(
     match heartbeat.epoch:
         case 0:
             if group is not None and heartbeat.member_id in group.members:
-                # Its answer was lost; or this comes late, and the member is long past it.
+                # Either the answer to its join was lost, or this request is late, and the member has moved on.
                 return MemberDecision((), _told(group.members[heartbeat.member_id]))
             draft = _join(group, heartbeat, find, max_members)
         case -1 | -2:
@@ -88,8 +88,7 @@ def _told(member: Member) -> MemberAnswer:
 
 
 def _join(group: Group | None, heartbeat: Heartbeat, find: FindTopic, max_members: int) -> GroupDraft:
-    """Add a member. A member with the same instance id loses its place to the new one, which starts from the old
-    target."""
+    """Add a member. It replaces a member with the same instance id, and starts from that member's target."""
     draft = GroupDraft(heartbeat.group, group)
     before = draft.members.get(draft.group.instances.get(heartbeat.instance_id, ""))
     if before is not None:
@@ -122,7 +121,7 @@ def _with_wishes(member: Member, heartbeat: Heartbeat) -> Member:
 
 
 def still_said(heartbeat: Heartbeat, member: Member) -> Heartbeat:
-    """Return the latest request of a member whose call has waited: a later call replaces an earlier one."""
+    """Return a waiting call's heartbeat with the subscription of the member's latest call."""
     return replace(
         heartbeat,
         instance_id=member.instance_id,
@@ -145,7 +144,7 @@ def _stay(group: Group | None, member: Member, heartbeat: Heartbeat, find: FindT
         draft.put(now)
     if (now.topics, now.assignor) != (member.topics, member.assignor):
         draft.assign(find)
-    # Who speaks in an earlier epoch has not heard yet what it may read by now: it cannot say that it does not.
+    # A member in an earlier epoch has not learned its current assignment, so it cannot report giving up a part of it.
     is_sure = heartbeat.epoch == member.epoch
     draft.reconcile(member.member_id, heartbeat.owned if is_sure else None)
     return draft
@@ -155,7 +154,7 @@ def _known_member(group: Group | None, heartbeat: Heartbeat) -> Member:
     member = find_member(group, heartbeat.group, heartbeat.member_id, heartbeat.instance_id)
     if heartbeat.epoch == member.epoch:
         return member
-    # The answer with the latest epoch was lost. It had what the member has now, and perhaps more.
+    # The answer with the latest epoch was lost. It assigned at least what the member owns.
     is_repeated = heartbeat.epoch == member.previous_epoch and all(
         member.holds_since(partition) is not None for partition in heartbeat.owned
     )
@@ -190,7 +189,7 @@ def find_member(group: Group | None, group_name: str, member_id: str, instance_i
 
 
 def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: int) -> MemberDecision:
-    """Remove a member, which succeeds if it is not there."""
+    """Remove a member. Succeed if it is not in the group."""
     told = MemberAnswer(heartbeat.epoch)
     if group is None or heartbeat.member_id not in group.members:
         return MemberDecision((), told)
@@ -207,7 +206,7 @@ def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: i
 
 
 def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now_ms: int) -> tuple[GroupChange, ...]:
-    """Remove members; what they held is free."""
+    """Remove members, and free the partitions they held."""
     draft = GroupDraft(group.name, group)
     for member_id in member_ids:
         draft.remove(member_id)
@@ -219,7 +218,7 @@ def decide_expel(group: Group, member_ids: Collection[str], find: FindTopic, now
 
 
 def decide_topics(group: Group, find: FindTopic, now_ms: int) -> tuple[GroupChange, ...]:
-    """Adapt the group to topics that may have come, grown or gone."""
+    """Reassign if subscribed topics were created, extended or deleted."""
     if not group.members or subscribed_topics(group.members.values(), find) == group.topics:
         return ()
     draft = GroupDraft(group.name, group)
@@ -227,7 +226,7 @@ def decide_topics(group: Group, find: FindTopic, now_ms: int) -> tuple[GroupChan
     return draft.changes(now_ms)
 
 
-# -- what makes sense
+# -- validation
 
 _MAX_NAME = 249
 _SESSION_MS = (1_000, 30 * 60 * 1000)

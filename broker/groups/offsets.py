@@ -22,13 +22,13 @@ from lograft.proto import errors_pb2
 MAX_METADATA_CHARACTERS = 4096
 
 TopicSize: TypeAlias = Callable[[TopicId], tuple[str, int] | None]
-"""The name of a topic and how many partitions it has; None if there is none."""
+"""Returns the topic's name and number of partitions, or None if there is no such topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetCaller:
-    """The caller that commits or fetches: a member in an epoch; or, without an id, a client that is no member.
-    `may_lower`: the caller has gone back, and committed offsets may, too."""
+    """The caller that commits or fetches: a member in an epoch, or, without an id, a client outside the group.
+    `may_lower`: allow the commit to lower offsets, because the caller has sought back."""
 
     group: str
     member_id: str = ""
@@ -46,7 +46,7 @@ class ToCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """An error, or None, for each item."""
+    """`errors` has an error, or None, for each item."""
 
     changes: tuple[GroupChange, ...]
     errors: tuple[GroupError | None, ...]
@@ -114,7 +114,7 @@ def _why_not(item: ToCommit, member: Member | None, speaker: OffsetCaller, size_
 
 
 def _why_not_lower(item: ToCommit, before: CommittedOffset | None, speaker: OffsetCaller) -> GroupError | None:
-    """Return why an offset may not be lowered: a late request, which its sender has given up and overtaken, must not
+    """Return the error for lowering an offset, if any. A delayed request that its sender has since superseded must not
     undo a later commit."""
     if before is None or item.offset >= before.offset or speaker.may_lower:
         return None
@@ -125,7 +125,7 @@ def _why_not_lower(item: ToCommit, before: CommittedOffset | None, speaker: Offs
 
 
 def _may_commit(member: Member, epoch: int, partition: PartitionKey) -> bool:
-    """Return whether the epoch is one in which the member held the partition as it does now."""
+    """Return whether the member has held the partition continuously since that epoch."""
     since = member.holds_since(partition)
     return since is not None and since <= epoch <= member.epoch
 
@@ -178,8 +178,8 @@ def decide_delete_group(group: Group | None, name: str) -> tuple[GroupChange, ..
 
 
 def decide_expiry(group: Group, size_of: TopicSize, now_ms: int, retention_ms: int) -> tuple[GroupChange, ...]:
-    """Decide what to forget: offsets in topics that are gone; and groups that have had no members and no commits for
-    the retention time."""
+    """Expire offsets of deleted topics, and groups that have had neither members nor commits for the retention
+    time."""
     is_old = group.empty_since_ms is not None and group.empty_since_ms + retention_ms <= now_ms
     gone = [
         partition

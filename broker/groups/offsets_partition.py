@@ -1,7 +1,7 @@
-"""One partition of `__consumer_offsets` that this broker leads, in one epoch: it coordinates the groups there.
+"""One partition of `__consumer_offsets` that this broker leads, in one epoch. It coordinates the partition's groups.
 
-A decision is appended, and is the basis of the next decisions at once; its answer waits until it is committed. After
-losing leadership the partition answers nothing: the next leader reads what was committed.
+It appends each decision, and bases the next decisions on it at once; the answer waits until the decision is committed.
+After losing leadership it answers no calls: the next leader loads the committed decisions.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ _LOST = (
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """What a partition needs of the broker around it."""
+    """The parts of the broker that a partition uses."""
 
     clock: Clock
     alarms: ReplicaTimers
@@ -85,7 +85,7 @@ class GroupContext:
 
 
 class OffsetsPartition:
-    """Call `load`; until then everything is refused. Call `close` when this broker no longer leads it in this epoch."""
+    """Refuses all calls until `load` has returned. Call `close` when this broker stops leading it in this epoch."""
 
     def __init__(self, context: GroupContext, replica: ServedReplica, number: int, leader_epoch: int) -> None:
         self.number = number
@@ -96,14 +96,15 @@ class OffsetsPartition:
         self._replica = replica
         self._table = GroupTable()
         self._sessions = GroupSessions(context.clock, context.alarms, self._is_overdue)
-        self._news: dict[str, asyncio.Event] = {}  # of groups that somebody waits for
+        self._news: dict[str, asyncio.Event] = {}  # by group, while a call waits for a change
         self._is_closed = False
         self._log = log.bind(partition=number, epoch=leader_epoch)
 
-    # -- life
+    # -- life cycle
 
     async def load(self) -> None:
-        """Read all earlier decisions. Until the epoch has begun it is unknown whether all of them are committed."""
+        """Read all earlier decisions. Wait for the high watermark: until the epoch has begun, it is unknown whether all
+        of them are committed."""
         replay = GroupReplay()
         end, offset = self._replica.log_end, self._replica.log_start
         while offset < end:
@@ -112,7 +113,7 @@ class OffsetsPartition:
             if batches.buffers:
                 self._replay(batches, replay)
                 offset = batches.next_offset
-                await asyncio.sleep(0)  # others want their turn
+                await asyncio.sleep(0)  # give other tasks a turn
             else:
                 await self._until_readable(max(offset, self._replica.high_watermark))
         self._check_leads()
@@ -130,7 +131,7 @@ class OffsetsPartition:
                 try:
                     check_crc(buffer, position, header)
                     records = decode_records(memoryview(buffer)[position : position + header.total_bytes])
-                except InvalidBatch as error:  # of the last copy there is: what it said is lost, the rest is not
+                except InvalidBatch as error:  # the leader has no other copy: skip this batch, and keep the rest
                     self._log.error("group_records_lost", offset=header.base_offset, reason=str(error))
                     replay.is_damaged = True
                     continue
@@ -164,18 +165,19 @@ class OffsetsPartition:
         if self._is_closed:
             raise GroupError(errors_pb2.NOT_COORDINATOR, "another broker coordinates the group by now: ask for it")
 
-    # -- what is asked
+    # -- calls
 
     @property
     def groups(self) -> Sequence[Group]:
-        """The present groups; `committed` returns once they are committed."""
+        """The current groups. They may be uncommitted: `committed` returns once they are."""
         return list(self._table.groups.values())
 
     def group(self, name: str) -> Group | None:
         return self._table.get(name)
 
     async def heartbeat(self, heartbeat: Heartbeat, max_wait_ms: int) -> MemberAnswer:
-        """Return the member's answer as soon as it is news to the member, at the latest after `max_wait_ms`."""
+        """Return the member's answer once it differs from the state that the member reported, at the latest after
+        `max_wait_ms`."""
         end_ms = self._clock.monotonic_ms() + max_wait_ms
         is_heard = False
         while True:
@@ -202,8 +204,8 @@ class OffsetsPartition:
         return group.members.get(heartbeat.member_id) if group is not None else None
 
     def _heed(self, heartbeat: Heartbeat, *, is_heard: bool) -> None:
-        """Renew a member's session. A session is as new as the member's call: a waiting call does not prove that the
-        member lives."""
+        """Renew a member's session once per call: a call that is still waiting does not prove that the member is
+        alive."""
         member = self._member(heartbeat)
         if member is None:
             self._sessions.forget(heartbeat.group, heartbeat.member_id)
@@ -223,7 +225,7 @@ class OffsetsPartition:
     async def fetch(
         self, speaker: OffsetCaller, partitions: Sequence[PartitionKey] | None
     ) -> list[tuple[PartitionKey, CommittedOffset]]:
-        """Return committed offsets. Raise if another broker coordinates the group by now."""
+        """Return committed offsets. Raise if another broker coordinates the group."""
         self.check_serves()
         group, end = self._table.get(speaker.group), self._replica.log_end
         check_may_fetch(group, speaker)
@@ -237,8 +239,8 @@ class OffsetsPartition:
         return found
 
     async def _still_coordinates(self) -> bool:
-        """Return whether there was no other coordinator when this was called. False: only a write can prove it, while
-        brokers of an earlier version are in sync."""
+        """Return True if no other broker coordinated the group at the time of the call. Return False if only a write
+        can prove that, because an in-sync replica runs an earlier version."""
         try:
             return await self._replica.confirm_leads(self.leader_epoch, _COMMIT_TIMEOUT_MS)
         except ReplicaError as error:
@@ -262,7 +264,7 @@ class OffsetsPartition:
         await self.committed()
 
     async def committed(self, end: int | None = None) -> None:
-        """Return when all decisions so far, or below `end`, are committed. Otherwise their fate is unknown."""
+        """Return when all decisions so far, or below `end`, are committed. Raise if their outcome is unknown."""
         end = self._replica.log_end if end is None else end
         try:
             async with asyncio.timeout(_COMMIT_TIMEOUT_MS / 1000):
@@ -277,7 +279,8 @@ class OffsetsPartition:
             ) from None
 
     def _check_still_leads(self) -> None:
-        """Raise the error for an unknown outcome: the next leader may have the decision, or not."""
+        """Raise NOT_LEADER, for an unknown outcome, after losing leadership: the next leader may have the decision, or
+        not."""
         try:
             self._replica.check_leads(self.leader_epoch)
         except ReplicaError as error:
@@ -293,10 +296,10 @@ class OffsetsPartition:
         finally:
             withdraw()
 
-    # -- what happens by itself
+    # -- timers and topic changes
 
     def topics_changed(self) -> None:
-        """Decide assignments again: topics may have come, grown or gone."""
+        """Recompute assignments after topics were created, extended or deleted."""
         if self._is_closed or not self.is_loaded:
             return
         for group in self.groups:
@@ -306,7 +309,7 @@ class OffsetsPartition:
                 return
 
     def expire(self) -> None:
-        """Forget expired offsets and groups; those that cannot be forgotten now, another time."""
+        """Delete expired offsets and groups. If an append fails, the next run retries it."""
         if self._is_closed or not self.is_loaded:
             return
         retention_ms = int(cluster_setting(self._context.image(), "offsets.retention.minutes")) * 60_000
@@ -314,10 +317,10 @@ class OffsetsPartition:
             changes = decide_expiry(group, self._topic_size, self._clock.wall_ms(), retention_ms)
             for part in _in_parts(changes):
                 if not self._try_to_carry_out(group.name, part):
-                    break  # the group itself goes last
+                    break  # delete the group only after all of its offsets
 
     def _is_overdue(self, key: MemberKey, reason: str) -> bool:
-        """Expel a member whose time is over. Return False if that cannot be written now."""
+        """Expel a member whose deadline has passed. Return False if the expulsion cannot be written now."""
         group = self._table.get(key.group)
         if group is None or key.member_id not in group.members:
             return True
@@ -328,7 +331,7 @@ class OffsetsPartition:
         return True
 
     def _try_to_carry_out(self, group: str, changes: Sequence[GroupChange]) -> bool:
-        """Carry out a decision without a caller. Whatever fails is retried, because no client hears of it."""
+        """Carry out a decision that no client waits for. Return False if it failed; the caller retries it."""
         try:
             self._carry_out(group, changes)
         except SERVICE_ERRORS as error:
@@ -336,10 +339,10 @@ class OffsetsPartition:
             return False
         return True
 
-    # -- what is decided
+    # -- decisions
 
     def _carry_out(self, name: str, changes: Sequence[GroupChange]) -> None:
-        """Append a decision and apply it. Raise if it cannot be appended: then nothing is changed."""
+        """Append a decision and apply it. If the append fails, raise and change nothing."""
         if not changes:
             return
         self._append(changes)
@@ -365,12 +368,12 @@ class OffsetsPartition:
             if error.code in _LOST:
                 raise _not_coordinator(error) from None
             if error.code == errors_pb2.DISK_FULL:
-                # Members live on until there is room: what they have read, they commit then.
+                # A retriable error keeps members in the group until there is space, and they can commit then.
                 raise GroupError(errors_pb2.UNAVAILABLE, error.message) from None
             raise
 
     def _news_of(self, group: str) -> asyncio.Event:
-        """Return an event that the group's next change sets."""
+        """Return an event that is set at the group's next change."""
         news = self._news.get(group)
         if news is None or news.is_set():
             news = self._news[group] = asyncio.Event()
@@ -392,7 +395,7 @@ class OffsetsPartition:
 
 
 def _in_parts(forgotten: Sequence[GroupChange]) -> Iterator[Sequence[GroupChange]]:
-    """Split the changes: all commits of a group may be more than one batch holds."""
+    """Split the changes, because a group's offsets may exceed one batch."""
     for start in range(0, len(forgotten), _FORGOTTEN_AT_ONCE):
         yield forgotten[start : start + _FORGOTTEN_AT_ONCE]
 

@@ -23,14 +23,14 @@ from lograft.proto import group_records_pb2 as pb
 
 
 class NotAGroupRecord(Exception):
-    """Bytes that no version of a coordinator has written."""
+    """Raised for bytes that no version of a coordinator has written."""
 
 
 # -- to records
 
 
 def encode_change(change: GroupChange) -> tuple[bytes, bytes | None]:
-    """Return a record's key and value; changes of the same thing have the same key."""
+    """Return a record's key and value. Changes of the same group, member or offset share a key."""
     key = pb.GroupRecordKey(group=change.group)
     value: pb.GroupRecord | pb.GroupMemberRecord | pb.CommittedOffsetRecord | None = None
     match change:
@@ -94,7 +94,7 @@ def _member_record(member: Member) -> pb.GroupMemberRecord:
 
 
 def _by_topic(partitions: Iterable[PartitionKey], since: Held | None = None) -> Iterable[pb.HeldTopic]:
-    """`since`: in which epoch the member got each partition; None: left out."""
+    """Group partitions by topic. `since`: the epoch in which the member got each partition; None omits the epochs."""
     topics: dict[TopicId, pb.HeldTopic] = {}
     for partition in partitions:
         topic_id, number = partition

@@ -1,8 +1,8 @@
-"""Groups as a coordinator reads them from its log. Pure.
+"""Groups, rebuilt from a coordinator's log. Pure.
 
-The log is compacted, and a replica may have old records of its own followed by what a leader's compaction left of later
-ones. So the records are no history: the record by which a member gave up a partition may be gone, while the older one
-by which it held it is still there. Only the last record of each key counts, and only when all of the log is read.
+The log is compacted, and a replica may hold old records of its own, followed by what a leader's compaction kept of
+later ones. So the records are not a history: the record by which a member gave up a partition may be gone, while the
+older one by which it held it is still there. Only the last record of each key counts, once the whole log is read.
 """
 
 from dataclasses import replace
@@ -12,10 +12,10 @@ from lograft.metadata.image.partition import PartitionKey
 
 
 class GroupReplay:
-    """Call `take` with each record in order, then ask for the `table`. `is_damaged`: records are missing."""
+    """Call `take` with each record in order, then `table`. Set `is_damaged` if records are missing."""
 
     def __init__(self) -> None:
-        self._latest: dict[bytes, GroupChange] = {}  # by the keys of the records, in the order of the log
+        self._latest: dict[bytes, GroupChange] = {}  # by record key, in log order
         self.is_damaged = False
 
     def take(self, key: bytes, change: GroupChange) -> None:
@@ -33,7 +33,8 @@ class GroupReplay:
 
 
 def _without_two_holders(changes: list[GroupChange]) -> list[GroupChange]:
-    """Give a partition to the member that got it last: the record by which the other one lost it is missing."""
+    """Keep each partition only with the member that got it last: the record by which the other member lost it is
+    missing."""
     newest: dict[tuple[str, PartitionKey], tuple[int, str]] = {}
     for change in changes:
         if isinstance(change, MemberPut):
@@ -63,7 +64,7 @@ def _without_two_holders(changes: list[GroupChange]) -> list[GroupChange]:
 
 
 def _forget_no_epoch(table: GroupTable) -> None:
-    """Raise the group's epoch to its members': an epoch that a member was given must not be used again, and the group's
-    own record may be an old one."""
+    """Raise each group's epoch to the highest epoch of its members. The group's own record may be an old one, and an
+    epoch that a member has received must not be reused."""
     for group in table.groups.values():
         group.epoch = max([group.epoch, *(member.epoch for member in group.members.values())])

@@ -39,7 +39,7 @@ _UUID_BYTES = 16
 
 
 class GroupService:
-    """`own_id`: this broker's."""
+    """Serves all methods of `lograft.v1.Groups`. `own_id`: the id of this broker."""
 
     def __init__(self, coordinator: GroupCoordinator, image: Callable[[], ClusterImage], own_id: BrokerId) -> None:
         self._coordinator = coordinator
@@ -160,7 +160,7 @@ class GroupService:
             try:
                 partition.check_serves()
                 await partition.committed()
-            except SERVICE_ERRORS:  # it is not read yet, or another broker is about to list them
+            except SERVICE_ERRORS:  # not loaded yet, or about to be coordinated by another broker
                 answer.loading.append(number)
                 continue
             for name, state, members in found:

@@ -1,4 +1,4 @@
-"""Session time-outs of group members, and the time they have to give up partitions."""
+"""Session timeouts of group members, and their deadlines for giving up partitions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ def _has_to_give_up(member: Member) -> bool:
 
 
 class GroupSessions:
-    """Calls `is_overdue` with a member whose time is over, and the reason; if that returns False, again a little later.
+    """Calls `is_overdue` with a member whose deadline has passed, and the reason. Retries later if it returns False.
 
-    All times are on the monotonic clock of this process: a new coordinator gives every member its full time.
+    All times are on the monotonic clock of this process: a new coordinator gives every member its full timeout.
     """
 
     def __init__(self, clock: Clock, alarms: ReplicaTimers, is_overdue: Callable[[MemberKey, str], bool]) -> None:
@@ -61,7 +61,7 @@ class GroupSessions:
         self._set_alarm(key, deadlines)
 
     def look_at(self, group: str, members: Mapping[str, Member]) -> None:
-        """Update the members of a group: some may have something to give up now, or no longer."""
+        """Start or clear the rebalance deadlines of a group's members, after its assignment may have changed."""
         for member in members.values():
             key = MemberKey(group, member.member_id)
             deadlines = self._members.get(key)
@@ -84,7 +84,7 @@ class GroupSessions:
     # -- time
 
     def _set_alarm(self, key: MemberKey, deadlines: _Deadlines) -> None:
-        """Set one alarm, which sets the next when it rings."""
+        """Keep one alarm per member; when it rings, it sets the next."""
         if deadlines.alarm_ms is None or deadlines.next_ms < deadlines.alarm_ms:
             deadlines.alarm_ms = deadlines.next_ms
             self._alarms.ring_at(deadlines.next_ms, partial(self._ring, key, deadlines))
@@ -92,7 +92,7 @@ class GroupSessions:
     def _ring(self, key: MemberKey, deadlines: _Deadlines) -> None:
         now_ms = self._clock.monotonic_ms()
         if self._members.get(key) is not deadlines or deadlines.alarm_ms is None or now_ms < deadlines.alarm_ms:
-            return  # another member by now, or a later alarm will do
+            return  # the member was replaced, or a later alarm is set
         deadlines.alarm_ms = None
         if now_ms < deadlines.next_ms:
             self._set_alarm(key, deadlines)

@@ -1,7 +1,6 @@
 """A coordinator's groups: members, their partitions, and committed offsets. Pure.
 
-All of it results from changes, which are also what is written to the log: applying the same changes in the same order
-gives the same groups.
+The coordinator writes every change to the log. Applying the same changes in the same order gives the same groups.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ Held: TypeAlias = Mapping[PartitionKey, int]
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTopic:
-    """A topic that some member wants, as it was when partitions were assigned."""
+    """A topic that a member subscribes to, as of the latest assignment."""
 
     name: str
     topic_id: TopicId
@@ -26,9 +25,11 @@ class SubscribedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`assigned`: what it may read. `giving_up`: what it must give up, and may still be reading. `target`: its
-    partitions once the rebalance is complete, in order. `previous_epoch`: before its latest partitions. `is_away`: it
-    has left, and announced its return."""
+    """A member of a group.
+
+    `assigned`: the partitions it may read. `giving_up`: those it must give up, and may still be reading. `target`: its
+    partitions once the rebalance is complete, in order. `previous_epoch`: its epoch before it got its latest
+    partitions. `is_away`: it has left temporarily."""
 
     member_id: str
     instance_id: str = ""
@@ -53,15 +54,15 @@ class Member:
         return all(partition in self.assigned for partition in self.target)
 
     def holds_since(self, partition: PartitionKey) -> int | None:
-        """Return in which epoch the member got the partition; None if it does not hold it."""
+        """Return the epoch in which the member got the partition, or None if it does not hold it."""
         since = self.assigned.get(partition)
         return self.giving_up.get(partition) if since is None else since
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A group's position in a partition: `offset` is that of the next record to read, `leader_epoch` that of the record
-    before it, if known."""
+    """A group's position in a partition. `offset`: of the next record to read. `leader_epoch`: of the record before it,
+    if known."""
 
     offset: int
     leader_epoch: int | None
@@ -83,7 +84,7 @@ class GroupPut:
 
 @dataclass(frozen=True, slots=True)
 class GroupGone:
-    """After all that belongs to it."""
+    """Deletes a group, after its members and offsets."""
 
     group: str
 
@@ -116,12 +117,14 @@ class OffsetGone:
 GroupChange: TypeAlias = GroupPut | GroupGone | MemberPut | MemberGone | OffsetPut | OffsetGone
 
 
-# -- what they make
+# -- the groups
 
 
 class Group:
-    """Read it freely; `GroupTable.apply` changes it. `epoch` grows with every change of members and assignments;
-    `assignment_epoch` is that of the latest targets. A partition has one holder: `holders`."""
+    """A group. Only `GroupTable.apply` changes it.
+
+    `epoch` grows with every change of members and assignments. `assignment_epoch`: the epoch of the latest targets.
+    `holders`: the one member that holds each partition."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -192,4 +195,4 @@ class GroupTable:
 
 
 class GroupError(ReplicaError):
-    """A refused group request; nothing was done. `code` is one of `lograft.v1.ErrorCode`."""
+    """Raised when a group request is refused, before it takes effect. `code` is one of `lograft.v1.ErrorCode`."""

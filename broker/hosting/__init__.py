@@ -1,1 +1,1 @@
-"""The logs of a broker: opening, closing, retention, compaction, disks."""
+"""The logs of a broker: opening, closing, retention, compaction, failed disks."""

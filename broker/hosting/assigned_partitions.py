@@ -1,4 +1,4 @@
-"""The partitions that the image assigns to one broker, and changes that concern its replicas. Pure."""
+"""The partitions that the image assigns to one broker, and the changes that affect its replicas. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ LAG_TIME_MAX = "replica.lag.time.max.ms"
 
 
 class AssignedPartitions:
-    """The present assignment. Valid for a process only while the image has its own registration: not before, and not
-    once a later process of the same broker has registered."""
+    """The current assignment. A process may act on it only while the image has the process's own registration: not
+    before, and not once a later process of the same broker has registered."""
 
     def __init__(self, broker_id: BrokerId, image: Callable[[], ClusterImage]) -> None:
         self.broker_id = broker_id
@@ -38,7 +38,7 @@ class AssignedPartitions:
         self._epoch = epoch
 
     def ended(self) -> None:
-        """Return True if this process may do nothing from now on."""
+        """Stop this process from acting on the image."""
         self._epoch = None
 
     @property
@@ -47,7 +47,7 @@ class AssignedPartitions:
         return broker is not None and broker.epoch == self._epoch
 
     def wanted(self, key: PartitionKey) -> Assignment | None:
-        """Return the assignment; None: this broker has no replica, or may not act on the image."""
+        """Return the assignment, or None if this broker has no replica or may not act on the image."""
         image = self._image()
         partition = image.partition(*key)
         if partition is None or partition.directory_of(self.broker_id) is None or not self.may_act:
@@ -68,7 +68,7 @@ class AssignedPartitions:
         return self._configs[topic_id]
 
     def forget(self, changes: "Changes") -> None:
-        """Recompute what these changes affect."""
+        """Drop the cached configurations that these changes affect."""
         if changes.is_all:
             self._configs.clear()
         for topic_id in changes.topics:
@@ -77,7 +77,8 @@ class AssignedPartitions:
 
 @dataclass(slots=True)
 class Changes:
-    """Changed partitions, topics, brokers (which may be let into ISRs now), or everything."""
+    """Changed partitions, topics and brokers. A changed broker may have become eligible for ISRs. `is_all`: everything
+    may have changed."""
 
     keys: dict[PartitionKey, None] = field(default_factory=dict)
     topics: dict[TopicId, None] = field(default_factory=dict)

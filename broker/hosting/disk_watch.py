@@ -1,4 +1,4 @@
-"""Periodic checks of the room on a node's disks."""
+"""Periodic checks of the free space on a node's disks."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ log = get_logger(__name__)
 
 _LOOK_MS = 500
 _SOONEST_MS = 20
-_FASTEST_BYTES_PER_MS = 4 * 1000 * 1000  # that all who share a disk may write, and twice as fast as that
+_FASTEST_BYTES_PER_MS = 4 * 1000 * 1000  # twice the rate at which all programs that share a disk may write
 
 
 class DiskWatch:
-    """Watches all open directories of a node. Between checks, written bytes are counted."""
+    """Checks the free space of a node's open directories. Between checks, each directory counts written bytes."""
 
     def __init__(self, clock: Clock, directories: Sequence[DataDirectory]) -> None:
         self._clock = clock
@@ -31,8 +31,8 @@ class DiskWatch:
                     log.warning("disk_not_looked_at", path=directory.path, reason=str(error))
 
     def _pause_ms(self) -> int:
-        """Return the pause: shorter when less room is left, because other nodes and programs may write to the same
-        disk."""
+        """Return the time until the next check. It shrinks with the free space, because other nodes and programs may
+        write to the same disk."""
         left = (
             each.space.free_bytes - each.space.reserve_bytes for each in self._directories if not each.space.is_full
         )

@@ -17,13 +17,13 @@ _FIRST_RETRY_MS = 100
 _LAST_RETRY_MS = 2000
 
 Report: TypeAlias = Callable[[Sequence[UUID], Sequence[PartitionKey], str], Awaitable[int]]
-"""Directories, corrupt replicas, and why; answered with the index by which they have left."""
+"""Takes directories, corrupt replicas and the reason. Returns the metadata index at which they have left the ISRs."""
 Reported: TypeAlias = Callable[[Sequence[UUID], Sequence[PartitionKey]], None]
 
 
 class FailureReports:
-    """`reported` is called when the controller knows and the image here shows it: only then may anything be
-    discarded."""
+    """Calls `reported` once the controller has acknowledged and the local image shows it. Nothing may be discarded
+    earlier."""
 
     def __init__(
         self, runtime: Runtime, report: Report, wait_for: Callable[[int], Awaitable[None]], reported: Reported
@@ -52,7 +52,7 @@ class FailureReports:
             await retrying(self._runtime.clock, wait, on=ControllerError)(self._report_all)
 
     async def _report_all(self) -> None:
-        """Wait for failures and report all there are. Raise if the controller refuses."""
+        """Wait for failures, and report all of them. Raise `ControllerError` if the controller refuses."""
         await self._has_any.wait()
         directories, corrupt = list(self._directories), list(self._corrupt)
         reason = next(iter([*self._directories.values(), *self._corrupt.values()]))

@@ -1,4 +1,4 @@
-"""The data directories of a broker: where each partition's log is or will be, and how logs are removed."""
+"""The data directories of a broker: the placement of logs, and their removal."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,10 @@ _STRAY = "-stray."
 
 @dataclass(slots=True, eq=False)
 class LogDirectory:
-    """One data directory. `names`: partitions with a log there. `watermarks`: as the file has them, or will have after
-    pending writes. `gone`: partitions that the file may name, though this broker has removed them."""
+    """One data directory.
+
+    `names`: the partitions with a log there. `watermarks`: the contents of the watermark file after pending writes.
+    `gone`: partitions that the file may still name, although this broker has removed their logs."""
 
     data: DataDirectory
     names: dict[PartitionName, None] = field(default_factory=dict)
@@ -53,13 +55,13 @@ class LogDirectory:
         return f"{self.data.path}/{name}"
 
     def noted_watermark(self, name: PartitionName) -> int | None:
-        """Return the noted watermark of a log here; None if there was none, or if it has been put away."""
+        """Return the noted watermark of a log, or None if there is none or the log has been put away."""
         return None if name in self.gone else self.watermarks.get(name)
 
     async def note_opened(self, name: PartitionName, end_offset: int) -> None:
-        """Note the log in the file: if its files are missing one day, it is not mistaken for a new one.
+        """Note the log in the watermark file, so that it is not mistaken for a new log if its files go missing.
 
-        Also lower a noted watermark above its end. Logs that are opened together are noted together.
+        Also lower a noted watermark above the log's end. Logs that are opened together share one write.
         """
         self.gone.pop(name, None)
         noted = self.watermarks.get(name)
@@ -72,26 +74,26 @@ class LogDirectory:
                 await self._write({**self.watermarks, **unnoted})
 
     async def note_watermarks(self, watermarks: Mapping[PartitionName, int]) -> None:
-        """Write watermarks for use after a crash; those of other logs here stay.
+        """Write watermarks for use after a crash; keep those of other logs in the directory.
 
-        Logs that have been put away are left out, though their replicas may still exist while files are removed: if
-        they were noted again, they would be missed when the partition returns.
+        Omit logs that have been put away, although their replicas may still exist while files are removed. If they were
+        noted again, the log would count as missing when the partition returns.
         """
         noted = {**self.watermarks, **watermarks}
         await self._write({name: watermark for name, watermark in noted.items() if name in self.names})
 
     async def lower_watermark(self, name: PartitionName, high_watermark: int) -> None:
-        """Lower the noted watermark durably, before any later write: a higher one would vouch for what may be written
-        there next."""
+        """Lower the noted watermark durably, before any later write: a higher one would declare records written there
+        later as committed."""
         if self.watermarks.get(name, 0) > high_watermark:
             await self._write({**self.watermarks, name: high_watermark})
 
     async def forget_gone(self) -> None:
-        """Remove gone logs from the file before their last traces are removed, or they would be missed. Logs that go
-        together are forgotten together."""
+        """Remove gone logs from the watermark file. Call it before removing their files, or the logs would count as
+        missing. Logs that are removed together share one write."""
         async with self._forgetting:
             gone, self.gone = self.gone, {}
-            lost = [name for name in gone if name not in self.names]  # the others were made anew
+            lost = [name for name in gone if name not in self.names]  # the others were created again
             await self._write({name: value for name, value in self.watermarks.items() if name not in lost})
 
     async def _write(self, watermarks: dict[PartitionName, int]) -> None:
@@ -109,8 +111,8 @@ class LogDirectories:
         self.all_failed = asyncio.Event()
 
     async def note_used(self, epoch: BrokerEpoch) -> dict[LogDirectory, DiskFailed]:
-        """Write this epoch into each directory before anything else. Return the directories where that failed, and why:
-        they must not count as used."""
+        """Write this epoch into each directory, before any other write. Return the directories where that failed, with
+        the errors: they must not count as used in this epoch."""
         failures: dict[LogDirectory, DiskFailed] = {}
         for directory in self.healthy:
             try:
@@ -126,7 +128,7 @@ class LogDirectories:
             directory.watermarks = await directory.data.read_high_watermarks()
 
     def forget_missing(self) -> None:
-        """Forget notes of logs that are gone, once all assigned logs have been looked at."""
+        """Mark noted logs without files as gone. Call it once all assigned logs have been checked."""
         for directory in self._directories:
             missing = [name for name in directory.watermarks if name not in directory.names]
             directory.gone.update(dict.fromkeys(missing))
@@ -136,7 +138,7 @@ class LogDirectories:
         return [directory for directory in self._directories if not directory.has_failed]
 
     def fail(self, directory: LogDirectory) -> None:
-        """Mark the directory as failed: nothing there is used from now on."""
+        """Mark the directory as failed: the broker no longer uses it."""
         directory.has_failed = True
         if not self.healthy:
             self.all_failed.set()
@@ -150,35 +152,35 @@ class LogDirectories:
         return list(dict.fromkeys(name for directory in self.healthy for name in directory.names))
 
     def choose(self, name: PartitionName, wanted: UUID | None) -> LogDirectory | None:
-        """Return the directory of the partition's log: the one that the metadata name; without it, one that has a log;
-        else the one with the fewest logs, of those with room. None: no directory is left."""
+        """Return the directory for the partition's log: the one in the metadata; otherwise one that has a log;
+        otherwise the one with the fewest logs, preferring those with free space. Return None if all have failed."""
         healthy = self.healthy
         for directory in (*(one for one in healthy if one.identity == wanted), *self.copies(name)):
             return directory
         return min(healthy, key=lambda directory: (directory.data.space.is_full, len(directory.names)), default=None)
 
-    # -- how logs go
+    # -- removal
 
     async def remove(self, directory: LogDirectory, name: PartitionName) -> None:
-        """Remove a partition's log, which is not open. Its files are deleted later, and readers that have them open may
-        finish."""
+        """Remove a partition's log, which must not be open. Rename it first, then delete its files; readers that have
+        them open may finish."""
         path = await self._put_away(directory, name, _REMOVED)
         if path is not None:
             await run_to_end(self._runtime.blocking, _remove_all, self._runtime.files, [path])
 
     async def quarantine(self, directory: LogDirectory, name: PartitionName, reason: str) -> None:
-        """Put a log aside, whole, for seven days."""
+        """Put a whole log aside for seven days."""
         path = await self._put_away(directory, name, _STRAY)
         if path is not None:
             log.warning("log_put_aside", path=path, reason=reason)
 
     async def survey(self, directory: LogDirectory, name: PartitionName) -> Remains | None:
-        """Return what remains of a damaged log, which is not open."""
+        """Return the readable remains of a damaged log, which must not be open. Return None if there are none."""
         return await self._beside(directory, name, partial(survey, self._runtime.files, directory.path_of(name)))
 
     async def keep_remains(self, directory: LogDirectory, name: PartitionName, *, is_compacted: bool) -> bool:
-        """Make the remains of a damaged log the log, and put the rest aside. Return False, and do nothing, if nothing
-        remains."""
+        """Replace a damaged log with its readable remains, and put the rest aside. If nothing remains, do nothing and
+        return False."""
         remains = await self.survey(directory, name)
         if remains is None:
             return False
@@ -193,7 +195,7 @@ class LogDirectories:
         return True
 
     async def _beside(self, directory: LogDirectory, name: PartitionName, action: Callable[[], T]) -> T:
-        """Run `action` to its end, once there are descriptors for it. Any other error means that the disk failed."""
+        """Run `action` to its end, and retry while descriptors are short. Treat any other error as a disk failure."""
 
         async def run() -> T:
             try:
@@ -211,13 +213,13 @@ class LogDirectories:
         oldest_ms = self._runtime.clock.wall_ms() - QUARANTINE_MS
         for directory in self.healthy:
             path = directory.data.path
-            with suppress(DiskFailed):  # its logs are told
+            with suppress(DiskFailed):  # the disk reports the failure to the directory's logs
                 await directory.forget_gone()
                 await run_to_end(self._runtime.blocking, _purge, self._runtime.files, path, oldest_ms)
 
     async def _put_away(self, directory: LogDirectory, name: PartitionName, suffix: str) -> str | None:
-        """Forget the log, then rename it. In this order a new log in its place that is lost later is missed, whatever
-        was put away before. After a crash in between, the same request is made again."""
+        """Forget the log, then rename it. In this order, a new log in its place counts as missing if it is lost later.
+        After a crash in between, the caller repeats the request."""
         files, parent = directory.data.disk.writer.files, directory.data.path
         directory.names.pop(name, None)
         directory.gone[name] = None
@@ -258,14 +260,14 @@ def _was_put_aside_before(name: str, oldest_ms: int) -> bool:
 
 
 def _renamed_ms(name: str, suffix: str) -> int | None:
-    """Return when a log was renamed with this suffix; None if it was not. A topic may have such a name; its logs' names
-    end in an id."""
+    """Return the time at which a log was renamed with this suffix, or None if it was not. A topic's name may contain
+    the suffix, but the names of its logs end in an id."""
     original, _, at_ms = name.rpartition(suffix)
     return int(at_ms) if PartitionName.parse(original) is not None and at_ms.isdecimal() else None
 
 
 def _remove_all(files: Files, paths: Sequence[str]) -> None:
-    """Delete directories without subdirectories. Whatever cannot be deleted now is found by the next purge."""
+    """Delete directories without subdirectories. The next purge retries those that cannot be deleted now."""
     for path in paths:
         try:
             for name in files.list_directory(path):
@@ -276,8 +278,8 @@ def _remove_all(files: Files, paths: Sequence[str]) -> None:
 
 
 async def settle_strays(directories: LogDirectories, image: ClusterImage, broker_id: BrokerId) -> None:
-    """Remove or quarantine logs that the metadata do not place here. Call once, before logs are opened, with an image
-    that has the broker's own registration."""
+    """Remove or quarantine logs that the metadata do not place here. Call it once, before any log is opened, with an
+    image that has the broker's own registration."""
     for name in directories.names():
         topic_id = TopicId(name.topic_id)
         partition = image.partition(topic_id, name.partition)
@@ -287,7 +289,7 @@ async def settle_strays(directories: LogDirectories, image: ClusterImage, broker
         for directory in directories.copies(name):
             if directory is chosen:
                 continue
-            with suppress(DiskFailed):  # who opens something there finds out
+            with suppress(DiskFailed):  # opening a log there reports the failure
                 if wanted is not None:
                     await directories.quarantine(directory, name, "the replica is in another directory")
                 elif is_gone:

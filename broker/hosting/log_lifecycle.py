@@ -1,8 +1,7 @@
-"""The logs of this broker's partitions: opened, moved aside, removed and rebuilt as the image says, one step at a time.
+"""Opens, removes, moves aside and rebuilds the logs of this broker's partitions as the image requires, step by step.
 
-What needs the disk is a step, and a partition has one step under way at most: what is next is decided, from the image
-as it is then, when the one before it is through. What needs no disk, such as the role of an open replica, is not waited
-with.
+A step is an operation on disk. A partition has at most one step under way; when it ends, the current image decides the
+next one. Changes that need no disk, such as the role of an open replica, take effect immediately.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ log = get_logger(__name__)
 _OPENINGS_AT_ONCE = 8
 _SHORTAGE_PAUSE_MS = 500
 
-# -- how it is with a partition's log; there is no state of one that has none
+# -- the states of a partition's log; a partition without a log has no state
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,11 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Corrupt:
-    """`replica`: that has the log open, if it could be opened at all. `is_reported`: the controller knows, and the
-    image shows it. `remains`: what an unclean election would have of it, once that `is_surveyed`; None: nothing."""
+    """A log with damaged contents.
+
+    `replica`: has the log open; None if it could not be opened. `is_reported`: the controller has acknowledged the
+    damage, and the image shows it. `remains`: what an unclean election could keep of the log, once `is_surveyed`; None
+    if nothing."""
 
     directory: LogDirectory
     name: PartitionName
@@ -55,7 +57,7 @@ class Corrupt:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Its directory has failed; otherwise as `Corrupt`."""
+    """A log in a failed directory. The fields are those of `Corrupt`."""
 
     directory: LogDirectory
     name: PartitionName
@@ -69,7 +71,8 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None
 
 
 class LogLifecycle:
-    """`look_at` a partition whenever something about it may be different. `spawn` begins a task of the broker's."""
+    """Call `look_at` whenever a partition's image or log may have changed. `spawn` starts a task owned by the
+    broker."""
 
     def __init__(
         self,
@@ -87,14 +90,14 @@ class LogLifecycle:
         self._states: dict[PartitionKey, LogState] = {}
         self._tended: dict[PartitionKey, asyncio.Task[None]] = {}
         self._openings = asyncio.Semaphore(_OPENINGS_AT_ONCE)
-        self._configured: dict[PartitionKey, LogConfig] = {}  # what was last found to be in force
-        self.replicas: dict[PartitionKey, Replica] = {}  # those that are open, sound and wanted
-        self.times_configured = 0  # how often a log was opened, or given another configuration
+        self._configured: dict[PartitionKey, LogConfig] = {}  # the configuration last found in effect
+        self.replicas: dict[PartitionKey, Replica] = {}  # the open, undamaged and assigned ones
+        self.times_configured = 0  # how often a log was opened or reconfigured
 
-    # -- what is there
+    # -- state
 
     def known(self) -> list[PartitionKey]:
-        """Of all partitions that have anything here."""
+        """Return all partitions that have a state or a step under way."""
         return list({**self._states, **self._tended})
 
     def state_of(self, key: PartitionKey) -> LogState | None:
@@ -106,15 +109,15 @@ class LogLifecycle:
                 yield state.name, state.replica
 
     async def settled(self) -> None:
-        """Return when no step is under way; new ones may begin meanwhile."""
+        """Return when the steps now under way have ended; new ones may have begun meanwhile."""
         tasks = list(self._tended.values())
         if tasks:
             await asyncio.wait(tasks)
 
-    # -- what is wanted
+    # -- reconciliation with the image
 
     def look_at(self, key: PartitionKey) -> None:
-        """See what the image wants of the partition, and do it, or begin to."""
+        """Apply the image's assignment to the partition's replica, and start a step if one is needed."""
         if not self._image.may_act:
             if (replica := self.replicas.get(key)) is not None:
                 replica.take(None)
@@ -124,7 +127,7 @@ class LogLifecycle:
             replica, assignment = state.replica, self._image.wanted(key)
             if assignment is None:
                 self.replicas.pop(key, None)
-            elif not replica.has_failed:  # nor is it about to be closed
+            elif not replica.has_failed:  # a failed one is about to be closed
                 self.replicas[key] = replica
             replica.take(assignment)
         elif isinstance(state, Corrupt) and state.is_reported:
@@ -140,7 +143,7 @@ class LogLifecycle:
             del self._tended[key]
 
     def _next_step(self, key: PartitionKey) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        """What is to be done with the disk, if anything."""
+        """Return the next step of the partition, or None if there is none."""
         if not self._image.may_act:
             return None
         state, assignment = self._states.get(key), self._image.wanted(key)
@@ -163,8 +166,8 @@ class LogLifecycle:
         return None
 
     def _is_replaced(self, partition: Partition) -> bool:
-        """Does nobody count on what was here any more? Another leads; or it was given up, by an unclean election of
-        this very broker."""
+        """Return whether the cluster no longer relies on the log here: another broker leads and can supply it, or an
+        unclean election chose this broker and accepted the loss."""
         own = self._image.broker_id
         if self._counts(partition) and partition.leader != own:
             return False
@@ -173,7 +176,8 @@ class LogLifecycle:
         return partition.leader is not None
 
     def _report_again_if_it_counts(self, key: PartitionKey, state: Corrupt) -> None:
-        """Its leader may have brought it back into the ISR, by what it knew from before."""
+        """Report the replica again if it counts: its leader, on stale information, may have readmitted it to the
+        ISR."""
         assignment = self._image.wanted(key)
         if (
             assignment is not None
@@ -214,7 +218,7 @@ class LogLifecycle:
                 opened = await directory.data.open_partition(name, config, directory.noted_watermark(name))
                 await directory.note_opened(name, opened.end_offset)
                 if opened.failure is not None:
-                    raise opened.failure  # before there was anybody to be told
+                    raise opened.failure  # it failed before the log had a replica to notify
             except ResourceShortage as error:
                 shortage = error
             except CorruptLog as error:
@@ -228,7 +232,7 @@ class LogLifecycle:
         if shortage is not None:
             log.error("log_not_opened_yet", partition=str(name), reason=str(shortage))
             await self._context.clock.sleep_ms(_SHORTAGE_PAUSE_MS)
-            return  # the next step is the same one
+            return  # the next step retries the same one
         identity = ReplicaIdentity(key, f"{name.topic}-{name.partition}", self._image.broker_id, directory.identity)
         replica = Replica(identity, opened, directory.watermarks.get(name, 0), self._context)
         self._states[key] = Open(directory, name, replica)
@@ -243,16 +247,16 @@ class LogLifecycle:
             log.info("log_reconfigured", partition=str(state.name))
 
     async def _remove(self, key: PartitionKey, state: LogState) -> None:
-        """The partition is deleted, or has moved elsewhere."""
+        """Remove the log: the partition was deleted, or reassigned to other brokers."""
         log.info("log_removed", partition=str(state.name))
-        with self._noting_failure(state.directory):  # then it stays, and is found again if the disk is
+        with self._noting_failure(state.directory):  # on failure the log stays on disk, and a restart may find it
             await self._close(state)
             await self._directories.remove(state.directory, state.name)
         self._states.pop(key, None)
         self._configured.pop(key, None)
 
     async def _discard(self, key: PartitionKey, state: Corrupt) -> None:
-        """So that it can be made anew, from another's."""
+        """Remove a corrupt log, so that it can be rebuilt from another replica."""
         log.warning("corrupt_log_discarded", partition=str(state.name))
         with self._noting_failure(state.directory):
             await self._close(state)
@@ -260,18 +264,18 @@ class LogLifecycle:
             self._states.pop(key, None)
 
     async def _survey(self, key: PartitionKey, state: Corrupt) -> None:
-        """Nobody leads: see what this broker would lead with, if it were elected all the same."""
+        """Find out what this broker would lead with after an unclean election, while the partition has no leader."""
         with self._noting_failure(state.directory):
             await self._close(state)
             remains = await self._directories.survey(state.directory, state.name)
             now = self._states.get(key)
-            if isinstance(now, Corrupt):  # and not lost with its directory
+            if isinstance(now, Corrupt):  # its directory may have failed meanwhile
                 self._states[key] = replace(now, is_surveyed=True, remains=remains)
                 start, end = (remains.start_offset, remains.end_offset) if remains is not None else (0, 0)
                 log.warning("damaged_log_surveyed", partition=str(state.name), start=start, end=end)
 
     async def _keep_remains(self, key: PartitionKey, state: Corrupt) -> None:
-        """It was elected uncleanly: what can be read of it is the log from now on, to be opened next."""
+        """Make the readable remains the log, after an unclean election of this broker. The next step opens it."""
         is_compacted = self._image.log_config_of(key).cleanup_compact
         with self._noting_failure(state.directory):
             await self._close(state)
@@ -280,7 +284,7 @@ class LogLifecycle:
             self._states.pop(key, None)
 
     async def _leave(self, key: PartitionKey, state: Lost) -> None:
-        """What is in a failed directory stays there. A log may be made elsewhere."""
+        """Close a log in a failed directory and leave its files there. The next step may create one elsewhere."""
         with self._noting_failure(state.directory):
             await self._close(state)
         self._states.pop(key, None)
@@ -295,7 +299,7 @@ class LogLifecycle:
                     replica.is_closed = True
                     await state.directory.data.close_partition(state.name)
 
-    # -- what breaks
+    # -- failures
 
     @contextmanager
     def _noting_failure(self, directory: LogDirectory) -> Iterator[None]:
@@ -323,7 +327,7 @@ class LogLifecycle:
         self._reports.replica_is_corrupt(key, str(error))
 
     def directory_failed(self, directory: LogDirectory, error: DiskFailed) -> None:
-        """Before anything of it was opened."""
+        """Note that a directory failed before any of its logs was opened."""
         self._fail_directory(directory, error)
 
     def _fail_directory(self, directory: LogDirectory, error: DiskFailed) -> None:
@@ -333,11 +337,11 @@ class LogLifecycle:
             for key, state in list(self._states.items()):
                 if isinstance(state, Corrupt) and state.directory is directory:
                     self._states[key] = Lost(directory, state.name, state.replica)
-        # Again for one that comes late: it is not known to be reported before the report that follows.
+        # Report again for a log that failed late: `is_reported` needs a report that comes after it.
         self._reports.directory_failed(directory.identity, str(error))
 
     def reported(self, directory_ids: Sequence[UUID], corrupt: Sequence[PartitionKey]) -> None:
-        """The controller knows of these, and the image shows it."""
+        """Note that the controller has acknowledged these failures, and the image shows it."""
         for key, state in list(self._states.items()):
             is_known = isinstance(state, Lost) and state.directory.identity in directory_ids
             if is_known or (isinstance(state, Corrupt) and key in corrupt):

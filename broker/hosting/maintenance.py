@@ -1,4 +1,4 @@
-"""What has to be done now and then for every log of a broker: few timers for all of them."""
+"""Periodic work on all logs of a broker, with one timer per kind of work."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,13 +21,15 @@ from lograft.storage.errors import CorruptLog, LogClosed
 
 log_events = get_logger(__name__)
 
-_LOOK_MS = 200  # who waits looks so often whether it is still worth it
+_LOOK_MS = 200  # a throttled compaction checks this often whether the log is still compacted
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """How often. `share_ms`: logs get their share of memory, once one came or went. `flush_ms`: how exactly the topics'
-    `flush.ms` is kept. `checkpoint_ms`: what recovery need not read again is noted."""
+    """The period of each kind of work.
+
+    `share_ms`: redistribute memory if logs were added or removed. `flush_ms`: the precision of the topics' `flush.ms`.
+    `checkpoint_ms`: note the part of each log that recovery need not read."""
 
     share_ms: int = 2000
     flush_ms: int = 500
@@ -40,7 +42,7 @@ class MaintenanceTimes:
 
 
 class Maintenance:
-    """`compaction_rate()`: how many bytes a second are read to compact logs, at most."""
+    """`compaction_rate()`: the most bytes a second that compaction may read."""
 
     def __init__(
         self,
@@ -55,13 +57,13 @@ class Maintenance:
         self._logs = logs
         self._throttle = Throttle(compaction_rate, clock.monotonic_ms())
         self._times = times
-        self._shared = (0, 0)  # how often they had been configured, and how many there were, when they last got shares
-        self._flushed: list[Replica] = []  # those whose topics ask for flushes
-        self._noted: dict[Replica, int] = {}  # the watermarks that were noted last
-        self._checkpointed: dict[Replica, tuple[int, int, int]] = {}  # how each log was when that was last done
+        self._shared = (0, 0)  # times configured and number of logs at the last distribution of memory
+        self._flushed: list[Replica] = []  # replicas whose topics require flushes
+        self._noted: dict[Replica, int] = {}  # the watermarks last written
+        self._checkpointed: dict[Replica, tuple[int, int, int]] = {}  # end, start and generation at the last checkpoint
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         times = self._times
         async with asyncio.TaskGroup() as group:
             for period_ms, work in (
@@ -79,14 +81,14 @@ class Maintenance:
     async def _repeat(self, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await self._clock.sleep_ms(until_beat_ms(self._clock.monotonic_ms(), period_ms))
-            # What a disk fails with may come instead of the cancellation, and is survived.
+            # A disk failure may replace the cancellation, and is survived.
             await keep_cancellation(work())
 
     def _replicas(self) -> list[Replica]:
-        """Those that are open now."""
+        """Return the replicas that are open now."""
         return list(self._logs.replicas.values())
 
-    # -- what is done
+    # -- the work
 
     async def _share(self) -> None:
         replicas = self._replicas()
@@ -111,7 +113,7 @@ class Maintenance:
                     await replica.log.flush()
 
     async def note_watermarks(self) -> None:
-        """Once more before a broker stops."""
+        """Write the watermarks that have changed. The broker also calls this before it stops."""
         noted = {replica: replica.durable_watermark for replica in self._replicas()}
         if noted == self._noted:
             return
@@ -120,7 +122,7 @@ class Maintenance:
             try:
                 await directory.note_watermarks(watermarks)
             except DiskFailed:
-                continue  # its logs were told
+                continue  # the disk has reported the failure to the directory's logs
         self._noted = noted
 
     async def _checkpoint(self) -> None:
@@ -135,26 +137,28 @@ class Maintenance:
                     self._checkpointed[replica] = now
 
     async def _retain(self) -> None:
-        """Old segments go; nothing at or above the high watermark. Only leaders decide it, and their followers hear of
-        the new log start. It makes room, so it does not wait until something was compacted."""
+        """Delete old segments below the high watermark. Only leaders decide this; followers learn the new log start.
+
+        Separate from compaction, which may take long, because retention frees space."""
         for replica in [each for each in self._replicas() if each.is_leader]:
             with _surviving(replica):
                 if await apply_retention(replica.log, self._clock.wall_ms(), replica.high_watermark):
                     replica.start_moved()
 
     async def _compact(self) -> None:
-        """Keys that were written again go; nothing at or above the high watermark."""
+        """Delete superseded records below the high watermark."""
         for replica in [each for each in self._replicas() if each.log.config.cleanup_compact]:
             async with replica.compacting:
                 config, space = replica.log.config, replica.log.disk.space
-                # It makes room in the end, but takes as much as it leaves of a segment first.
+                # Compaction frees space in the end, but first needs space for the segment it writes.
                 if not replica.is_closed and space.has_room_for(config.segment_bytes if space.is_full else 0):
                     with _surviving(replica):
                         pace = partial(self._pace, replica)
                         await compact(replica.log, replica.high_watermark, self._clock.wall_ms(), pace=pace)
 
     async def _pace(self, replica: Replica, size_bytes: int) -> bool:
-        """Whoever wants to close the log waits for its compaction: that ends it, as does another policy."""
+        """Throttle a compaction. Return False, to end it, once the log fails, is about to be closed, or has another
+        policy: closing the log waits for its compaction."""
         self._throttle.take(size_bytes, self._clock.monotonic_ms())
         while _is_compacted(replica) and (wait_ms := self._throttle.wait_ms(self._clock.monotonic_ms())) > 0:
             await self._clock.sleep_ms(min(wait_ms, _LOOK_MS))
@@ -172,11 +176,11 @@ def _is_compacted(replica: Replica) -> bool:
 
 @contextmanager
 def _surviving(replica: Replica) -> Iterator[None]:
-    """What fails is told where it belongs; the others' turn comes all the same."""
+    """Handle the failure of one replica, so that work on the others continues."""
     try:
         yield
     except (DiskFailed, LogClosed):
-        pass  # its log was told, or it is gone
+        pass  # the disk has reported the failure to the log, or the log was closed
     except CorruptLog as error:
         replica.found_corrupt(error)
     except (CompactionFailed, OSError) as error:

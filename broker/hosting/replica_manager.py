@@ -1,7 +1,7 @@
-"""All partitions of this broker: their replicas do what the image says.
+"""All partitions of this broker. Their replicas follow the image.
 
 manager = ReplicaManager(runtime, broker_id, membership, directories, sink)
-group.create_task(manager.run())            # it registers a listener of its own
+group.create_task(manager.run())            # registers its own listener
 await manager.until_recovered()
 membership.session.set_wanted(Wanted.READY)
 manager.get(topic_id, 0).begin_append(...)
@@ -48,11 +48,12 @@ _LAST_REPORT_MS = 3000
 
 
 class AllDirectoriesFailed(Exception):
-    """No data directory is left to work with: the node must stop. The controller was told, if it could be."""
+    """Raised when every data directory has failed and the node must stop. The manager has tried to report the failure
+    to the controller."""
 
 
 class ImageFollower(Protocol):
-    """`metadata.follower.MetadataFollower` is one."""
+    """Implemented by `metadata.follower.MetadataFollower`."""
 
     def listen(self, listener: MachineListener) -> None: ...
 
@@ -60,7 +61,7 @@ class ImageFollower(Protocol):
 
 
 class ClusterContact(Protocol):
-    """What replicas need of the cluster; `metadata.membership.ClusterMembership` has it."""
+    """The cluster as replicas use it. Implemented by `metadata.membership.ClusterMembership`."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -81,8 +82,8 @@ class ClusterContact(Protocol):
 
 
 class ReplicaManager(MachineListener):
-    """Acts only on images in which this process is the latest of its broker, and is in no hurry to: before its own
-    registration is in the image, everything there is of an earlier one's time."""
+    """Acts only on images that have this process's own registration. Earlier images describe the time of a previous
+    process, and later ones that of its successor."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class ReplicaManager(MachineListener):
         )
         self._group: asyncio.TaskGroup | None = None
         self._role_listeners: list[Callable[[PartitionKey], None]] = []
-        self._unused: dict[LogDirectory, DiskFailed] = {}  # that this epoch could not be noted in; until reported
+        self._unused: dict[LogDirectory, DiskFailed] = {}  # directories without a note of this epoch, until reported
         self._has_reported = asyncio.Event()
         self._is_recovered = asyncio.Event()
         self._is_last_reported = asyncio.Event()
@@ -134,7 +135,7 @@ class ReplicaManager(MachineListener):
     # -- for services and streams
 
     def get(self, topic_id: TopicId, number: int) -> Replica:
-        """`ReplicaError` says why there is none."""
+        """Return the replica. Raise `ReplicaError`, with the reason, if there is none."""
         replica = self._logs.replicas.get((topic_id, number))
         if replica is None:
             raise self._why_not(topic_id, number)
@@ -144,11 +145,11 @@ class ReplicaManager(MachineListener):
         return self._logs.replicas.get(key)
 
     def listen_to_roles(self, listener: Callable[[PartitionKey], None]) -> None:
-        """Told of a partition that this broker leads from now on, or does not any more. It only takes note."""
+        """Call `listener` when this broker begins or ceases to lead a partition. The listener must not block."""
         self._role_listeners.append(listener)
 
     def hosted(self) -> Iterator[Replica]:
-        """All that are open."""
+        """Return all open replicas."""
         return iter(self._logs.replicas.values())
 
     def facts(self) -> Iterator[ReplicaFacts]:
@@ -174,7 +175,7 @@ class ReplicaManager(MachineListener):
         return ReplicaError(code, message, leader_id=leader, leader_epoch=epoch)
 
     def log_ends(self) -> Iterator[ReplicaEnd]:
-        """Of the partitions without a leader: what an unclean election is decided by. A log counts only in the
+        """Yield the log ends of partitions without a leader, which decide an unclean election. A log counts only in the
         directory that the metadata name."""
         if not self._wanted.may_act:
             return
@@ -191,22 +192,22 @@ class ReplicaManager(MachineListener):
                     if left is not None:
                         epoch, end_offset = LeaderEpoch(left.last_epoch), left.end_offset
                         yield ReplicaEnd(topic_id, number, epoch, end_offset, is_damaged=True)
-                    else:  # if nobody else has anything, begin anew
+                    else:  # if no other replica has any records, start over with an empty log
                         yield ReplicaEnd(topic_id, number, LeaderEpoch(-1), 0, is_damaged=True)
 
     @property
     def is_recovered(self) -> bool:
-        """Every log that was here is open, or known to be of no use."""
+        """Return whether every log found at the start is open, or known to be unusable."""
         return self._is_recovered.is_set()
 
     async def until_recovered(self) -> None:
         """Return when `is_recovered`."""
         await self._is_recovered.wait()
 
-    # -- the whole of it
+    # -- life cycle
 
     async def run(self) -> None:
-        """Until cancelled; then the directories may be closed. Raises `AllDirectoriesFailed`."""
+        """Run until cancelled; then the directories may be closed. Raise `AllDirectoriesFailed` if none is left."""
         await self._cluster.until_registered()
         self._unused = await self._directories.note_used(self._cluster.broker_epoch)
         await self._directories.load()
@@ -224,7 +225,7 @@ class ReplicaManager(MachineListener):
                     group.create_task(self._upkeep.run(), name="upkeep")
                     await self._until_all_failed()
                 finally:
-                    self._end_roles()  # and nothing is begun any more
+                    self._end_roles()  # and start no further steps
         except asyncio.CancelledError:
             await self._upkeep.note_watermarks()
             raise
@@ -239,14 +240,14 @@ class ReplicaManager(MachineListener):
         self._directories.forget_missing()
         await until_first(self._until_unused_reported(), self._directories.all_failed.wait())
         if self._unused:
-            return  # nothing is left to work with
+            return  # all directories have failed
         elapsed_ms = self._runtime.clock.monotonic_ms() - began_ms
         log.info("logs_recovered", logs=len(self._logs.replicas), elapsed_ms=elapsed_ms)
         self._is_recovered.set()
 
     async def _until_unused_reported(self) -> None:
-        """Whoever is ready confirms what it has registered. So the controller must have taken off before that in which
-        this epoch is not noted, or it would be taken for a copy from the past in the next."""
+        """Wait until the controller has removed the directories that do not note this epoch. A ready broker confirms
+        its registered directories, and the next process would take such a directory for an old copy."""
         while self._unused:
             self._has_reported.clear()
             await self._has_reported.wait()
@@ -257,7 +258,8 @@ class ReplicaManager(MachineListener):
             self._logs.look_at(key)
 
     async def _until_all_failed(self) -> None:
-        """The report comes first, if it can: without it, others would find out when the session is over."""
+        """Wait until all directories have failed, then raise. Report first if possible: otherwise the cluster would
+        notice only when the session expires."""
         await self._directories.all_failed.wait()
         await until_first(self._is_last_reported.wait(), self._runtime.clock.sleep_ms(_LAST_REPORT_MS))
         raise AllDirectoriesFailed("every data directory has failed: see the log for why; mend or replace the disks")
@@ -275,7 +277,7 @@ class ReplicaManager(MachineListener):
         self._changes.is_all = True
 
     def advanced(self, index: int) -> None:
-        """All that came together is looked at together: what came between is of no consequence."""
+        """Apply all changes up to this index at once, and skip intermediate states."""
         changes, self._changes = self._changes, Changes()
         self._wanted.forget(changes)
         if changes.is_all or changes.topics:
@@ -290,7 +292,7 @@ class ReplicaManager(MachineListener):
             self._propose_with(broker_id)
 
     def _propose_with(self, broker_id: BrokerId) -> None:
-        """A follower may have become one that may be let in."""
+        """Reconsider the ISRs of partitions led here: a follower may have become eligible."""
         for topic_id, number, partition in self._cluster.image.hosted_by(broker_id):
             if partition.leader == self._wanted.broker_id and broker_id not in partition.isr:
                 replica = self._logs.replicas.get((topic_id, number))
@@ -305,7 +307,7 @@ class ReplicaManager(MachineListener):
     def _brokers(self) -> Mapping[BrokerId, Broker]:
         return self._cluster.image.brokers
 
-    # -- what replicas tell
+    # -- notifications from replicas
 
     def _role_changed(self, key: PartitionKey) -> None:
         for listener in self._role_listeners:

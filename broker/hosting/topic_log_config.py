@@ -1,4 +1,4 @@
-"""How the metadata wants a partition's log to behave, as storage takes it. Pure."""
+"""Log configurations from topic settings. Pure."""
 
 from lograft.metadata.config.config_key import LONG_MAX
 from lograft.metadata.config.effective_settings import topic_setting
@@ -13,7 +13,7 @@ _ALL_TAILS_BYTES = 256 * 1024 * 1024
 
 
 def log_config_of(image: ClusterImage, topic_id: TopicId) -> LogConfig:
-    """The settings in force for the topic, which is there."""
+    """Return the effective configuration of an existing topic."""
     policies = _text(image, topic_id, "cleanup.policy").split(",")
     return LogConfig(
         segment_bytes=_whole(image, topic_id, "segment.bytes"),
@@ -38,7 +38,7 @@ def log_config_of(image: ClusterImage, topic_id: TopicId) -> LogConfig:
 
 
 def tail_bytes_among(replicas: int) -> int:
-    """How much of one log's end a broker with so many of them keeps in memory: less if there are many."""
+    """Return how many bytes of each log's end to keep in memory. The share shrinks as the number of replicas grows."""
     return max(_SMALLEST_TAIL_BYTES, min(_LARGEST_TAIL_BYTES, _ALL_TAILS_BYTES // max(1, replicas)))
 
 
@@ -53,12 +53,12 @@ def _whole(image: ClusterImage, topic_id: TopicId, key: str) -> int:
 
 
 def _unless_endless(value: int) -> int | None:
-    """The greatest number there is stands for never."""
+    """Return None for the largest value, which stands for "never"."""
     return value if value < LONG_MAX else None
 
 
 def _compression(name: str) -> Compression | None:
-    """None: stored as it arrives."""
+    """Return the codec, or None to store batches as they arrive."""
     if name == "producer":
         return None
     return Compression.NONE if name == "uncompressed" else Compression.from_name(name)

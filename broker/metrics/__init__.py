@@ -1,1 +1,1 @@
-"""What a node measures, as Prometheus families."""
+"""A node's metrics, as Prometheus families."""

@@ -1,5 +1,5 @@
-"""A broker's part of `/metrics`: read from live state on request, one part at a time, so that more urgent work need not
-wait while ten thousand partitions, or all groups' offsets, are read."""
+"""A broker's part of `/metrics`. It is read from live state on each request, in parts, so that the event loop stays
+responsive with ten thousand partitions or many committed offsets."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +18,14 @@ from lograft.runtime.observability.prometheus_text import Exposition
 from lograft.storage.log.data_directory import DataDirectory
 
 OTHERS = "(other)"
-"""The label of all that have no series of their own. No topic can be called so."""
+"""The label of all topics, or groups, without a series of their own. No topic can have this name."""
 
 
-_AT_ONCE = 500  # replicas, or committed offsets, that are looked at: it takes a few milliseconds
+_AT_ONCE = 500  # replicas, or committed offsets, per turn of the loop, which takes a few milliseconds
 
 
 class BrokerMetrics:
-    """`most_groups`: how many groups have series of their own."""
+    """`most_groups`: the most groups that get series of their own."""
 
     def __init__(
         self,
@@ -135,13 +135,13 @@ class BrokerMetrics:
             page.add(families.GROUP_LAG_UNKNOWN, unknowns[name], name)
 
     def _tell_apart(self, groups: Sequence[Group]) -> None:
-        """Keep groups that have series, as long as they exist: a series that others push out is useless."""
+        """Keep the series of existing groups: a series that another group displaces is useless."""
         names = {group.name: None for group in groups}
         kept = [name for name in self._told_apart if name in names]
         self._told_apart = dict.fromkeys(list(dict.fromkeys([*kept, *names]))[: self._most_groups])
 
     def _lag_of(self, group: Group) -> tuple[int, int]:
-        """Return how many records a group has yet to read, and for how many partitions that is unknown."""
+        """Return the group's lag in records, and the number of partitions whose lag is unknown."""
         lag = unknown = 0
         for key, committed in group.offsets.items():
             end = self._end_of(key)
@@ -152,7 +152,7 @@ class BrokerMetrics:
         return lag, unknown
 
     def _end_of(self, key: PartitionKey) -> int | None:
-        """Return the partition's end. A replica that is behind does not know it."""
+        """Return the partition's high watermark, or None if unknown. A replica outside the ISR does not know it."""
         replica = self._replicas.find(key)
         partition = replica.partition if replica is not None else None
         if replica is None or partition is None or replica.identity.broker_id not in partition.isr:

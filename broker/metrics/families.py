@@ -1,4 +1,4 @@
-"""Every metric that a node has. `docs/metrics.md` tells what to make of them. Pure."""
+"""All metrics of a node. `docs/metrics.md` explains how to use them. Pure."""
 
 from lograft.runtime.observability.prometheus_text import Family, MetricKind
 

@@ -43,7 +43,7 @@ def add_budget(page: Exposition, budget: BufferBudget) -> None:
 
 
 def add_server(page: Exposition, server: str, stats: ServerStats) -> None:
-    """`server`: broker or controller. Methods without requests are left out."""
+    """`server`: broker or controller. Omit methods without requests."""
     for each in stats:
         if not each.requests and not each.open:
             continue

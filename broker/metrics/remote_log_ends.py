@@ -18,8 +18,8 @@ _TIMEOUT_MS = 3000
 
 
 class RemoteLogEnds:
-    """Answers from the last fetch: callers never wait for another broker. Partitions that nobody asked for since are
-    forgotten, so that unused ends cost nothing."""
+    """Answers from the last fetch, so that callers never wait for another broker. Each fetch covers only the partitions
+    requested since the one before, so unused ends cost nothing."""
 
     def __init__(self, runtime: Runtime, image: Callable[[], ClusterImage]) -> None:
         self._network = runtime.network
@@ -29,7 +29,7 @@ class RemoteLogEnds:
         self._has_wanted = asyncio.Event()
 
     def end_of(self, key: PartitionKey) -> int | None:
-        """Return the high watermark as of the last fetch; None if it is not known yet."""
+        """Return the high watermark as of the last fetch, or None if it is not known yet."""
         self._wanted[key] = None
         self._has_wanted.set()
         return self._known.get(key)
@@ -56,7 +56,7 @@ class RemoteLogEnds:
         return by_leader
 
     async def _ask(self, address: str, keys: Sequence[PartitionKey], known: dict[PartitionKey, int]) -> None:
-        """Ask one leader. Ends that it does not answer in time stay unknown."""
+        """Fetch the ends from one leader. Those that it does not answer in time stay unknown."""
         with contextlib.suppress(ConnectFailed, ControllerError, TimeoutError):
             connection = await self._network.connect(address, _TIMEOUT_MS)
             try:

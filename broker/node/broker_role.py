@@ -47,16 +47,16 @@ log = get_logger(__name__)
 _LISTEN_AGAIN_MS = 100
 _HAND_OVER_MS = 3000
 _SHOWN_PARTITIONS = 3
-_STOP_GRACE_MS = 100  # for answers that are on their way; streams that have no end are cut
+_STOP_GRACE_MS = 100  # for answers being sent; open-ended streams are cut
 
 
 class NoPlaceInCluster(Exception):
-    """The cluster finally refuses this process."""
+    """Raised when the cluster refuses this process, and retrying cannot help."""
 
 
 class BrokerRole:
-    """Created by `open_broker`. Call `listen`, then `run` until it is cancelled; in any case `release`. The owner
-    closes the directories. `links`: like `runtime`, with the network between nodes."""
+    """Created by `open_broker`. Call `listen`, then `run`, which runs until cancelled; always call `release`. The owner
+    closes the directories. `links`: `runtime` with the network between nodes."""
 
     def __init__(
         self,
@@ -134,17 +134,17 @@ class BrokerRole:
         return session.broker_epoch if session.is_registered else None
 
     def clean_epoch_of(self, directory: DataDirectory) -> BrokerEpoch | None:
-        """Return the epoch in which everything in the directory is on disk, once its open logs are closed; None: it may
-        not be."""
+        """Return the epoch in which the directory is clean: all its data is on disk once the open logs are closed.
+        Return None if it may not be clean."""
         if self.broker_epoch is None:
-            # Who never registered has changed nothing: what was said of the life before still holds.
+            # A process that never registered has changed nothing, so the previous process's epoch still holds.
             return None if directory.clean_epoch is None else BrokerEpoch(directory.clean_epoch)
-        # What was not opened is as the life before left it.
+        # Logs that were not opened are as the previous process left them.
         is_clean = self.replicas.is_recovered or directory.clean_epoch is not None
         return self.broker_epoch if is_clean else None
 
     def why_not_ready(self) -> str | None:
-        """Return the reason, for people; None if the broker is ready."""
+        """Return a readable reason, or None if the broker is ready."""
         session = self.membership.session
         if not session.is_registered:
             trouble = self.membership.client.trouble
@@ -158,7 +158,7 @@ class BrokerRole:
         return "".join(f" ({path} is stale: {reason})" for path, reason in self._stale())
 
     def _stale(self) -> list[tuple[str, str]]:
-        """Return the directories whose replicas must catch up before they count, and why."""
+        """Return the directories whose replicas do not count until they have caught up, with the reasons."""
         stale = self.membership.session.stale_directories
         return [(each.path, _why_stale(each.use)) for each in self._directories if each.identity in stale]
 
@@ -172,14 +172,14 @@ class BrokerRole:
         await self._metrics.add_to(page)
 
     def _is_taken_for_live(self) -> bool:
-        """Return whether the controllers may count this broker as live: a broker that hears from no active controller
-        is not heard by one either, as far as it can tell."""
+        """Return whether the active controller may still consider this broker live. A broker that hears from no active
+        controller must assume that none hears from it."""
         silent_ms = self._runtime.clock.monotonic_ms() - self.membership.session.last_active_contact_ms
         return self._health.is_serving and silent_ms <= SessionTiming().session_ms
 
     async def listen(self, on_panic: PanicHandler, descriptors: Descriptors | None = None) -> None:
-        """Serve clients and other brokers, each at an address of its own: brokers trust each other's messages, so no
-        client may reach that address."""
+        """Serve clients and other brokers at separate addresses. Brokers trust each other's messages, so clients must
+        not reach the brokers' address."""
         self._on_panic = on_panic
         self._for_clients, for_nodes = (None, None) if descriptors is None else (descriptors.clients, descriptors.nodes)
         self._servers["clients"] = await self._serve_clients(on_panic)
@@ -195,8 +195,8 @@ class BrokerRole:
         return await self._runtime.network.serve(self._config.listen, self._client_handlers, on_panic, limits)
 
     async def _follow_request_limit(self) -> None:
-        """Listen anew when a topic takes larger batches than messages may be: gRPC takes the limit of a listener from
-        its start. Clients lose their connections, and connect again."""
+        """Replace the clients' listener when a topic accepts batches over its message limit: gRPC fixes the limit of a
+        listener at its start. Clients lose their connections, and reconnect."""
         await self._request_limit.has_grown.wait()
         server, on_panic = self._servers.get("clients"), self._on_panic
         if server is None or on_panic is None or self._for_clients is None:
@@ -205,7 +205,7 @@ class BrokerRole:
             "larger_requests_taken", size_bytes=self._request_limit.size_bytes, reason="a topic's max.message.bytes"
         )
         async with asyncio.TaskGroup() as group:
-            # Calls under way are answered first: one of them is the call that changed the topic.
+            # Answer calls under way first: one of them changed the topic.
             group.create_task(server.stop(_HAND_OVER_MS), name="former-listener")
             await self._listen_again(on_panic)
 
@@ -238,7 +238,7 @@ class BrokerRole:
                 await self.replicas.until_recovered()
                 for path, reason in self._stale():
                     log.warning("stale_directory", path=path, reason=reason)
-                if self.membership.session.wanted is Wanted.RUN:  # else it is leaving already
+                if self.membership.session.wanted is Wanted.RUN:  # otherwise it is already leaving
                     self.membership.session.set_wanted(Wanted.READY)
                 await self._follow_state()
         except BaseExceptionGroup as failures:
@@ -271,7 +271,8 @@ class BrokerRole:
             await session.wait_until(lambda before=state: session.state is not before)  # type: ignore[misc]
 
     async def leave(self) -> None:
-        """Have the controller move leadership away from this broker, within a reasonable time."""
+        """Ask the controller to move leadership away from this broker, and wait for its agreement within a time
+        limit."""
         session = self.membership.session
         if session.is_registered:
             session.set_wanted(Wanted.SHUT_DOWN)
@@ -315,14 +316,14 @@ async def open_broker(
 
 
 def use_of(directory: DataDirectory) -> DirectoryUse:
-    """Return the directory's notes on its past, as the registration carries them."""
+    """Return the directory's recorded use, in the form of a registration."""
     epoch = directory.use.used_epoch
     used_epoch = None if epoch is None else BrokerEpoch(epoch)
     return DirectoryUse(directory.identity, used_epoch, directory.use.is_restored, directory.use.damage)
 
 
 def _why_stale(use: directory_use.RecordedUse) -> str:
-    """Return the reason, for people, as far as the directory itself can tell."""
+    """Return a readable reason, from the directory's own records."""
     counts_for_nothing = "its replicas count for nothing until they have caught up"
     if use.damage is not None:
         return f"{use.damage}, {counts_for_nothing}"
@@ -332,7 +333,7 @@ def _why_stale(use: directory_use.RecordedUse) -> str:
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:
-    """Return the last process's epoch if it closed every directory with data in good order."""
+    """Return the previous process's epoch if it closed all directories with data cleanly, otherwise None."""
     epochs = [directory.clean_epoch for directory in directories if await directory.partitions()]
     if not epochs or epochs[0] is None or any(epoch != epochs[0] for epoch in epochs):
         return None
@@ -340,9 +341,10 @@ async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | No
 
 
 def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) -> str | None:
-    """Return why the broker is not ready, for people; None if it is: unfenced, and in the ISR of each of its partitions
-    with a leader, except those that a reassignment is adding, which may take days. `state`: the active controller's
-    latest word on the broker."""
+    """Return a readable reason why the broker is not ready, or None if it is.
+
+    A ready broker is unfenced, and in the ISR of all its partitions that have a leader. Replicas that a reassignment is
+    adding do not count, because that may take days. `state`: the state last reported by the active controller."""
     if state is BrokerState.SHUTTING_DOWN:
         return "shutting down"
     if state is not BrokerState.ACTIVE:

@@ -1,4 +1,4 @@
-"""Whether the cluster's configuration is what this node's file says: that counts only at the cluster's first start."""
+"""Compares the cluster's configuration with this node's file, which takes effect only at the cluster's first start."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ log = get_logger(__name__)
 
 
 class ClusterSettingsCheck(MachineListener):
-    """Warns, once, of each setting that is not in force."""
+    """Logs one warning for each setting in the file that is not in effect."""
 
     def __init__(self, wanted: Mapping[str, str], image: Callable[[], ClusterImage]) -> None:
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""The kinds of value that a node's configuration has, and how each is read from a file or from text. Pure."""
+"""The kinds of values in a node's configuration, and how to parse each from a file or from text. Pure."""
 
 import ipaddress
 import re
@@ -24,8 +24,8 @@ class Role(Enum):
 
 
 class SettingKind(Protocol):
-    """`read` gives the value that a file's value or a text stands for, or None if it stands for none; `accepts` tells a
-    person what does."""
+    """A kind of value. `read` parses a file's value or a text, and returns None if it is invalid. `accepts` describes
+    the valid values."""
 
     @property
     def accepts(self) -> str: ...
@@ -68,7 +68,7 @@ class ClusterId:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A name that people gave to something."""
+    """A name chosen by an operator."""
 
     max_characters: int
 
@@ -131,7 +131,7 @@ class Controllers:
         words = words_of(value)
         matches = [match for match in map(_CONTROLLER.fullmatch, words) if match is not None]
         controllers = {int(match[1]): match[2] for match in matches}
-        # An id or an address that is there twice, or a word that is no controller, shows in the count.
+        # A duplicate id or address, or a word that does not match, lowers the count.
         if not words or len(dict.fromkeys(controllers.values())) != len(words) or len(controllers) != len(words):
             return None
         is_sound = all(Address().read(address) for address in controllers.values()) and max(controllers) <= MAX_NODE_ID
@@ -139,7 +139,7 @@ class Controllers:
 
 
 def words_of(value: object) -> list[str]:
-    """The items of a list, or of a text with commas between; none if it is neither."""
+    """Return the items of a list, or of a comma-separated text. Return an empty list for anything else."""
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
@@ -148,19 +148,19 @@ def words_of(value: object) -> list[str]:
 
 
 def host_of(address: str) -> str:
-    """Without brackets."""
+    """Return the host of an address, without brackets."""
     return address.rpartition(":")[0].strip("[]")
 
 
 def is_wildcard(address: str) -> bool:
-    """Listens everywhere, and so says nothing of where it can be reached."""
+    """Return whether the address is a wildcard, to which others cannot connect."""
     return host_of(address) in ("0.0.0.0", "::", "*")
 
 
 def is_loopback(address: str) -> bool:
-    """Can only be reached from this machine."""
+    """Return whether the address is reachable only from this machine."""
     host = host_of(address)
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False  # a name, of which nobody knows yet what it stands for
+        return False  # a name, not resolved yet

@@ -21,11 +21,11 @@ from lograft.runtime.world import Runtime
 METADATA_FOLDER = "metadata"
 
 StoreOpener: TypeAlias = Callable[[Runtime, str, str, int], Awaitable[Store]]
-"""`(runtime, directory, cluster_id, node_id)`: that node's store in the directory, made if it is not there."""
+"""`(runtime, directory, cluster_id, node_id)`: opens the node's store in the directory, and creates it if missing."""
 
 
 class ControllerRole:
-    """Created by `open_controller`. Call `listen`, then `run`, which ends with `close`; in any case `release`."""
+    """Created by `open_controller`. Call `listen`, then `run`, which returns after `close`; always call `release`."""
 
     def __init__(self, runtime: Runtime, config: NodeConfig, store: Store, state: StoredState) -> None:
         settings = ControllerSettings(cluster_settings=config.cluster_settings)
@@ -42,7 +42,7 @@ class ControllerRole:
         self._server: Server | None = None
 
     def why_not_ready(self) -> str | None:
-        """Return the reason, for people; None if it takes part in the quorum."""
+        """Return a readable reason, or None if the node is a voter of the quorum."""
         if self.node.outdated_reason is not None:
             return self.node.outdated_reason
         if self.node.waiting_reason is not None:
@@ -70,7 +70,7 @@ class ControllerRole:
         await self.node.run()
 
     async def close(self) -> None:
-        """Make `run` end."""
+        """Make `run` return."""
         await self.node.close()
 
     async def release(self) -> None:
@@ -82,7 +82,7 @@ class ControllerRole:
 
 
 class _Serving(MachineListener):
-    """A controller serves once there is something that it knows."""
+    """Reports the controller as serving once it has applied metadata."""
 
     def __init__(self, health: HealthService) -> None:
         self._health = health
@@ -95,7 +95,7 @@ class _Serving(MachineListener):
 
 
 async def open_controller(runtime: Runtime, config: NodeConfig, open_store: StoreOpener) -> ControllerRole:
-    """Open the controller. Raise `StoreRefused` if the store is another node's, in use, or unusable."""
+    """Open the controller's store. Raise `StoreRefused` if it belongs to another node, is in use, or is unusable."""
     directory = f"{config.data_dirs[0]}/{METADATA_FOLDER}"
     store = await open_store(runtime, directory, config.cluster_id, config.node_id)
     try:

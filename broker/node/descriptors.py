@@ -1,5 +1,4 @@
-"""How a node shares out the file descriptors it may open, so that no number of connections takes those of its data.
-Pure."""
+"""Divides a node's file descriptors, so that connections can never exhaust those needed for data. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,14 +9,15 @@ _MOST_NODES = 1000
 _MOST_HTTP = 100
 _MOST_SEGMENTS = 1024
 _FEWEST = 8
-# Logs, the metadata's store, connections to others, what is open for a moment.
+# Logs, the metadata store, outgoing connections, and files open briefly.
 _FEWEST_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """`clients`, `nodes`, `controllers`: connections to each address. `http`: at once. `segments`: older segments of a
-    data directory that are kept open. `files`: what is left for those, and all else."""
+    """The shares. `clients`, `nodes`, `controllers`: connection limits of each listener. `http`: concurrent HTTP
+    connections. `segments`: older segments kept open for each data directory. `files`: the rest, which includes the
+    segments."""
 
     clients: ConnectionLimits
     nodes: ConnectionLimits
@@ -34,8 +34,10 @@ def share_out(
     per_address: int | None = None,
     unread_bytes: int | None = None,
 ) -> Descriptors:
-    """Of `limit` descriptors. `clients`, `per_address`: as an operator wants it, as far as there are so many; by
-    default a half, and of these a half. `unread_bytes`: of clients."""
+    """Divide `limit` descriptors.
+
+    `clients`, `per_address`: the operator's settings, lowered to the available number; by default half of the limit,
+    and half of the clients' share. `unread_bytes`: the clients' limit for unread bytes."""
     nodes = _between(limit // 16, _MOST_NODES)
     http = _between(limit // 32, _MOST_HTTP)
     most_clients = max(_FEWEST, limit - 2 * nodes - http - max(_FEWEST_FILES, limit // 8))

@@ -1,4 +1,4 @@
-"""How much a node logs: what `log.level` of its broker says, from the moment that it does; else what its file says."""
+"""A node's log level: the broker setting `log.level` if it is set, otherwise the level in the node's file."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ KEY = "log.level"
 
 
 class LogLevelSetting(MachineListener):
-    """`in_file`: the level that the process began with."""
+    """`in_file`: the level from the node's configuration, in effect since the process started."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class LogLevelSetting(MachineListener):
             return
         self._in_force = wanted
         self._set_level(wanted)
-        log.info("log_level_changed", levels=wanted)  # `level` is the event's own
+        log.info("log_level_changed", levels=wanted)  # the field `level` holds the event's own level
 
     def _wanted(self) -> str:
-        """What is not set is as in the file."""
+        """Return the levels to apply; loggers without a setting keep their level from the file."""
         text = self._image().config_of(self._resource).get(KEY)
         levels = parse_levels(text) if text is not None else None
-        if levels is None:  # not set, or by a later version
+        if levels is None:  # not set, or set by a later version in a format unknown here
             return self._in_file
         if ROOT in levels:
             return levels_text(levels)

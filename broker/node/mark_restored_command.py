@@ -1,6 +1,6 @@
-"""`lograft mark-restored DIR...`: data directories that were put back from a copy. Needs no cluster.
+"""`lograft mark-restored DIR...`: mark data directories as restored from a copy. Needs no cluster.
 
-Exit codes: 0 all are marked; 1 one cannot be: those before it are, those after it are not.
+Exit codes: 0 if all are marked; 1 if one cannot be marked: those before it are marked, those after it are not.
 """
 
 import click

@@ -1,10 +1,10 @@
-"""A node, whole: everything that `lograft server` runs, put together in one place.
+"""Composes a whole node: everything that `lograft server` runs.
 
 node = Node(runtime, config, HostProcess(boot_id(), open_lmdb_store), on_panic)
-await node.run()                # until somebody calls node.stop()
+await node.run()                # until node.stop() is called
 
-Start: directories and their locks, the store of the metadata, addresses; then controller and broker. The broker
-registers, recovers its logs, says that it is ready. An orderly stop goes the other way, the controller last.
+Start: lock the directories, open the metadata store, bind the addresses; then run controller and broker. The broker
+registers, recovers its logs, and reports that it is ready. An orderly stop reverses this, with the controller last.
 """
 
 import asyncio
@@ -42,15 +42,16 @@ log = get_logger(__name__)
 
 
 class NodeRefused(Exception):
-    """The node cannot run as it was told to: the message says why, and what to do about it."""
+    """Raised when the node cannot run with this configuration. The message states the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """What a node needs of the machine beside its runtime. `boot_id` changes when the page cache was lost.
-    `set_log_level`: of the whole process; None if the node has none of its own. `lag`: of the process's event loop.
-    `process`: what the process takes of it now. `version`: of what it runs. `max_files`: how many descriptors the
-    process may have; None: any number."""
+    """The parts of the machine and process that a node uses beside its runtime.
+
+    `boot_id`: changes whenever the page cache may have been lost. `set_log_level`: sets the level of the process; None
+    if the node has no process of its own. `lag`: measures the event loop. `process`: returns the process's resource
+    usage. `version`: of lograft. `max_files`: the process's limit of descriptors; None for no limit."""
 
     boot_id: str
     open_store: StoreOpener
@@ -62,8 +63,8 @@ class HostProcess:
 
 
 class Node:
-    """Of one process. `run` ends after `stop`, or raises: `NodeRefused`; anything else is a broken invariant or a
-    failed disk, and the process must end with it."""
+    """A node; a process runs it once. `run` returns after `stop`. It raises `NodeRefused`; any other exception means a
+    broken invariant or a failed disk, and the process must exit."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class Node:
         self._descriptors = _descriptors(config, machine)
         self._on_panic = on_panic
         self._directories: list[DataDirectory] = []
-        self._left_out: list[str] = []  # paths of directories that failed in an earlier life
+        self._left_out: list[str] = []  # paths of directories that failed under an earlier process
         self.controller: ControllerRole | None = None
         self.broker: BrokerRole | None = None
         self._http: HttpServer | None = None
@@ -92,7 +93,7 @@ class Node:
         self._is_stopping.set()
 
     def why_not_ready(self) -> str | None:
-        """For people; None if the node does all that is expected of it."""
+        """Return a readable reason, or None if the node performs all of its roles."""
         if self._is_stopping.is_set():
             return "shutting down"
         parts = [part for part in (self.controller, self.broker) if part is not None]
@@ -118,13 +119,13 @@ class Node:
         except BaseException as failure:
             try:
                 await self._release()
-            except Exception:  # what made the node fail is told, not what followed from it
+            except Exception:  # report the original failure, not its consequence
                 log.exception("release_failed")
             raise _cause_of(failure) from None
         await self._release()
         log.info("node_stopped")
 
-    # -- the beginning
+    # -- start
 
     async def _open(self) -> None:
         config = self._config
@@ -149,7 +150,7 @@ class Node:
             await self._http.listen(config.http)
 
     async def _open_directories(self) -> None:
-        """A broker does without those that failed in an earlier life, as it did then, as long as one is left."""
+        """Open all directories. A broker omits those that failed under an earlier process, as long as one is left."""
         config, failed = self._config, None
         max_segments = None if self._descriptors is None else self._descriptors.segments
         owner = DirectoryOwner(config.cluster_id, config.node_id)
@@ -160,7 +161,7 @@ class Node:
                 await directory.reserve(config.disk_reserve_bytes)
             except DirectoryFailed as error:
                 if config.is_controller and path == config.data_dirs[0]:
-                    raise  # it has the metadata
+                    raise  # it holds the controller's metadata
                 log.error("directory_left_out", path=path, reason=str(error))
                 self._left_out.append(path)
                 failed = error
@@ -189,8 +190,8 @@ class Node:
         return Page(200, await self.metrics(), CONTENT_TYPE)
 
     async def metrics(self) -> str:
-        """As Prometheus reads them. What there may be many of is looked at a part at a time: the loop has more urgent
-        things to do."""
+        """Return all metrics in Prometheus's text format. Large collections are read in parts, so that the event loop
+        stays responsive."""
         page, machine = Exposition(), self._machine
         page.add(families.BUILD_INFO, 1, machine.version)
         page.add(families.READY, int(self.why_not_ready() is None))
@@ -209,7 +210,7 @@ class Node:
             page.add(families.DISK_FAILED, 1, path)
         return page.text()
 
-    # -- the middle, and an orderly end
+    # -- work and orderly stop
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         tasks = {
@@ -238,7 +239,8 @@ class Node:
             await asyncio.wait([tasks[self.controller]])
 
     async def _close_directories(self, broker: BrokerRole) -> None:
-        """In good order, so that the next life need not look for damage; one that fails at that is looked at then."""
+        """Close all directories cleanly, so that the next process need not scan them for damage. It scans those that
+        could not be closed."""
         while self._directories:
             directory = self._directories.pop()
             try:
@@ -247,8 +249,8 @@ class Node:
                 log.error("directory_not_left_clean", path=directory.path, reason=str(error))
 
     async def _release(self) -> None:
-        """Give back whatever is held still, each thing though another may fail."""
-        async with AsyncExitStack() as held:  # what is pushed last goes first
+        """Release all remaining resources, even if releasing one of them fails."""
+        async with AsyncExitStack() as held:  # released in reverse order
             if self.controller is not None:
                 held.push_async_callback(self.controller.release)
             for directory in self._directories:
@@ -282,7 +284,7 @@ def _descriptors(config: NodeConfig, machine: HostProcess) -> Descriptors | None
 
 
 def _links(runtime: Runtime, config: NodeConfig) -> Runtime:
-    """The world in which this node meets others."""
+    """Return the runtime for connections between nodes, authenticated if there are cluster secrets."""
     if not config.cluster_secrets:
         return runtime
     identity = NodeIdentity(config.cluster_id, config.node_id, config.cluster_secrets)
@@ -290,7 +292,7 @@ def _links(runtime: Runtime, config: NodeConfig) -> Runtime:
 
 
 def _cause_of(failure: BaseException) -> BaseException:
-    """What went wrong first, out of groups in groups."""
+    """Return the first exception of nested exception groups."""
     return _cause_of(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
 
 

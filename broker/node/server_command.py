@@ -1,7 +1,7 @@
 """`lograft server`: one node of a cluster, as a process.
 
-Exit codes: 0 after an orderly shutdown; 1 refused, one line on stderr says why; 3 a broken invariant or a failed disk:
-starting it again is safe; 128 and the signal's number when a second signal ended it at once.
+Exit codes: 0 after an orderly shutdown; 1 if refused, with the reason in one line on stderr; 3 after a broken invariant
+or a failed disk, when a restart is safe; 128 plus the signal's number if a second signal ended it at once.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ EXIT_REFUSED = 1
 EXIT_PANIC = 3
 EXIT_BY_SIGNAL = 128
 
-# A file for each partition, and up to a thousand of older segments for each data directory; and connections.
+# A file for each partition, up to a thousand older segments for each data directory, and connections.
 ENOUGH_FILES = 20_000
 
 
@@ -29,7 +29,7 @@ class StartRefused(click.ClickException):
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    """A flag for every key: in the order of the keys, so the last is added first."""
+    """Add a flag for every key. Click shows the flag added last first, so add them in reverse."""
     for table in reversed(list(TABLES)):
         command = click.option(
             f"--{table}", f"table_{table}", multiple=True, metavar="KEY=VALUE",
@@ -94,7 +94,7 @@ def _text_of(path: str, max_characters: int = -1) -> str:
 
 
 def _run(config: NodeConfig) -> int:
-    # A wrong configuration is told at once; only a right one is worth the wait for these.
+    # Import late: these imports are slow, and an invalid configuration must be reported at once.
     from lograft.runtime.disk.os_files import raise_descriptor_limit
     from lograft.runtime.observability.logging import bind_context, configure_logging, get_logger
     from lograft.runtime.process.allocator import keep_freed_memory
@@ -135,7 +135,7 @@ async def _serve(config: NodeConfig, max_files: int) -> int:
     log = get_logger(__name__)
 
     def panic(error: BaseException) -> None:
-        """Nothing more is done: restarting from the disk is safe, limping on is not."""
+        """Exit at once: restarting from the disk is safe, continuing is not."""
         log.critical("panic", error=repr(error), exc_info=error)
         os._exit(EXIT_PANIC)
 

@@ -1,4 +1,4 @@
-"""Bytes and batches received but not answered yet: the measure of back-pressure."""
+"""Limits for bytes and batches received but not yet answered: the basis of back-pressure."""
 
 import asyncio
 
@@ -17,8 +17,8 @@ class TotalInFlight:
 
 
 class StreamInFlight:
-    """One stream's share. Beyond its limits, or the total's, `room` waits, so that the stream reads no further
-    requests; but a stream with nothing in flight always has room, or others could shut it out."""
+    """One stream's share. `room` waits while the stream or the total is over its limits, so that the stream reads no
+    further requests. A stream with nothing in flight always has room; otherwise, others could starve it."""
 
     def __init__(self, limit_bytes: int, limit_count: int, total: TotalInFlight) -> None:
         self._limit_bytes = limit_bytes
@@ -51,7 +51,7 @@ class StreamInFlight:
                 other._wake()
 
     def clear(self) -> None:
-        """Stop counting this stream: it is over."""
+        """Stop counting this stream, which has ended."""
         self.remove(self.size_bytes, self.count)
 
     async def room(self) -> None:

@@ -1,4 +1,4 @@
-"""Admission of clients' batches: checked at once on the loop, or, if that takes long, in a worker."""
+"""Admission of clients' batches: checked on the event loop if that is quick, otherwise in a worker."""
 
 import asyncio
 
@@ -16,24 +16,24 @@ from lograft.storage.log.log_config import LogConfig
 
 log = get_logger(__name__)
 
-# What is opened on the loop takes a fraction of a millisecond: so much as it is stored, and so much once decompressed.
+# Limits for decoding on the event loop, which then takes a fraction of a millisecond: size as stored, and decompressed.
 _QUICK_BYTES = 16 * 1024
-_QUICK_ROWS_BYTES = 4 * 1024  # each row takes a step of its own
+_QUICK_ROWS_BYTES = 4 * 1024  # rows are decoded one by one
 _QUICK_OPENED_BYTES = 128 * 1024
 _MAGIC_BYTE = 16
 _ATTRIBUTES_LOW_BYTE = 22
-# A batch may decompress to 64 MiB, twice for a moment, whatever its size: of all the others, so many at once.
+# A batch of any size may decompress to 64 MiB, briefly held twice, so limit how many are decoded at once.
 _OPENED_AT_ONCE = 2
 
 
 def admit_quickly(batch: Buffer, config: LogConfig, now_ms: int) -> Admitted | None:
-    """Admit like `admit_now`. Return None if that would take long: use `AdmissionQueue` then."""
+    """Admit like `admit_now`. Return None if that would take long; then use `AdmissionQueue`."""
     if not _may_be_quick(batch, config):
         return None
     try:
         return admit_now(batch, config, now_ms, _QUICK_OPENED_BYTES)
     except BadCompressedData:
-        return None  # it may only be large
+        return None  # it may be valid, but over the quick limit
 
 
 def _may_be_quick(batch: Buffer, config: LogConfig) -> bool:
@@ -48,7 +48,7 @@ def _may_be_quick(batch: Buffer, config: LogConfig) -> bool:
 
 
 def admit_now(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = MAX_PAYLOAD_BYTES) -> Admitted:
-    """Admit like `admit`. A bug that some batch triggers is INTERNAL for that batch: the node lives on."""
+    """Admit like `admit`. A bug that a batch triggers fails only that batch, with INTERNAL, and not the node."""
     try:
         return admit(batch, config, now_ms, limit_bytes)
     except InvalidBatch:
@@ -63,7 +63,7 @@ def admit_now(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = 
 
 
 class AdmissionQueue:
-    """Admits batches that take long beside the loop, a few at once."""
+    """Admits batches, slow ones in workers, a few at a time."""
 
     def __init__(self, clock: Clock, blocking: Blocking) -> None:
         self._clock = clock
@@ -71,10 +71,10 @@ class AdmissionQueue:
         self._turns = asyncio.Semaphore(_OPENED_AT_ONCE)
 
     async def admit(self, batch: Buffer, config: LogConfig) -> Admitted:
-        """As `admit_now`, wherever it does not hold up others."""
+        """Admit like `admit_now`, without blocking the event loop for long."""
         admitted = admit_quickly(batch, config, self._clock.wall_ms())
         if admitted is not None:
             return admitted
         async with self._turns:
-            # To its end, also if nobody waits any longer: it holds its memory until then.
+            # Keep the turn until the worker ends, even if cancelled: it holds its memory until then.
             return await run_to_end(self._blocking, admit_now, batch, config, self._clock.wall_ms())

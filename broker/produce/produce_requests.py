@@ -1,6 +1,6 @@
-"""A ProduceRequest as it arrives, with big batches left where they are: the one copy of them is made by the log. Pure.
+"""Parses a ProduceRequest and leaves large batches in place: only the log copies them. Pure.
 
-What comes out is the same, whichever way a message is read.
+Both ways of parsing give the same result.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from lograft.rpc.request_limits import check_item_count, check_timeout
 from lograft.runtime.files import Buffer
 from lograft.runtime.tasks.deadline import DEFAULT_TIMEOUT_MS
 
-# From here on, taking a message apart by hand costs less than the copies that the generated code makes.
+# From this size, splitting a message by hand costs less than the copies that the generated code makes.
 _SPLIT_BYTES = 96 * 1024
 
 _ITEMS = pb.ProduceRequest.ITEMS_FIELD_NUMBER
@@ -27,7 +27,7 @@ _ACKS = {pb.ACKS_ALL: Acks.ALL, pb.ACKS_LEADER: Acks.LEADER, pb.ACKS_NONE: Acks.
 
 
 class ProduceItem(NamedTuple):
-    """One batch to be stored."""
+    """One batch to store."""
 
     number: int
     topic_id: bytes
@@ -37,7 +37,7 @@ class ProduceItem(NamedTuple):
 
 
 class ProduceMessage(NamedTuple):
-    """One request. `refusal`: why none of its items can be stored."""
+    """One request. `refusal`: the error for all of its items, if none can be stored."""
 
     items: list[ProduceItem]
     acks: Acks
@@ -47,11 +47,11 @@ class ProduceMessage(NamedTuple):
 
 
 class UnreadableMessage(Exception):
-    """Bytes that are no request, or one that asks for too much: the stream they came by ends."""
+    """Raised for bytes that are not a request, or for a request with too many items. It ends the stream."""
 
 
 def read_produce(data: bytes, split_bytes: int = _SPLIT_BYTES) -> ProduceMessage:
-    """`UnreadableMessage` says why not."""
+    """Return the parsed request. Raise `UnreadableMessage` if it cannot be parsed."""
     try:
         request, items = _read_whole(data) if len(data) < split_bytes else _read_split(data, split_bytes)
     except (DecodeError, WireError) as error:
@@ -82,7 +82,7 @@ def _read_item(content: memoryview, split_bytes: int) -> ProduceItem:
         whole = pb.ProduceRequest.Item.FromString(bytes(content))
         return _item(whole, whole.batch)
     fields, batches = cut_out(content, _BATCH)
-    # Of a field that is there more than once, the last counts.
+    # Of a repeated occurrence of a field, the last counts.
     return _item(pb.ProduceRequest.Item.FromString(fields), batches[-1] if batches else b"")
 
 
@@ -92,7 +92,7 @@ def _item(item: pb.ProduceRequest.Item, batch: Buffer) -> ProduceItem:
 
 
 def read_acks(acks: pb.Acks) -> Acks:
-    """`ReplicaError` for a number that means nothing here."""
+    """Return the acks. Raise `ReplicaError` for an unknown number."""
     known = _ACKS.get(acks)
     if known is None:
         raise ReplicaError(errors_pb2.INVALID_REQUEST, f"acks cannot be {acks}: ACKS_ALL, ACKS_LEADER or ACKS_NONE")

@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/Produce`: batches get their offsets in order of arrival, and are answered when they are safe."""
+"""`lograft.v1.Log/Produce`: assigns offsets in order of arrival, and answers each batch once its acks are satisfied."""
 
 import asyncio
 import contextlib
@@ -33,8 +33,8 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ProduceLimits:
-    """Unanswered data beyond which a stream reads no further: of one stream, and of all streams together. It is checked
-    after each message, so one message may exceed it."""
+    """Limits for unanswered data, of one stream and of all streams together. A stream over a limit reads no further.
+    It checks after each message, so a single message may exceed the limits."""
 
     stream_bytes: int = 32 * _MEBIBYTE
     stream_batches: int = 2000
@@ -60,13 +60,13 @@ class ProduceService:
         self.limits = limits or ProduceLimits()
         self.total = TotalInFlight(self.limits.total_bytes)
         self.admission = AdmissionQueue(runtime.clock, runtime.blocking)
-        self.seconds = Histogram()  # of batches, from their arrival to their outcome
+        self.seconds = Histogram()  # from arrival to outcome, of each batch
 
     def handlers(self) -> Mapping[str, Handler]:
         return {PRODUCE: self.serve}
 
     async def serve(self, stream: Stream) -> None:
-        """Serve one stream, until the client has finished sending and has all its answers."""
+        """Serve one stream, until the client has finished sending and has received all answers."""
         conversation = _ProduceStream(self, stream)
         try:
             async with asyncio.TaskGroup() as group:
@@ -81,7 +81,7 @@ class ProduceService:
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """One batch, until it is answered."""
+    """A batch that is not answered yet."""
 
     key: tuple[bytes, int]
     number: int
@@ -99,8 +99,8 @@ class _Entry:
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """One partition's batches on this stream, in order. `entries`: those not answered yet. `waiting`: those that have
-    no offset yet, because the first of them is being converted."""
+    """One partition's batches on this stream, in order. `entries`: those not answered yet. `waiting`: those without an
+    offset yet, because the first of them is being converted."""
 
     key: tuple[bytes, int]
     entries: deque[_Entry] = field(default_factory=deque)
@@ -109,8 +109,8 @@ class _Line:
 
 @dataclass(slots=True, eq=False)
 class _Message:
-    """A request's batches. `open`: those not acknowledged or refused yet; the memory of all is held until then.
-    `unstored`: those that this broker has not stored or refused yet; a large message has its turn until then."""
+    """A request's batches. `open`: how many are not acknowledged or refused yet; the message keeps its memory until
+    then. `unstored`: how many are not stored or refused yet; a large message keeps its turn until then."""
 
     claim: Claim
     open: int
@@ -119,7 +119,7 @@ class _Message:
 
 
 class _ProduceStream:
-    """One stream: one task receives, another answers, and conversions run beside them."""
+    """One stream: one task receives, another answers, and further tasks convert batches."""
 
     def __init__(self, service: ProduceService, stream: Stream) -> None:
         self._clock = service.runtime.clock
@@ -136,24 +136,24 @@ class _ProduceStream:
         self._waits = False
         self._client_id = ""
         self._lines: dict[tuple[bytes, int], _Line] = {}
-        self._ready: list[_Entry] = []  # settled, and first in their lines
-        self._news = asyncio.Event()  # something is ready, or to be said
-        self._busy = asyncio.Event()  # something is on its way
+        self._ready: list[_Entry] = []  # settled, and preceded only by settled ones in their line
+        self._news = asyncio.Event()  # an answer is ready, or a keep-alive is due
+        self._busy = asyncio.Event()  # a batch is in flight, or the stream waits
         self._sent_ms = 0
-        self._heard_seconds = 0.0  # when the latest message came
+        self._heard_seconds = 0.0  # when the latest message arrived
         self._must_speak = False
-        self._has_all = False  # the client has sent its last
+        self._has_all = False  # the client has finished sending
 
     def forget(self) -> None:
-        """Release everything: the stream is over. Batches with an offset are stored all the same."""
+        """Release everything: the stream has ended. Batches with an offset are stored nevertheless."""
         self._in_flight.clear()
         self._own.close()
         self._large_turn.end()
 
-    # -- taking in
+    # -- receiving
 
     async def take_in(self, group: asyncio.TaskGroup) -> None:
-        """Receive until the client has sent its last."""
+        """Receive until the client has finished sending."""
         while (data := await self._stream.receive()) is not None:
             self._heard_seconds = self._clock.monotonic_seconds()
             size_bytes = len(data)
@@ -162,7 +162,7 @@ class _ProduceStream:
                 with self._waiting():
                     await self._large_turn.take()
             touched = self._take_all(data, claim, group)
-            del data  # what waits keeps the batches of it that it needs
+            del data  # waiting entries hold the batches that they need
             with self._waiting():
                 for replica in touched:
                     await replica.room()
@@ -173,8 +173,8 @@ class _ProduceStream:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Mark the stream as waiting for room, or for a turn. Messages from the client are not read meanwhile, so the
-        stream sends signs of life."""
+        """Mark the stream as waiting for room, or for a turn. It reads no messages meanwhile, so it sends
+        keep-alives."""
         self._waits = True
         self._busy.set()
         try:
@@ -183,7 +183,7 @@ class _ProduceStream:
             self._waits = False
 
     def _take_all(self, data: bytes, claim: Claim, group: asyncio.TaskGroup) -> dict[ServedReplica, None]:
-        """Take in all items of a message. Return the replicas that they are for."""
+        """Handle all items of a message. Return the replicas that they concern."""
         message = self._read(data)
         held = _Message(claim, len(message.items), len(message.items), len(data) >= LARGE_BYTES)
         if not message.items:
@@ -242,7 +242,7 @@ class _ProduceStream:
         return replica
 
     async def _convert(self, line: _Line) -> None:
-        """Store the batches that wait in the line, one after the other."""
+        """Convert and append the waiting batches of a line, one by one."""
         while line.waiting:
             entry, item, message = line.waiting[0]
             try:
@@ -282,7 +282,7 @@ class _ProduceStream:
         self._settled(line)
 
     def _stored(self, message: _Message) -> None:
-        """Note that one more batch of a large message no longer needs this broker's disk."""
+        """Note that one more batch of a large message is stored or refused. End the message's turn after the last."""
         message.unstored -= 1
         if not message.unstored:
             self._large_turn.end()
@@ -290,19 +290,19 @@ class _ProduceStream:
     # -- answering
 
     def _settled(self, line: _Line) -> None:
-        """Answer outcomes at the head of the line, now that one in the line is known."""
+        """Queue the settled batches at the head of the line for answers, so that answers keep the line's order."""
         while line.entries and line.entries[0].is_settled:
             entry = line.entries.popleft()
             self._ready.append(entry)
             self._news.set()
             entry.message.open -= 1
-            if not entry.message.open:  # the answer takes nothing to speak of, and is not waited for
+            if not entry.message.open:  # the answer needs little memory, so do not wait for it
                 self._own.release(entry.message.claim)
         if not line.entries:
             self._lines.pop(line.key, None)
 
     async def answer(self) -> None:
-        """Send outcomes as they become known, all available ones together, until everything is answered."""
+        """Send outcomes as they become known, all available ones in one message, until all batches are answered."""
         while not self._has_all or self._in_flight.count:
             await self._news.wait()
             self._news.clear()
@@ -317,7 +317,7 @@ class _ProduceStream:
                 self._must_speak = False
                 await self._stream.send(response.SerializeToString())
                 self._sent_ms = self._clock.monotonic_ms()
-            # Only now: a client that does not read its answers is not read from, either.
+            # Only after sending: the stream must not read from a client that does not read its answers.
             self._in_flight.remove(sum(entry.size_bytes for entry in ready), len(ready))
 
     def _measure(self, ready: list[_Entry]) -> None:
@@ -334,7 +334,7 @@ class _ProduceStream:
             topic_id, partition = slowest.key
             self._slow.note(
                 self._stats.method, seconds,
-                # Once it has its offset, a batch waits for disks and replicas.
+                # A batch with an offset waits for disks and replicas.
                 waited_for="admission" if slowest.pending is None else "acknowledgement",
                 batches=len(ready), topic=self._logs.name_of(topic_id), partition=partition,
                 client_id=self._client_id, peer=self._stream.peer,
@@ -358,10 +358,8 @@ class _ProduceStream:
         response.results.add(number=entry.number, error=entry.error)
 
     async def keep_alive(self) -> None:
-        """Send signs of life while something is in flight: the client can tell waiting from standing still.
-
-        Idle streams are left alone.
-        """
+        """Send keep-alives while a batch is in flight or the stream waits, so that the client can tell waiting from a
+        stalled broker. Send nothing on idle streams."""
         period_ms = self._alive_every_ms // 2
         while True:
             await self._busy.wait()

@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/InitProducer`: ids for idempotent producers, out of blocks that the controller gives."""
+"""`lograft.v1.Log/InitProducer`: ids for idempotent producers, from blocks that the controller allocates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ _TIMEOUT_MS = answer_ms(ATTEMPT_MS)
 
 
 class ProducerIdService:
-    """Gives every id once. `allocate` asks the controller for more, and may take as long as there is none."""
+    """Assigns each id once. `allocate` requests another block, and waits while there is no controller."""
 
     def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]], timeout_ms: int = _TIMEOUT_MS) -> None:
         self._allocate = allocate
@@ -41,7 +41,7 @@ class ProducerIdService:
     async def _next_id(self) -> int:
         if self._next == self._end:
             async with self._allocating:
-                # Whoever had the lock before may have got some; others may have taken them all since.
+                # The previous holder of the lock may have allocated a block, and others may have used it up.
                 if self._next == self._end:
                     block = await self._allocate()
                     self._next, self._end = block.first, block.first + block.count

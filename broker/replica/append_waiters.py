@@ -1,4 +1,4 @@
-"""Appended batches that wait for their acknowledgement, and their outcomes. No IO, no clock of its own."""
+"""Appended batches that wait for acknowledgement, and their outcomes. Does no IO, and has no clock of its own."""
 
 import asyncio
 import heapq
@@ -10,7 +10,7 @@ from lograft.rpc.coded_error import ReplicaError
 
 
 class AppendWaiter:
-    """One batch, which ends before `next_offset`. Its outcome is set once."""
+    """One batch, which ends before `next_offset`. Its outcome is set only once."""
 
     __slots__ = ("_appended", "_callbacks", "_outcome", "deadline_ms", "next_offset")
 
@@ -21,7 +21,7 @@ class AppendWaiter:
         self._outcome: Appended | ReplicaError | None = None
         self._callbacks: list[Callable[[], None]] = []
 
-    # -- for who appended
+    # -- for the caller of the append
 
     def done(self) -> bool:
         return self._outcome is not None
@@ -62,7 +62,7 @@ class AppendWaiter:
 
 
 class AppendWaiters:
-    """Batches that wait until one end of a log has passed them: the watermark, or the durable end."""
+    """Batches that wait until an end of the log has passed them: the high watermark, or the durable end."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, AppendWaiter]] = []  # by the offset waited for, then by age
@@ -80,7 +80,7 @@ class AppendWaiters:
             heapq.heappop(self._heap)[2].acknowledge()
 
     def fail(self, error: ReplicaError) -> None:
-        """Fail all batches: none of them can be acknowledged now."""
+        """Fail all batches: this broker can no longer acknowledge them."""
         waiting, self._heap = sorted(self._heap), []
         for _, _, pending in waiting:
             pending.fail(error)
@@ -89,7 +89,7 @@ class AppendWaiters:
         """Fail and forget the batches whose deadline has passed."""
         if any(pending.deadline_ms <= now_ms for _, _, pending in self._heap):
             waiting = sorted(self._heap)
-            # What a sorted list keeps of its order is a heap.
+            # A filtered sorted list is still sorted, and so a heap.
             self._heap = [entry for entry in waiting if entry[2].deadline_ms > now_ms]
             for _, _, pending in waiting:
                 if pending.deadline_ms <= now_ms:

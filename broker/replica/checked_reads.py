@@ -1,4 +1,4 @@
-"""Reads of a log from a disk that may fail, or return damaged data."""
+"""Reads of a log from a disk that may fail or return damaged data."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from lograft.storage.log.log_reader import Batches
 from lograft.storage.log.partition_log import PartitionLog
 from lograft.storage.state.epoch_cache import EpochCache
 
-# Many small batches take a while; a few large ones less than a thread takes to begin.
+# Above this size, which may hold many small batches, check in a worker; below it, starting the worker costs more.
 _CHECKED_ASIDE_BYTES = 64 * 1024
 
 
@@ -28,8 +28,8 @@ async def read_log(
 ) -> Batches:
     """Read like `PartitionLog.read`, with the errors of `reading`.
 
-    With `verify`, raise `CorruptLog` for damaged data from the disk: use it where other replicas can take over. Without
-    it, readers find the damage themselves, and get the rest.
+    With `verify`, raise `CorruptLog` for damaged data from the disk. Use it where other replicas can take over. Without
+    it, readers detect the damage themselves, and can read the rest.
     """
     is_from_disk = from_disk or log.tail.find(start) is None
     try:
@@ -43,8 +43,8 @@ async def read_log(
 
 @asynccontextmanager
 async def reading(log: PartitionLog) -> AsyncIterator[None]:
-    """Translate errors: a failed read is a failed disk, `DiskFailed`, for everything on it. A missing file is
-    `CorruptLog`; a passing shortage is a `ReplicaError`."""
+    """Translate `OSError`. A failed read raises `DiskFailed`, and fails the disk for all logs on it. A missing file
+    raises `CorruptLog`, a temporary shortage `ReplicaError`."""
     try:
         yield
     except OSError as error:

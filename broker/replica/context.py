@@ -1,4 +1,4 @@
-"""The broker around a replica: what the replica uses of it, and reports to it."""
+"""A replica's view of the broker around it."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from lograft.storage.errors import CorruptLog
 
 @dataclass(frozen=True, slots=True)
 class ReplicaIdentity:
-    """The partition, the broker and the directory of a replica. `name`: the partition's, for people."""
+    """The partition, the broker and the directory of a replica. `name`: the partition's name for logs and messages."""
 
     key: PartitionKey
     name: str
@@ -29,14 +29,14 @@ class ReplicaIdentity:
 
     @property
     def is_internal(self) -> bool:
-        """Return whether the topic is one of the cluster's own."""
+        """Return whether the topic is an internal one."""
         return self.name.startswith(INTERNAL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The partition in the image, with the settings that apply: the effective minimum ISR, and how long a follower may
-    be behind."""
+    """The partition in the image, with its effective settings. `min_isr`: the minimum ISR. `lag_time_max_ms`: how long
+    a follower in the ISR may lag."""
 
     partition: Partition
     min_isr: int
@@ -44,7 +44,7 @@ class Assignment:
 
 
 class FailureListener(Protocol):
-    """Called on the loop, once for a replica; it only takes note."""
+    """Called on the event loop, at most once for a replica. Implementations must not block."""
 
     def found_corrupt(self, key: PartitionKey, error: CorruptLog) -> None: ...
 
@@ -53,8 +53,8 @@ class FailureListener(Protocol):
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """Counters of this broker's replicas since it started: elections as leader, unclean ones among them, and members
-    that left or joined an ISR."""
+    """Counters of this broker's replicas since its start: elections as leader, unclean ones among them, and brokers
+    that left or joined the ISR of a partition led here."""
 
     elections: int = 0
     unclean_elections: int = 0
@@ -68,10 +68,12 @@ class ReplicaCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
-    """- `brokers()`: as in the image.
-    - `ask_for_isr(key, proposal, leader)`: of the controller.
-    - `role_changed(key)`: it leads from now on, or does not any more.
-    - `watermark_goes_back(key, high_watermark)`: return when no higher one would be found after a crash.
+    """The parts of the broker that replicas share.
+
+    - `brokers()`: the brokers in the image.
+    - `ask_for_isr(key, proposal, leader)`: ask the controller for another ISR.
+    - `role_changed(key)`: called when the replica begins or ceases to lead.
+    - `watermark_goes_back(key, high_watermark)`: return once a restart after a crash would find no higher watermark.
     """
 
     clock: Clock

@@ -1,4 +1,4 @@
-"""Operations on one log that exclude each other, and all appends."""
+"""Operations on a log that exclude each other and all appends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class ExclusiveOperations:
-    """Runs one operation at a time, in the order of the requests. Calls `became_idle` when the last has finished."""
+    """Runs one operation at a time, in order of request. Calls `became_idle` when the last one has finished."""
 
     def __init__(self, became_idle: Callable[[], None]) -> None:
         self._became_idle = became_idle
@@ -30,6 +30,6 @@ class ExclusiveOperations:
                 self._became_idle()
 
     async def until_idle(self) -> None:
-        """Return when all operations requested before have finished."""
+        """Return when all operations requested so far have finished."""
         async with self._lock:
             pass

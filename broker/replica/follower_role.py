@@ -1,5 +1,6 @@
-"""The follower's role: this broker follows the partition, from one leader in one epoch
-(`replication.interfaces.Followed`)."""
+"""The follower's role: this broker follows one leader of the partition, in one epoch.
+
+Implements `replication.interfaces.Followed`."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -19,8 +20,8 @@ from lograft.storage.log.replica_frame import ReplicaFrame
 
 
 class FollowerRole:
-    """Valid until `end`. Calls `watermark_moved` after each move of the high watermark, `out_of_sync` when the replica
-    is not in sync, and `found_corrupt` when the log is corrupt."""
+    """Valid until `end`. Calls `watermark_moved` after the high watermark advances, `out_of_sync` when the replica is
+    not in sync, and `found_corrupt` when the log is corrupt."""
 
     def __init__(
         self,
@@ -34,8 +35,8 @@ class FollowerRole:
         out_of_sync: Callable[[], None],
         found_corrupt: Callable[[CorruptLog], None],
     ) -> None:
-        self.error: ReplicaError | None = None  # why it has ended
-        self.stream: AcknowledgementListener | None = None  # set by the stream that carries it
+        self.error: ReplicaError | None = None  # the reason, once the role has ended
+        self.stream: AcknowledgementListener | None = None  # set by the stream that replicates this partition
         self.core = FollowerCore(log, assignment.partition, high_watermark)
         self._identity = identity
         self._log = log
@@ -46,7 +47,7 @@ class FollowerRole:
         self._found_corrupt = found_corrupt
         self._traffic = context.traffic.of(identity.key)
 
-    # -- what it is
+    # -- state
 
     @property
     def topic_id(self) -> TopicId:
@@ -78,7 +79,7 @@ class FollowerRole:
 
     @property
     def is_in_sync(self) -> bool:
-        """Return True if the replica is in the ISR as far as known, and hears of every commit of its leader."""
+        """Return True if the image has the replica in the ISR, and it learns of every commit from its leader."""
         own, partition = self._identity, self.core.partition
         return (
             isinstance(self.core.state, Matched)
@@ -86,10 +87,10 @@ class FollowerRole:
             and partition.directory_of(own.broker_id) == own.directory_id
         )
 
-    # -- what the image says
+    # -- changes of the image and the log
 
     def take(self, assignment: Assignment) -> None:
-        """Take an assignment with the same leader and epoch; the rest may differ."""
+        """Apply an assignment with the same leader and epoch; the rest may differ."""
         self.core.image_changed(assignment.partition)
         if not self.is_in_sync:
             self._tell_out_of_sync()
@@ -97,12 +98,12 @@ class FollowerRole:
             self.stream.has_acknowledgement(self)
 
     def became_durable(self) -> None:
-        """`log.stable_end` has moved on."""
+        """Note that `log.stable_end` has advanced."""
         if self.stream is not None:
             self.stream.has_acknowledgement(self)
 
     def end(self, error: ReplicaError) -> None:
-        """End the role: nothing is acknowledged from now on."""
+        """End the role: acknowledge nothing from now on."""
         self.error = error
         self.core.end()
         self._context.sink.unfollow(self)
@@ -113,7 +114,7 @@ class FollowerRole:
         while True:
             await self._log.disk.space.until_room(is_internal=self._identity.is_internal)
             await self._operations.until_idle()
-            # What was asked of the disk before is done, be it by an operation that was cut short.
+            # Wait for all earlier disk requests, including those of cancelled operations.
             await self._log.disk.writer.call(lambda: None)
             await self._log.wait_stable(self._log.end_offset)
             if self.error is not None:
@@ -159,10 +160,11 @@ class FollowerRole:
             await self._cut(lambda: self._log.reset(order.start_offset, order.epochs, order.producers))
 
     async def _cut(self, cut: Callable[[], Awaitable[object]]) -> None:
-        """Cut the log. If cancelled, it is cut or not: the log's own state is true, and settling waits for the disk."""
+        """Cut the log. After a cancellation it may be cut or not; the log's state is right, and `settle` waits for the
+        disk."""
         try:
             async with self._operations.exclusively(), reading(self._log):
-                # Before what was below it may be replaced by something else.
+                # Lower the noted watermark before other records can replace those below it.
                 await self._context.watermark_goes_back(self._identity.key, self.core.high_watermark)
                 if self.error is None:
                     await cut()
@@ -176,7 +178,7 @@ class FollowerRole:
     def append(self, number: int, frame: ReplicaFrame, high_watermark: int, log_start: int) -> None:
         if not self.core.is_matched(number):
             return
-        # It is sent again once there is room: settling waits for that.
+        # The leader sends it again after `settle` has waited for space.
         self._log.disk.space.check(is_internal=self._identity.is_internal)
         self._log.append_as_follower(replace(frame, epochs=self.core.new_epochs(frame.epochs)))
         self._traffic.replicated_bytes_in += len(frame.batches)
@@ -187,11 +189,11 @@ class FollowerRole:
             self._heard(log_start, has_moved=self.core.heard_watermark(number, high_watermark))
 
     def _heard(self, log_start: int, *, has_moved: bool) -> None:
-        """Delete what the leader has deleted, up to our own watermark: a follower has no retention of its own."""
+        """Delete the records that the leader has deleted, up to our own watermark. Followers apply no retention."""
         log, start_offset = self._log, min(log_start, self.core.high_watermark)
         if start_offset > log.start_offset:
             if start_offset == log.end_offset > log.segments.active.base_offset:
-                log.roll()  # or a log that is deleted as a whole would keep its last segment
+                log.roll()  # otherwise, a log deleted up to its end would keep its last segment
             log.delete_prefix(start_offset)
         if has_moved:
             self._tell_watermark_moved()

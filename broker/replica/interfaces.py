@@ -1,6 +1,6 @@
-"""Interfaces of a broker's replicas for its services; for replication streams see `replication.interfaces`.
+"""Interfaces of a broker's replicas for its services. For replication streams, see `replication.interfaces`.
 
-A replica raises `ReplicaError`, or storage's errors unchanged: `service_errors` maps each of them for clients.
+A replica raises `ReplicaError`, or storage's errors unchanged; `service_errors` maps all of them for clients.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,8 @@ from lograft.storage.log.log_reader import Batches
 
 
 class Acks(Enum):
-    """When a batch counts as stored: on every replica in sync, on the leader, or as soon as it has an offset."""
+    """When to acknowledge a batch: once all in-sync replicas have it, once the leader has it, or once it has an
+    offset."""
 
     ALL = "all"
     LEADER = "leader"
@@ -28,7 +29,8 @@ class Acks(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where a batch is, and where the log starts. `append_time_ms`: of all its records, if the topic stamps them."""
+    """The offset of an appended batch. `append_time_ms`: the timestamp of its records, if the topic uses append time.
+    `log_start`: the first offset of the log."""
 
     base_offset: int
     append_time_ms: int | None
@@ -36,18 +38,19 @@ class Appended:
 
 
 class PendingAppend(Protocol):
-    """A batch that has its offset. Callers may ignore it: an outcome that nobody reads is no error."""
+    """An appended batch that has its offset. Callers may ignore the outcome, even if it is an error."""
 
     def done(self) -> bool:
         """Return whether the outcome is known."""
         ...
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, on the loop, when the outcome is known; now, or soon, if it already is."""
+        """Call `callback` once, on the event loop, when the outcome is known; if it is known already, call it now or
+        soon."""
         ...
 
     def result(self) -> Appended:
-        """Return or raise the outcome, once it is known."""
+        """Return or raise the outcome, which must be known."""
         ...
 
     async def outcome(self) -> Appended:
@@ -76,26 +79,26 @@ class OffsetSpec:
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """`offset` None: there is no such record. `timestamp_ms`: of the record, where one was looked for."""
+    """`offset`: None if there is no such record. `timestamp_ms`: of the record, if the search was by timestamp."""
 
     offset: int | None
     timestamp_ms: int | None = None
 
 
-# -- what services need
+# -- replicas as services see them
 
 
 class ServedReplica(Protocol):
-    """One partition on this broker, led by it or not."""
+    """A replica of one partition on this broker, which may or may not lead it."""
 
     @property
     def traffic(self) -> PartitionTraffic:
-        """Counters. The replica counts incoming batches; senders count outgoing ones."""
+        """The partition's counters. The replica counts incoming batches; services count outgoing ones."""
         ...
 
     @property
     def log_config(self) -> LogConfig:
-        """The configuration that admits batches."""
+        """The configuration for admitting batches."""
         ...
 
     @property
@@ -116,7 +119,7 @@ class ServedReplica(Protocol):
 
     @property
     def is_internal(self) -> bool:
-        """True for the cluster's own topics: clients write nothing there."""
+        """True for internal topics, which clients must not write to."""
         ...
 
     @property
@@ -127,7 +130,7 @@ class ServedReplica(Protocol):
 
     @property
     def cleaned_below(self) -> int:
-        """Compaction may have removed superseded records below this offset."""
+        """The offset below which compaction may have removed superseded records."""
         ...
 
     def check_leads(self, leader_epoch: int | None) -> None:
@@ -135,17 +138,18 @@ class ServedReplica(Protocol):
         ...
 
     async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
-        """Return True if no broker led the partition in a later epoch when this was called: every replica that may lead
-        next was asked, and followed. False: one of them is of a version that does not answer; appending a record tells.
+        """Return True if no broker led the partition in a later epoch at the time of the call: all replicas that may
+        lead next have confirmed that they follow this broker. Return False if one of them runs a version that does not
+        answer; then only an append can prove it.
 
-        Raise if this broker does not lead in that epoch any more, if too few replicas are in sync, or if it could not
-        be found out in time. Nothing is appended.
+        Raise if this broker no longer leads in that epoch, if too few replicas are in sync, or if the replicas do not
+        answer in time. Append nothing.
         """
         ...
 
     def check_serves(self, leader_epoch: int | None, *, from_follower: bool) -> None:
-        """Raise unless a reader may be served here: this broker leads the partition, in that epoch if one is given; or
-        follows it, in sync, if the reader is content with that."""
+        """Raise unless this broker may serve a reader: it leads the partition, in that epoch if one is given, or, with
+        `from_follower`, it is an in-sync follower."""
         ...
 
     def begin_append(
@@ -157,44 +161,45 @@ class ServedReplica(Protocol):
         timeout_ms: int,
         when_stored: Callable[[], None] | None = None,
     ) -> PendingAppend:
-        """Check the batch and give it an offset, at once; its acknowledgement follows.
+        """Check the batch and assign its offset at once. The acknowledgement follows.
 
-        Call `when_stored` once, now or later, when this broker has stored the batch, whether followers have it or not;
-        or when the time is over, or this broker no longer leads. If this raises, it is not called.
+        Call `when_stored` once, now or later, when this broker itself has stored the batch, when the timeout expires,
+        or when this broker no longer leads. Do not call it if this method raises.
         """
         ...
 
     def reader_parts_at(self, last_epoch: int, offset: int) -> int | None:
-        """Compare like `log_matching.reader_parts_at`, with this replica's log."""
+        """Call `log_matching.reader_parts_at` with this replica's log."""
         ...
 
     async def room(self) -> None:
-        """Return when the disk is not too far behind: await it before taking in more."""
+        """Return when the disk is not too far behind. Await it before accepting more batches."""
         ...
 
     async def read(self, offset: int, max_bytes: int) -> Batches:
-        """Return whole batches from `offset` on, below the watermark; none if there are none. Raise `OffsetOutOfRange`
-        if it is below the log's start, or above its end."""
+        """Return whole batches from `offset`, below the high watermark; they may be empty. Raise `OffsetOutOfRange` if
+        `offset` is outside the log."""
         ...
 
     async def read_stored(self, offset: int, max_bytes: int) -> Batches:
-        """Read from the disk, committed or not, in any role; else like `read`. Raise `CorruptLog` for damaged data."""
+        """Read like `read`, but from the disk, beyond the high watermark, and in any role. Raise `CorruptLog` for
+        damaged data."""
         ...
 
     def when_readable(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` once, on the loop, when a record at or after `offset` is below the watermark, or when this
-        replica stops serving readers in this epoch. `wake` only takes note. Return a function that cancels this, at any
-        time."""
+        """Call `wake` once, on the event loop, when a record at or after `offset` is below the high watermark, or when
+        this replica stops serving readers in this epoch. `wake` must not block. Return a function that cancels the call
+        at any time."""
         ...
 
     async def offsets(self, spec: OffsetSpec) -> FoundOffset:
-        """Raise OFFSET_NOT_AVAILABLE for all but EARLIEST while the watermark is not known."""
+        """Return the offset. Raise OFFSET_NOT_AVAILABLE, except for EARLIEST, while the high watermark is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """One partition's state on this broker. `high_watermark` None: a new leader does not know it yet."""
+    """The state of one replica on this broker. `high_watermark`: None while a new leader does not know it."""
 
     topic_id: TopicId
     number: int
@@ -208,12 +213,12 @@ class ReplicaFacts:
 
 
 class ServedReplicas(Protocol):
-    """All partitions of this broker."""
+    """All replicas of this broker."""
 
     def facts(self) -> Iterator[ReplicaFacts]:
         """Yield the state of all open replicas."""
         ...
 
     def get(self, topic_id: TopicId, number: int) -> ServedReplica:
-        """Return the replica. Raise if there is no such partition, or no replica of it here."""
+        """Return the replica. Raise `ReplicaError` if there is no such partition, or no replica of it here."""
         ...

@@ -1,4 +1,4 @@
-"""The leader's role: this broker leads the partition in one epoch: appends, acknowledgements, followers, the ISR."""
+"""The leader's role in one epoch of a partition: appends, acknowledgements, followers and the ISR."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,12 +28,12 @@ from lograft.storage.log.partition_log import PartitionLog
 T = TypeVar("T")
 
 HAND_OVER_MS = 3000
-"""How long the leader on a full disk has producers retry: the controller needs less to hand its leadership over."""
+"""How long a leader on a full disk asks producers to retry. The controller needs less to hand over leadership."""
 
 
 class LeaderRole:
-    """Valid until `end`. Calls `watermark_moved` after each move of the high watermark, and `found_corrupt` when the
-    log is corrupt."""
+    """Valid until `end`. Calls `watermark_moved` after the high watermark advances, and `found_corrupt` when the log is
+    corrupt."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LeaderRole:
         found_corrupt: Callable[[CorruptLog], None],
     ) -> None:
         self.log = log
-        self.error: ReplicaError | None = None  # why it has ended
+        self.error: ReplicaError | None = None  # the reason, once the role has ended
         self.found_corrupt = found_corrupt
         self.traffic = context.traffic.of(identity.key)
         self._identity = identity
@@ -54,16 +54,17 @@ class LeaderRole:
         self._tell_watermark_moved = watermark_moved
         self._for_watermark = AppendWaiters()
         self._for_disk = AppendWaiters()
-        self._alarm_ms: int | None = None  # when it rings for who waits the least
-        self._lag_alarm_ms: int | None = None  # when followers are looked at next
+        self._alarm_ms: int | None = None  # the earliest deadline of a waiting batch
+        self._lag_alarm_ms: int | None = None  # the next check of the followers
         self._feeds: dict[BrokerId, PartitionFeed] = {}
-        self._full_since_ms: int | None = None  # when it first refused a batch for want of room, and took none since
-        self._for_barrier: list[tuple[int, asyncio.Future[bool | ReplicaError]]] = []  # by the number waited for
+        self._full_since_ms: int | None = None  # when it first refused a batch for lack of space; None after a success
+        self._for_barrier: list[tuple[int, asyncio.Future[bool | ReplicaError]]] = []  # in order of barrier number
         partition = assignment.partition
-        # Recorded first: what is appended in this epoch comes behind it in the disk's queue.
+        # Record the epoch first, so that it precedes the epoch's batches in the disk's queue.
         log.assign_epoch(partition.leader_epoch)
         if log.end_offset < log.checkpointed.cleaned_below:
-            # Elected uncleanly, without what has superseded records that are missing here: who has those starts over.
+            # After an unclean election, this log may lack both superseded records and those that superseded them.
+            # Followers that still have the superseded ones must start over.
             log.note_tombstones_removed(log.checkpointed.cleaned_below)
             log.note_cleaned(log.checkpointed.cleaned_below, partition.leader_epoch)
         latest = log.epochs.latest
@@ -89,7 +90,7 @@ class LeaderRole:
     def begin_append(
         self, batch: Admitted, acks: Acks, timeout_ms: int, when_stored: Callable[[], None] | None = None
     ) -> AppendWaiter:
-        """Nothing is awaited from the checks to the offset. Storage's errors come as they are."""
+        """Append without an await between the checks and the offset. Pass storage's errors through."""
         core, log = self.core, self.log
         if acks is Acks.ALL and not core.has_enough_in_sync:
             raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "nothing was appended: try again")
@@ -122,8 +123,8 @@ class LeaderRole:
             self._set_alarm(pending.deadline_ms)
 
     def _check_room(self, batch: Admitted) -> None:
-        """Raise if the disk takes no more: LEADER_NOT_AVAILABLE, which producers retry, while leadership may be handed
-        to a replica with room; else DISK_FULL. A batch that is stored already is answered all the same."""
+        """Raise if the disk is full: LEADER_NOT_AVAILABLE, which producers retry, while another replica with space may
+        take over leadership, otherwise DISK_FULL. Allow a duplicate of a stored batch, which needs no space."""
         try:
             self.log.disk.space.check(is_internal=self._identity.is_internal)
         except DiskFull as error:
@@ -135,9 +136,9 @@ class LeaderRole:
             self._full_since_ms = None
 
     def _may_be_handed_over(self) -> bool:
-        """Return whether the controller may be about to move leadership to another replica; for a while only, because
-        this broker does not know whether the others have room. Group coordinators have an answer of their own for a
-        full disk."""
+        """Return whether the controller may be moving leadership to another replica. This holds only for a while,
+        because this broker does not know whether the others have space. Group coordinators handle a full disk
+        themselves."""
         core, now_ms = self.core, self._context.clock.monotonic_ms()
         if self._full_since_ms is None:
             self._full_since_ms = now_ms
@@ -149,7 +150,7 @@ class LeaderRole:
         try:
             return self.log.producers.check(batch.header) is not None
         except ProducerError:
-            return False  # one before it was refused, as this one is
+            return False  # an earlier batch was refused, so this one is not stored
 
     def _is_acknowledged(self, acks: Acks, next_offset: int) -> bool:
         match acks:
@@ -161,7 +162,7 @@ class LeaderRole:
                 return True
 
     def _set_alarm(self, deadline_ms: int) -> None:
-        """Set one alarm for all waiting batches, if none is sooner: it is set again as long as any batch waits."""
+        """Set one alarm for all waiting batches, unless an earlier one is set. It is renewed while any batch waits."""
         if self._alarm_ms is None or deadline_ms < self._alarm_ms:
             self._alarm_ms = deadline_ms
             self._context.alarms.ring_at(deadline_ms, self._expire)
@@ -169,7 +170,7 @@ class LeaderRole:
     def _expire(self) -> None:
         now_ms = self._context.clock.monotonic_ms()
         if self._alarm_ms is None or now_ms < self._alarm_ms:
-            return  # a sooner one has rung in its place
+            return  # an earlier alarm has replaced it
         self._alarm_ms = None
         for waiters in (self._for_watermark, self._for_disk):
             waiters.expire(now_ms, self._time_is_over)
@@ -184,10 +185,10 @@ class LeaderRole:
             f"{self._identity.name} has the batch, but not yet on enough replicas: send it again with its sequence",
         )
 
-    # -- what moves the high watermark
+    # -- the high watermark
 
     def became_durable(self) -> None:
-        """`log.stable_end` has moved on."""
+        """Note that `log.stable_end` has advanced."""
         has_moved = self.core.own_durable(self.log.stable_end)
         self._for_disk.reached(self.log.stable_end)
         if has_moved:
@@ -195,11 +196,11 @@ class LeaderRole:
         self._propose_if_incomplete()
 
     def take(self, assignment: Assignment) -> None:
-        """Take an assignment of the same epoch; the rest may differ."""
+        """Apply an assignment of the same epoch; the rest may differ."""
         core = self.core
         if assignment.lag_time_max_ms != core.lag_time_max_ms:
             core.lag_time_max_ms = assignment.lag_time_max_ms
-            self._lag_alarm_ms = None  # it was set by the other one, and may be much too late by this
+            self._lag_alarm_ms = None  # set by the previous value, it may be too late
         if core.image_changed(assignment.partition, assignment.min_isr, self._context.clock.monotonic_ms()):
             self._watermark_moved()
         if not core.has_enough_in_sync and len(self._for_watermark):
@@ -218,7 +219,7 @@ class LeaderRole:
         self._tell_watermark_moved()
 
     def start_moved(self) -> None:
-        """Note that `log.start_offset` has moved."""
+        """Note that `log.start_offset` has advanced."""
         self._tell_feeds()
 
     def _tell_feeds(self) -> None:
@@ -247,7 +248,7 @@ class LeaderRole:
             self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed anew"))
         removed_below = log.checkpointed.tombstones_removed_below
         if request.tombstones_removed_below >= removed_below:
-            removed_below = 0  # what those deleted is gone there, too
+            removed_below = 0  # the follower, too, has removed the records that these tombstones deleted
         answer = match(log, removed_below, request.last_epoch, request.end_offset, first_base)
         match answer:
             case Prefix():
@@ -262,14 +263,14 @@ class LeaderRole:
                 return ResetTo(start_offset, epochs, await self._producers_at(start_offset))
 
     async def _first_base(self) -> int:
-        """Return where a copy of the log begins: the follower gets its log start with the following frames."""
+        """Return the base offset of the log's first batch, where a copy begins. Later frames carry the log start."""
         return await self._read(self.log.first_base(), self.log.start_offset)
 
     async def _producers_at(self, offset: int) -> bytes:
         return await self._read(producers_at(self.log, offset), b"")
 
     async def _read(self, found: Awaitable[T], nothing: T) -> T:
-        """Read the log. Raise if the role ended meanwhile."""
+        """Await a read of the log, and return its result. Raise if the role ended meanwhile."""
         try:
             async with reading(self.log):
                 nothing = await found
@@ -288,15 +289,17 @@ class LeaderRole:
         self._propose_if_incomplete()
 
     def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
-        """Note that the follower's disk is full: it takes nothing before there is room."""
+        """Note that the follower's disk is full, and that it accepts no records until there is space."""
         if self.error is None and self.core.without_room(follower, leader_epoch):
             self.propose()
 
     # -- barriers
 
     def confirm(self) -> "asyncio.Future[bool | ReplicaError]":
-        """Return True once every replica that may lead next has answered after this call: nobody else led until now.
-        False: one of them does not answer barriers. An error: it cannot be known."""
+        """Ask all replicas that may lead next to confirm that this broker leads.
+
+        Return a future: True once all have answered, so no other broker led at the time of the call; False if one of
+        them does not answer barriers; an error if the outcome is unknown."""
         core = self.core
         self.check()
         if not core.has_enough_in_sync:
@@ -308,7 +311,7 @@ class LeaderRole:
         return confirmed
 
     def barrier_for(self, follower: BrokerId) -> int:
-        """Return the barrier that the follower must answer; 0: no call waits for it."""
+        """Return the barrier that the follower must answer, or 0 if no call waits for it."""
         return self.core.barrier if self._for_barrier and follower in self.core.isr.maximal else 0
 
     def barrier_answered(self, feed: PartitionFeed, leader_epoch: int, number: int) -> None:
@@ -316,7 +319,7 @@ class LeaderRole:
         self._look_at_barriers()
 
     def _look_at_barriers(self) -> None:
-        """Settle waiting calls as far as possible: more followers may have answered, or others may have to."""
+        """Settle waiting calls if possible, after a follower's answer or a change of the required followers."""
         if not self._for_barrier:
             return
         core = self.core
@@ -354,20 +357,20 @@ class LeaderRole:
     # -- the ISR
 
     def propose(self) -> None:
-        """Propose another ISR if one is due; call this when brokers come or go."""
+        """Propose another ISR if one is due. Call it also when the state of a broker has changed."""
         proposal = self.core.propose(self._context.brokers(), self._context.clock.monotonic_ms())
         if proposal is not None:
             self._context.ask_for_isr(self._identity.key, proposal, self)
-            self._tell_feeds()  # who joins counts from now on, and is not throttled
+            self._tell_feeds()  # a joining follower counts from now on, and is no longer throttled
 
     def _propose_if_incomplete(self) -> None:
-        """Propose if a follower may have caught up. The timer notices followers that fall behind."""
+        """Propose another ISR if a follower may have caught up. The timer detects followers that fall behind."""
         if len(self.core.isr.committed) < len(self.core.partition.replicas):
             self.propose()
 
     def _watch_followers(self) -> None:
-        """Check after a while whether a follower is too far behind, as long as any is behind at all. One alarm is
-        enough."""
+        """Set an alarm to check for followers that are too far behind, while any is behind at all. Keep only one
+        alarm."""
         if self.core.has_laggards:
             look_ms = self._context.clock.monotonic_ms() + self.core.lag_time_max_ms // 2
             if self._lag_alarm_ms is None or look_ms < self._lag_alarm_ms:
@@ -377,7 +380,7 @@ class LeaderRole:
     def _look_at_followers(self) -> None:
         if self.error is not None or self._lag_alarm_ms is None:
             return
-        if self._context.clock.monotonic_ms() >= self._lag_alarm_ms:  # else a sooner one has rung in its place
+        if self._context.clock.monotonic_ms() >= self._lag_alarm_ms:  # otherwise a later alarm is set
             self._lag_alarm_ms = None
             self.propose()
             self._watch_followers()
@@ -406,8 +409,7 @@ class LeaderRole:
     # -- the end
 
     def end(self, error: ReplicaError) -> None:
-        """End the role: nothing is appended or acknowledged from now on. The outcome of waiting batches is unknown to
-        their producers."""
+        """End the role: append and acknowledge nothing from now on. Fail waiting batches, whose outcome is unknown."""
         self.error = error
         for waiters in (self._for_watermark, self._for_disk):
             waiters.fail(error)
@@ -417,7 +419,7 @@ class LeaderRole:
             feed.end(error)
 
     def check(self) -> None:
-        """Raise if it has ended."""
+        """Raise if the role has ended."""
         if self.error is not None:
             raise self.error
 
@@ -434,5 +436,5 @@ class LeaderRole:
 
 
 def _settle(confirmed: "asyncio.Future[bool | ReplicaError]", outcome: bool | ReplicaError) -> None:
-    if not confirmed.done():  # else nobody waits for it any more
+    if not confirmed.done():  # the call may have been cancelled
         confirmed.set_result(outcome)

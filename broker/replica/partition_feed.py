@@ -1,4 +1,4 @@
-"""A matched follower's feed, as its leader serves it."""
+"""The leader's side of a matched follower's feed."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PartitionFeed:
-    """Valid until the follower's stream closes it, or the leader ends it."""
+    """Valid until the follower's stream closes it or the leader ends it."""
 
     def __init__(self, leading: "LeaderRole", subscription: Subscription, listener: FeedListener) -> None:
         self.subscription = subscription
@@ -53,10 +53,10 @@ class PartitionFeed:
         log = self._log
         if start >= log.end_offset:
             return None
-        # A follower that begins with the batch around the log start is below it until it has that batch.
+        # A follower that begins with the batch that contains the log start is below it until it has that batch.
         at = max(start, log.start_offset)
         try:
-            # A follower checks it, too; but it could not tell that the damage is here.
+            # A follower checks the batches, too, but cannot tell that the damage is on this broker.
             found = await read_log(log, at, max_bytes, verify=not self._leading.core.has_the_last_copy)
         except OffsetOutOfRange:
             self._start_passed()
@@ -64,12 +64,12 @@ class PartitionFeed:
             self._leading.found_corrupt(error)
         except LogClosed:
             self._fail(errors_pb2.NOT_LEADER, "the replica was closed")
-        self._check()  # what was read while the role ended may not be the log's any more
+        self._check()  # if the role ended during the read, the log may have changed since
         if at > start and found.buffers and batch_bounds(found.buffers[0], 0).base_offset > start:
             self._start_passed()
             self._check()
         if self._is_compacted_after(start):
-            # Who has what a tombstone deleted, but not the tombstone, would never hear of it.
+            # A follower that has a deleted record, but not yet its tombstone, would never receive the tombstone.
             self._fail(errors_pb2.UNAVAILABLE, "what comes next was compacted meanwhile: subscribe anew")
             self._check()
         if not found.buffers:
@@ -80,11 +80,11 @@ class PartitionFeed:
         return frame
 
     def _start_passed(self) -> None:
-        """End the feed: when the follower subscribes again, it gets the order to start over."""
+        """End the feed. When the follower subscribes again, the leader tells it to start over."""
         self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {self._log.start_offset} by now: subscribe anew")
 
     def _is_compacted_after(self, start: int) -> bool:
-        """Return whether compaction has changed what follows since the logs were matched."""
+        """Return whether compaction has changed the log from `start` since it was matched."""
         now = self._log.checkpointed
         return (
             start < now.tombstones_removed_below != self.tombstones_removed_below

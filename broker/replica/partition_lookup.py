@@ -1,4 +1,4 @@
-"""Lookup of the partitions that a client's request names, and translation of errors for clients."""
+"""Lookup of the partitions in a client's request, and translation of errors for clients."""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
@@ -18,7 +18,7 @@ _NO_EPOCH = -1
 
 
 class PartitionLookup:
-    """`image`: the cluster as this broker knows it."""
+    """`image`: the cluster image of this broker."""
 
     def __init__(self, replicas: ServedReplicas, image: Callable[[], ClusterImage]) -> None:
         self._replicas = replicas
@@ -33,7 +33,7 @@ class PartitionLookup:
         return self._replicas.get(_topic_id(topic_id), number)
 
     def find_named(self, name: str, topic_id: bytes, number: int) -> ServedReplica:
-        """Find a partition whose topic is named by name, id, or both."""
+        """Return the replica of a partition whose topic is given by name, id, or both."""
         if not name:
             return self.find(topic_id, number)
         topic = self._image().topic(name)
@@ -47,12 +47,12 @@ class PartitionLookup:
         return self._replicas.get(topic.topic_id, number)
 
     def name_of(self, topic_id: bytes) -> str:
-        """Return the topic's name for people, or its id if the id is unknown."""
+        """Return the topic's name, or its id if the name is unknown."""
         topic = self._image().topics.get(_topic_id(topic_id)) if len(topic_id) == _UUID_BYTES else None
         return topic.name if topic is not None else topic_id[:_UUID_BYTES].hex()
 
     def facts(self, names: Collection[str]) -> Iterator[tuple[str, ReplicaFacts]]:
-        """Yield this broker's replicas of these topics, or of all, with the topics' names."""
+        """Yield this broker's replicas of these topics, or of all if none are given, with the topics' names."""
         topics = self._image().topics
         for facts in self._replicas.facts():
             topic = topics.get(facts.topic_id)
@@ -60,27 +60,27 @@ class PartitionLookup:
                 yield topic.name, facts
 
     def detail(self, error: Exception) -> ErrorDetail:
-        """Return the error as answers carry it; `error` is one of SERVICE_ERRORS."""
+        """Return the error as sent to clients. `error`: one of SERVICE_ERRORS."""
         return detail_of(error, self._image())
 
     def stream_error(self, error: Exception) -> StreamError:
-        """Return the error that ends a whole call."""
+        """Return the error that ends the whole call."""
         return stream_error_of(self.detail(error))
 
 
 @lru_cache(maxsize=4096)
 def _topic_id(data: bytes) -> TopicId:
-    """Cached, because the same few ids come with every batch."""
+    """Return the id; cached, because the same few ids come with every batch."""
     return TopicId(UUID(bytes=data))
 
 
 def epoch_given(leader_epoch: int, is_present: bool) -> int | None:
-    """Return the leader epoch that a request names, if any."""
+    """Return the leader epoch of a request, or None if it has none."""
     return leader_epoch if is_present and leader_epoch != _NO_EPOCH else None
 
 
 def check_size(given: int, field: str, default: int, most: int) -> int:
-    """Return the requested size; 0 stands for the default. Raise INVALID_REQUEST if it is out of range."""
+    """Return the requested size, or the default for 0. Raise INVALID_REQUEST if it is out of range."""
     if not 0 <= given <= most:
         raise ReplicaError(
             errors_pb2.INVALID_REQUEST, f"{field} cannot be {given}: give 1 to {most}, or 0 for {default}"
@@ -93,7 +93,7 @@ def known_watermark(replica: ServedReplica) -> int | None:
 
 
 def check_writable(replica: ServedReplica) -> None:
-    """Raise for one of the cluster's own topics."""
+    """Raise for an internal topic."""
     if replica.is_internal:
         raise ReplicaError(
             errors_pb2.INVALID_TOPIC, "the topic is the cluster's own, and only brokers write there: name another one"
@@ -101,22 +101,22 @@ def check_writable(replica: ServedReplica) -> None:
 
 
 def check_offset(replica: ServedReplica, offset: int) -> None:
-    """Raise unless a reader may be at `offset`. Between watermark and end the reader waits: a new leader may not know
-    yet how far the log is committed."""
+    """Raise unless `offset` is valid for a reader. Between high watermark and log end the reader waits: a new leader
+    may not know yet how far the log is committed."""
     if not replica.log_start <= offset <= replica.log_end:
         raise not_readable(replica, offset)
 
 
 def check_past(replica: ServedReplica, last_epoch: int, offset: int) -> None:
-    """Raise if a reader, at `offset` after a record of `last_epoch`, has read records that are not in the log."""
+    """Raise if a reader at `offset`, after a record of `last_epoch`, has read records that are not in the log."""
     parting = replica.reader_parts_at(last_epoch, offset)
     if parting is not None:
         raise ReaderParted(offset, replica.log_start, parting) if replica.is_leader else not_readable(replica, offset)
 
 
 def not_readable(replica: ServedReplica, offset: int) -> Exception:
-    """Return the error for an unreadable offset. Only a leader knows the valid range: an offset that a follower lacks
-    may exist."""
+    """Return the error for an unreadable offset. Only a leader knows the valid range: its log may have an offset that a
+    follower lacks."""
     if not replica.is_leader:
         return ReplicaError(
             errors_pb2.OFFSET_NOT_AVAILABLE,

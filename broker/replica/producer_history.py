@@ -1,4 +1,4 @@
-"""A leader's producer state at an earlier offset of its log: a follower that starts there needs it."""
+"""A leader's producer state at an earlier offset of its log, for a follower that starts there."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from lograft.storage.log.truncation import find_cut
 
 
 async def producers_at(log: PartitionLog, offset: int) -> bytes:
-    """Return the producer state as of `offset`, where a batch starts, as `PartitionLog.reset` takes it.
+    """Return the producer state as of `offset`, where a batch starts, in the form that `PartitionLog.reset` accepts.
 
-    Meanwhile the log may be appended to, and its oldest segments may go. Raise `LogClosed` if it is closed.
+    The log may be appended to meanwhile, and lose its oldest segments. Raise `LogClosed` if it is closed.
     """
     while True:
         log.check_open()
@@ -30,15 +30,16 @@ async def producers_at(log: PartitionLog, offset: int) -> bytes:
 
 
 def _are_as_they_were(log: PartitionLog, segments: Sequence[Segment], generation: int) -> bool:
-    """The name of one that went, or was compacted, may have been another file's before it was read."""
+    """Return whether the segments are unchanged: the file of a deleted or compacted segment may have been replaced
+    before it was read."""
     return log.generation == generation and not any(segment.retired for segment in segments)
 
 
 async def _producers_at(log: PartitionLog, segments: Sequence[Segment], offset: int) -> bytes:
     disk, last = log.disk, segments[-1]
-    # A copy: the index of the active segment grows on the loop while the other thread reads.
+    # Copy the index: that of the active segment grows on the event loop while the worker reads.
     index = SegmentIndex.decode(*(await log.index_of(last)).encode())
-    await disk.writer.call(lambda: None)  # what the copy knows of is in the file
+    await disk.writer.call(lambda: None)  # wait until the file has all that the copy lists
     file = await disk.segment_files.lease(last)
     try:
         cut = await disk.blocking.run_blocking(

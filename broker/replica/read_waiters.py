@@ -1,11 +1,12 @@
-"""Readers at the end of the log that wait for more. Pure."""
+"""Readers that wait at the end of the log for more records. Pure."""
 
 from collections.abc import Callable
 from itertools import count
 
 
 class ReadWaiters:
-    """Wakes each reader once, when there is a record at or after its offset, or for another reason to look again."""
+    """Wakes each reader once, when there is a record at or after its offset, or when it must check again for another
+    reason."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[int, Callable[[], None]]] = {}
@@ -15,7 +16,7 @@ class ReadWaiters:
         return len(self._waiting)
 
     def add(self, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that withdraws the reader: at any time, and more than once."""
+        """Add a reader. Return a function that withdraws it; it may be called at any time, and repeatedly."""
         key = next(self._count)
         self._waiting[key] = (offset, wake)
 
@@ -33,7 +34,7 @@ class ReadWaiters:
         self._wake(list(self._waiting))
 
     def _wake(self, keys: list[int]) -> None:
-        # Whoever is woken may withdraw others, and wait anew.
+        # A woken reader may withdraw others, or wait again.
         for key in keys:
             waiting = self._waiting.pop(key, None)
             if waiting is not None:

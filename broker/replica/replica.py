@@ -1,6 +1,6 @@
-"""One partition on this broker: its log, and its present role.
+"""One replica of a partition on this broker: its log and its current role.
 
-For clients it is a `replica.interfaces.ServedReplica`; for followers, a `replication.interfaces.LedReplica`.
+Services see it as a `replica.interfaces.ServedReplica`, followers as a `replication.interfaces.LedReplica`.
 """
 
 import asyncio
@@ -38,7 +38,8 @@ log_events = get_logger(__name__)
 
 
 class Idle:
-    """Neither leads nor follows: there is no leader, or the log is being cut, or it is not ours to lead with."""
+    """Neither leads nor follows: the partition has no leader, the log is busy, or the image assigns leadership to
+    another directory of this broker."""
 
 
 class Failed:
@@ -53,10 +54,10 @@ _AT_WORK = (LeaderRole, FollowerRole)
 
 
 class Replica:
-    """A replica with an open log. `take` passes it the image's assignment; it takes the new role as soon as the log is
-    free for it.
+    """A replica with an open log. `take` passes it the image's assignment. It changes its role as soon as no exclusive
+    operation is using the log.
 
-    Nothing is appended in an ended role: the former role ends before the next begins, with no await between.
+    An ended role appends nothing: it ends before the next begins, without an await between.
     """
 
     def __init__(
@@ -66,18 +67,18 @@ class Replica:
         self.log = log
         self.role: ReplicaRole = Idle()
         self.operations = ExclusiveOperations(self._settle_role)
-        self.compacting = asyncio.Lock()  # held while the log is
-        self.is_closed = False  # by who opened it
+        self.compacting = asyncio.Lock()  # held during compaction
+        self.is_closed = False  # set by `LogLifecycle`, which opens and closes the log
         self.traffic = context.traffic.of(identity.key)
         self._context = context
-        self._watermark = max(min(high_watermark, log.end_offset), log.start_offset)  # as the last role left it
+        self._watermark = max(min(high_watermark, log.end_offset), log.start_offset)  # as of the end of the last role
         self._assignment: Assignment | None = None
         self._readers = ReadWaiters()
         self._events = log_events.bind(partition=identity.name)
         log.on_stable = self._became_durable
         log.on_failed = self._disk_failed
 
-    # -- what is known
+    # -- state
 
     @property
     def log_config(self) -> LogConfig:
@@ -85,7 +86,7 @@ class Replica:
 
     @property
     def partition(self) -> Partition | None:
-        """The partition in the image; None if the image has none for this broker."""
+        """The partition in the image, or None if it is not assigned to this broker."""
         return self._assignment.partition if self._assignment is not None else None
 
     @property
@@ -100,8 +101,8 @@ class Replica:
 
     @property
     def durable_watermark(self) -> int:
-        """The part of the watermark that this log has durably. Only that is noted, because a log that ends below its
-        note counts as damaged."""
+        """The high watermark, limited to the durable end of this log. Only this is written to the watermark file,
+        because a log that ends below its noted watermark counts as damaged."""
         return min(self.high_watermark, self.log.stable_end)
 
     @property
@@ -146,7 +147,7 @@ class Replica:
         )
 
     def end_report(self) -> ReplicaEnd | None:
-        """Return where the log ends, once that is settled: the basis of unclean elections."""
+        """Return the end of the log, which decides unclean elections, or None while it may still change."""
         log = self.log
         if not isinstance(self.role, Idle) or not self.operations.is_idle or log.stable_end < log.end_offset:
             return None
@@ -156,7 +157,7 @@ class Replica:
     # -- roles
 
     def take(self, assignment: Assignment | None) -> None:
-        """Take the image's assignment. None: this broker has no replica, or may not act."""
+        """Apply the image's assignment. `assignment`: None if this broker has no replica, or may not act."""
         before, self._assignment = self.partition, assignment
         role, partition = self.role, self.partition
         if before is not None and partition is not None and partition.leader == self.identity.broker_id:
@@ -190,7 +191,7 @@ class Replica:
                 self._context.role_changed(self.identity.key)
 
     def _settle_role(self) -> None:
-        """Take the assigned role, if there is none and the log is free for it."""
+        """Begin the assigned role, if the replica is idle and no exclusive operation is using the log."""
         if not isinstance(self.role, Idle) or self._assignment is None or not self.operations.is_idle:
             return
         partition, identity = self._assignment.partition, self.identity
@@ -244,11 +245,11 @@ class Replica:
             self.role.has_no_room(follower, leader_epoch)
 
     def propose(self) -> None:
-        """Propose another ISR if one is due; call this when brokers come or go."""
+        """Propose another ISR if one is due. Call it also when the state of a broker has changed."""
         if isinstance(self.role, LeaderRole):
             self.role.propose()
 
-    # -- what the log tells
+    # -- notifications from the log
 
     def _became_durable(self) -> None:
         if isinstance(self.role, _AT_WORK):
@@ -295,8 +296,8 @@ class Replica:
             self._leading(leader_epoch)
 
     def _leading(self, leader_epoch: int | None) -> LeaderRole:
-        """Return the leader's role, in that epoch if one is given. Raise `ReplicaError` if this broker does not lead
-        so."""
+        """Return the leader's role. Raise `ReplicaError` if this broker does not lead, in that epoch if one is
+        given."""
         self._check_epoch(leader_epoch)
         if isinstance(self.role, LeaderRole):
             return self.role
@@ -341,7 +342,7 @@ class Replica:
         return self._leading(leader_epoch).begin_append(batch, acks, timeout_ms, when_stored)
 
     async def append(self, batch: Admitted, *, acks: Acks, leader_epoch: int | None, timeout_ms: int) -> Appended:
-        """Append, and wait for the outcome."""
+        """Append the batch, and wait for the outcome."""
         pending = self.begin_append(batch, acks=acks, leader_epoch=leader_epoch, timeout_ms=timeout_ms)
         return await pending.outcome()
 
@@ -350,7 +351,7 @@ class Replica:
 
     async def read(self, offset: int, max_bytes: int) -> Batches:
         self._check_may_read()
-        # What is damaged is made anew, unless there is nobody to make it from.
+        # Verifying replaces a damaged log with another replica's, so skip it if this is the last copy.
         verify = not (isinstance(self.role, LeaderRole) and self.role.core.has_the_last_copy)
         try:
             return await read_log(self.log, offset, max_bytes, self.high_watermark, verify=verify)
@@ -413,14 +414,14 @@ class Replica:
     # -- the rest
 
     async def reconfigure(self, config: LogConfig) -> None:
-        """Apply the configuration now, or as soon as the log is free for it."""
+        """Apply the configuration as soon as no other exclusive operation is using the log."""
         if config != self.log.config:
             async with self.operations.exclusively():
                 if not isinstance(self.role, Failed):
                     await self.log.reconfigure(config)
 
     def _not_leading(self) -> ReplicaError:
-        """Nothing was done."""
+        """Return the error for a call that only a leader can serve, and that had no effect."""
         leader = self.partition.leader if self.partition is not None else None
         if leader is None or leader == self.identity.broker_id:
             return self._refusal(errors_pb2.LEADER_NOT_AVAILABLE, "has no leader at the moment: try again")
@@ -429,7 +430,7 @@ class Replica:
         )
 
     def _lost_role(self) -> ReplicaError:
-        """What was appended may be committed, by whoever leads now."""
+        """Return the error for a lost role. Batches appended in that role may be committed by the next leader."""
         return self._refusal(
             errors_pb2.NOT_LEADER, f"is not led by broker {self.identity.broker_id} any more: ask who leads it now"
         )

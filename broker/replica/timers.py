@@ -10,8 +10,8 @@ from lograft.runtime.tasks.cancellation import until_first
 
 
 class ReplicaTimers:
-    """Rings each alarm once, in `run`, at its time on the monotonic clock or a little later. Alarms are not cancelled:
-    a callback that is no longer needed does nothing."""
+    """Calls each alarm once, from `run`, at its time on the monotonic clock or slightly later. Alarms cannot be
+    cancelled: a callback that is no longer needed must do nothing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class ReplicaTimers:
         heapq.heappush(self._heap, (when_ms, next(self._count), ring))
 
     async def run(self) -> None:
-        """Ring alarms until cancelled."""
+        """Run until cancelled."""
         while True:
             self._is_sooner.clear()
             if not self._heap:

@@ -1,7 +1,7 @@
-"""Counters of each partition's traffic since the process began. Pure.
+"""Counters of each partition's traffic since the process started. Pure.
 
-A counter never goes back while its topic exists, even if the replica closes, moves away and returns: two readings make
-a rate.
+A counter never decreases while its topic exists, even if the replica closes, moves away and returns, so that two
+readings give a rate.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -11,8 +11,8 @@ from lograft.metadata.image.partition import PartitionKey, TopicId
 
 
 class PartitionTraffic:
-    """Counts batches as they are stored, compressed or not. `replicated`: between brokers. Outgoing records are counted
-    by offsets: in a compacted log superseded ones count, too."""
+    """Counts bytes of batches as stored, compressed or not. `replicated_...`: between brokers. `records_out` counts
+    offsets, so in a compacted log superseded records count, too."""
 
     __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out", "replicated_bytes_in", "replicated_bytes_out")
 
@@ -25,7 +25,7 @@ class PartitionTraffic:
         self.replicated_bytes_out = 0
 
     def took_in(self, size_bytes: int, records: int) -> None:
-        """Count a batch of a client, or of the broker itself."""
+        """Count a batch from a client or from the broker itself."""
         self.bytes_in += size_bytes
         self.records_in += records
 
@@ -35,7 +35,7 @@ class PartitionTraffic:
         self.records_out += records
 
     def add(self, other: "PartitionTraffic") -> None:
-        # One by one: ten thousand of them are added up while nothing else can go on.
+        # Written out for speed: summing ten thousand of these blocks the event loop.
         self.bytes_in += other.bytes_in
         self.records_in += other.records_in
         self.bytes_out += other.bytes_out
@@ -44,20 +44,20 @@ class PartitionTraffic:
         self.replicated_bytes_out += other.replicated_bytes_out
 
     def __bool__(self) -> bool:
-        """Return whether there has been any traffic."""
+        """Return whether any traffic was counted."""
         return bool(self.records_in or self.bytes_out or self.replicated_bytes_in or self.replicated_bytes_out)
 
 
 class Traffic:
-    """Counters of all partitions of a broker. A limited number of topics have their own: those that came first, as long
-    as they exist, because a sum must not lose or gain a whole topic at once."""
+    """Counters of all partitions of a broker. A limited number of topics have sums of their own: the first ones, as
+    long as they exist. The sum of the others must not lose or gain a whole topic at once."""
 
     def __init__(self, told_apart: int = 100) -> None:
         self._topics: dict[TopicId, dict[int, PartitionTraffic]] = {}
         self._told_apart: dict[TopicId, None] = {}
         self._most_told_apart = told_apart
-        self._former = PartitionTraffic()  # of topics that are gone
-        self._former_others = PartitionTraffic()  # of those of them that were not told apart
+        self._former = PartitionTraffic()  # of all deleted topics
+        self._former_others = PartitionTraffic()  # of deleted topics without sums of their own
 
     def of(self, key: PartitionKey) -> PartitionTraffic:
         topic_id, number = key
@@ -81,21 +81,21 @@ class Traffic:
         return topic_id in self._told_apart
 
     def topics(self) -> Iterator[tuple[TopicId, PartitionTraffic]]:
-        """Yield the sums of topics that have counters of their own."""
+        """Yield the sums of topics that have sums of their own."""
         for topic_id in self._told_apart:
             yield topic_id, _sum(self._topics[topic_id].values())
 
     def others(self) -> PartitionTraffic:
-        """Return the sum of all other topics, deleted ones included."""
+        """Return the sum of all other topics, including deleted ones."""
         others = (each.values() for topic_id, each in self._topics.items() if topic_id not in self._told_apart)
         return _sum(chain([self._former_others], *others))
 
     def total(self) -> PartitionTraffic:
-        """Return the sum of all topics, deleted ones included: it never goes back."""
+        """Return the sum of all topics, including deleted ones. It never decreases."""
         return _sum(chain([self._former], *(partitions.values() for partitions in self._topics.values())))
 
     def forget_all_but(self, topics: Container[TopicId]) -> None:
-        """Forget deleted partitions."""
+        """Fold the counters of deleted topics into the totals."""
         for topic_id in [one for one in self._topics if one not in topics]:
             gone = _sum(self._topics.pop(topic_id).values())
             self._former.add(gone)

@@ -1,4 +1,4 @@
-"""Messages of `lograft.internal.v1.Replication` to and from bytes. Pure."""
+"""Encodes and decodes the messages of `lograft.internal.v1.Replication`. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ REPLICATE = "/lograft.internal.v1.Replication/Replicate"
 _UUID_BYTES = 16
 _NO_EPOCH = -1
 
-# From here on, taking a message apart by hand costs less than the copies that the generated code makes.
+# From this size, splitting a message by hand costs less than the copies that the generated code makes.
 _SPLIT_BYTES = 96 * 1024
 _FRAMES = pb.ReplicateResponse.FRAMES_FIELD_NUMBER
 _BATCHES = pb.ReplicaFrame.BATCHES_FIELD_NUMBER
 
 
 class ReplicationCodecError(ValueError):
-    """Bytes that are no such message, or an impossible one."""
+    """Raised for bytes that are not a valid message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SubscriptionRequest:
     request: Subscribe
 
 
-# -- what a follower says
+# -- messages of followers
 
 
 def read_request(data: bytes) -> pb.ReplicateRequest:
@@ -116,7 +116,7 @@ def read_without_room(message: pb.ReplicaWithoutRoom) -> PartitionKey:
     return TopicId(_read_id(message.topic_id, "topic_id")), message.partition
 
 
-# -- what a leader says (frames are written by `replication_outbox`)
+# -- messages of leaders (`outbox` encodes frames)
 
 
 class ReceivedFrame(NamedTuple):
@@ -127,8 +127,8 @@ class ReceivedFrame(NamedTuple):
 
 
 def read_response(data: bytes, split_bytes: int = _SPLIT_BYTES) -> tuple[pb.ReplicateResponse, list[ReceivedFrame]]:
-    """Return the message without its frames, and the frames. A frame that makes up most of a large message is not
-    copied."""
+    """Return the message without its frames, and the frames. Do not copy a frame that makes up most of a large
+    message."""
     try:
         if len(data) < split_bytes:
             response = pb.ReplicateResponse.FromString(data)
@@ -141,8 +141,8 @@ def read_response(data: bytes, split_bytes: int = _SPLIT_BYTES) -> tuple[pb.Repl
 
 def _split_frame(content: memoryview, message_bytes: int) -> ReceivedFrame:
     fields, found = cut_out(content, _BATCHES)
-    batches = found[-1] if found else memoryview(b"")  # of a field that is there more than once, the last counts
-    # Whoever keeps a part keeps all of the message: not for a small one.
+    batches = found[-1] if found else memoryview(b"")  # of a repeated occurrence of a field, the last counts
+    # A view keeps the whole message in memory, so copy small parts.
     kept = batches if 2 * len(batches) >= message_bytes else bytes(batches)
     return ReceivedFrame(pb.ReplicaFrame.FromString(fields), kept)
 
@@ -154,7 +154,7 @@ def reset_message(handle: int, order: ResetTo) -> pb.ReplicaReset:
 
 
 def read_reset(message: pb.ReplicaReset) -> ResetTo:
-    """Return the order, with every field checked: a log that starts over has nothing else to rely on."""
+    """Return the order. Check every field: a log that starts over has nothing to compare them with."""
     start, epochs, producers = message.log_start, tuple(_read_epochs(message.epochs)), message.producers
     is_rising = all(
         one.epoch < next_.epoch and one.start_offset <= next_.start_offset for one, next_ in pairwise(epochs)

@@ -1,4 +1,4 @@
-"""The client side of replication: one stream to each broker that leads partitions this broker follows."""
+"""The client side of replication: one stream to each broker that leads partitions followed here."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FollowerClientTimes:
-    """Retries after a failure wait for `first_retry_ms`, later up to `last_retry_ms`, or half of these."""
+    """Retries wait for `first_retry_ms`, later up to `last_retry_ms`, with jitter down to half of that."""
 
     connect_timeout_ms: int = 1000
     silence_ms: int = SILENCE_LIMIT_MS
@@ -33,7 +33,7 @@ class FollowerClientTimes:
 
 @dataclass(frozen=True, slots=True)
 class FollowerIdentity:
-    """The following broker. `epoch`: its broker epoch; `address_of`: where a broker is, as far as known."""
+    """The following broker. `epoch`: returns its broker epoch. `address_of`: returns a broker's address, if known."""
 
     cluster_id: str
     broker_id: BrokerId
@@ -48,7 +48,7 @@ class FollowerClientLimits:
 
 
 class FollowerClient:
-    """A broker's `PartitionFollower`. Partitions followed before `run` wait for it."""
+    """A broker's `PartitionFollower`. Partitions followed before `run` starts wait for it."""
 
     def __init__(
         self, runtime: Runtime, follower: FollowerIdentity, limits: FollowerClientLimits | None = None
@@ -61,7 +61,7 @@ class FollowerClient:
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for leader in self._leaders.values():
@@ -127,11 +127,11 @@ class _Leader:
             self._has_none.set()
 
     async def run(self) -> None:
-        """Keep a stream while there is anything to follow, until cancelled."""
+        """Keep a stream open while there are partitions to follow. Run until cancelled."""
         await retrying(self._runtime.clock, self._wait, on=())(self._converse_once)
 
     async def _converse_once(self) -> NoReturn:
-        """Keep one stream until it ends. Raise `TryAgain`."""
+        """Serve one stream until it ends, then raise `TryAgain`."""
         await self._has_any.wait()
         try:
             await self._converse()

@@ -1,17 +1,17 @@
-"""One partition as a follower of one leader, in one leader epoch, has it. Pure.
+"""The follower's state of one partition, under one leader in one leader epoch. Pure.
 
-Settling → Unmatched → Matched, by way of Cutting and again Settling as often as the logs are found to part:
+Settling → Unmatched → Matched. Whenever the logs diverge, it passes through Cutting and back to Settling.
 
 core = FollowerCore(log, partition, high_watermark)
-if core.may_subscribe: send(core.subscribe(number))      # all that is in the log is durable
-core.matched(number, leader_watermark)                   # now frames may be appended, and are acknowledged
-core.appended(leader_watermark)                          # one was, with core.new_epochs(...) of its epochs
-core.parted(number, epoch, end_offset)                   # what to cut; core.log_was_cut() when that is durable
-core.told_to_reset(number)                               # likewise: the log is to be given up
-core.acknowledgement()                                   # what to say to the leader, if there is anything new
-core.end()                                               # another epoch: nothing is said of this one any more
+if core.may_subscribe: send(core.subscribe(number))      # the whole log is durable
+core.matched(number, leader_watermark)                   # from now on, frames may be appended and are acknowledged
+core.appended(leader_watermark)                          # a frame was appended, with core.new_epochs(...) of its epochs
+core.parted(number, epoch, end_offset)                   # returns the cut; call core.log_was_cut() once it is durable
+core.told_to_reset(number)                               # likewise, to start over
+core.acknowledgement()                                   # the message for the leader, if there is anything new
+core.end()                                               # the leader or its epoch has changed
 
-A subscription is known by its number: what is answered to an older one is passed over.
+A number identifies each subscription. The core ignores answers to older ones.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 
 class FollowersLog(Protocol):
-    """What the core sees of its log; `storage.log.PartitionLog` has it."""
+    """The log as the core uses it. Implemented by `storage.log.PartitionLog`."""
 
     @property
     def start_offset(self) -> int: ...
@@ -40,12 +40,12 @@ class FollowersLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """Not subscribed. What was appended before may not be durable yet."""
+    """Not subscribed. Earlier appends may not be durable yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """Subscribed, not answered."""
+    """Subscribed, and waiting for the leader's answer."""
 
     number: int
     partition_epoch: PartitionEpoch
@@ -53,12 +53,12 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """The log is being truncated or given up."""
+    """The log is being truncated or reset."""
 
 
 @dataclass(slots=True)
 class Matched:
-    """The log is a beginning of the leader's; and what of it the leader was told."""
+    """The log is a prefix of the leader's. `told_end`, `told_partition_epoch`: the latest values sent to the leader."""
 
     number: int
     told_end: int
@@ -67,18 +67,20 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The leader, or its epoch, is another."""
+    """The leader or its epoch has changed."""
 
 
 FollowerState: TypeAlias = Settling | Unmatched | Cutting | Matched | Ended
 
-# -- what is to be said or done
+# -- messages and orders
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Say that the log ends so, durably. `last_epoch` None: it has none. `tombstones_removed_below`: what it has is
-    without those, and without what they deleted."""
+    """A subscription request, with the durable end of the log.
+
+    `last_epoch`: None for a log without epochs. `tombstones_removed_below`: below this offset, the log contains neither
+    removed tombstones nor the records that they deleted."""
 
     number: int
     leader_epoch: LeaderEpoch
@@ -91,7 +93,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Say that all below `end_offset` is durable, and as this leader sent it."""
+    """States that the log below `end_offset` is durable, and identical to this leader's."""
 
     number: int
     leader_epoch: LeaderEpoch
@@ -108,12 +110,12 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Reset the log to nothing, at offset 0: it is wholly of a history that an unclean election ended."""
+    """Reset the log to empty, at offset 0: an unclean election discarded the whole history that it contains."""
 
 
 class FollowerCore:
-    """Invariant: high_watermark <= the log's end. The watermark goes back only where an unclean election has given up
-    what was below it, or where the log starts over."""
+    """Invariant: high_watermark <= the log's end. The watermark decreases only if an unclean election has discarded
+    records below it, or if the log starts over."""
 
     def __init__(self, log: FollowersLog, partition: Partition, high_watermark: int) -> None:
         assert partition.leader is not None
@@ -133,7 +135,8 @@ class FollowerCore:
 
     @property
     def may_subscribe(self) -> bool:
-        """What is said of the log counts as acknowledged once it is matched: so it waits for the disk."""
+        """Return whether the log may be subscribed. A subscription acknowledges the whole log once it is matched, so
+        the log must be durable."""
         return isinstance(self.state, Settling) and self._log.stable_end == self._log.end_offset
 
     def subscribe(self, number: int) -> Subscribe:
@@ -149,7 +152,8 @@ class FollowerCore:
         )
 
     def matched(self, number: int, leader_watermark: int) -> bool:
-        """The log is a beginning of the leader's: frames that continue it may be appended. False: nobody asked."""
+        """Note that the log is a prefix of the leader's, so that frames may be appended to it. Return False if the
+        answer was not awaited."""
         if not self._is_awaited(number):
             return False
         assert isinstance(self.state, Unmatched)
@@ -159,11 +163,11 @@ class FollowerCore:
         return True
 
     def parted(self, number: int, epoch: int, end_offset: int) -> Truncate | GiveUp | None:
-        """The logs part: the leader's `epoch`, the greatest that is at most our last, ends at `end_offset`. What to do,
-        durably, before `log_was_cut`; None: nobody asked.
+        """Note that the logs diverge: the leader's `epoch`, its greatest one not above our last, ends at `end_offset`.
 
-        Never below the high watermark: all there is on every leader that was cleanly elected. Nor, hence, below the
-        log's start.
+        Return the cut to make durable before `log_was_cut`, or None if the answer was not awaited. Unless an unclean
+        election intervened, never cut below the high watermark, because every cleanly elected leader has the records
+        below it, and so never below the log start.
         """
         if not self._is_awaited(number):
             return None
@@ -183,13 +187,13 @@ class FollowerCore:
         own = self._log.epochs.end_offset_for(epoch, self._log.end_offset)
         if own is not None:
             return min(end_offset, own.start_offset)
-        # All our records are of later epochs, and go. If an unclean election has ended those, so does the log's start,
-        # which was moved in them: what the leader has below it was never deleted.
+        # All our records are of later epochs, and are dropped. If an unclean election has discarded those epochs, drop
+        # the log start, too: it advanced in them, and the leader may never have deleted its records below it.
         return 0 if self._may_cut_committed() else min(end_offset, self._log.start_offset)
 
     def told_to_reset(self, number: int, start_offset: int) -> bool:
-        """The leader has not got any more what follows our end: the log is to be given up, and to go on at
-        `start_offset`. False: nobody asked."""
+        """Note that the leader no longer has the records after our end, so the log must start over at `start_offset`.
+        Return False if the answer was not awaited."""
         if not self._is_awaited(number):
             return False
         self.state = Cutting()
@@ -197,64 +201,67 @@ class FollowerCore:
         return True
 
     def has_lost_what_superseded(self, cleaned_below: int, cleaned_in_epoch: int) -> bool:
-        """Records may be missing from the log because of later ones, below `cleaned_below` in the history of an epoch.
-        Has the log lost those, or never had them, and will it never get them: as an unclean election ended that
-        history? Then it has neither, where the leader may have one of them."""
+        """Return whether the log may lack both superseded records and those that superseded them.
+
+        Compaction may have removed records because of later ones below `cleaned_below`, in the history of
+        `cleaned_in_epoch`. If an unclean election discarded that history before the log had the later ones, it will
+        never get them, although the leader may still have either."""
         unclean_epoch = self.partition.unclean_epoch
         return unclean_epoch is not None and cleaned_in_epoch < unclean_epoch and self._log.end_offset < cleaned_below
 
     def starts_over(self) -> None:
-        """The log is to be given up, at offset 0, before it is subscribed; `log_was_cut` when that is durable."""
+        """Note that the log is reset to offset 0 before it is subscribed. Call `log_was_cut` once that is durable."""
         assert self.may_subscribe
         self.state = Cutting()
         self.high_watermark = 0
 
     def log_was_cut(self) -> None:
-        """What was to be done is done, and durable."""
+        """Note that the truncation or reset is complete and durable."""
         assert isinstance(self.state, Cutting | Ended)
         self._bound_watermark()
         if isinstance(self.state, Cutting):
             self.state = Settling()
 
     def unsubscribed(self, number: int) -> bool:
-        """The stream broke, or the leader refuses: that subscription is over. False: it was already."""
+        """End that subscription, because the stream broke or the leader refused it. Return False if it had already
+        ended."""
         if not (self.is_matched(number) or self._is_awaited(number)):
             return False
         self.state = Settling()
         return True
 
     def end(self) -> None:
-        """The leader, or its epoch, is another. Nothing is acknowledged any more."""
+        """Stop acknowledging: the leader or its epoch has changed."""
         self.state = Ended()
 
     # -- following
 
     def is_matched(self, number: int) -> bool:
-        """Does what the leader sends under this subscription continue the log?"""
+        """Return whether this subscription is matched, so that its frames continue the log."""
         return isinstance(self.state, Matched) and self.state.number == number
 
     def new_epochs(self, epochs: Iterable[EpochEntry]) -> tuple[EpochEntry, ...]:
-        """Those of a frame's epochs that are to be noted with it. The leader tells all that start within it; those that
-        start where the log ends, and had no records, may be known here already, or have been passed by."""
+        """Return the epochs of a frame that the log must note. The leader sends all epochs that start within the frame.
+        Those without records that start at the log's end may already be known here, or superseded."""
         latest = self._log.epochs.latest
         return tuple(entry for entry in epochs if latest is None or entry.epoch > latest.epoch)
 
     def appended(self, leader_watermark: int) -> bool:
-        """A frame was, which said so. Whether the high watermark has moved."""
+        """Note an appended frame, with the leader's watermark. Return whether the high watermark has advanced."""
         assert isinstance(self.state, Matched)
         self._leader_watermark = leader_watermark
         return self._advance()
 
     def heard_watermark(self, number: int, leader_watermark: int) -> bool:
-        """Whether ours has moved."""
+        """Note the leader's watermark. Return whether the high watermark has advanced."""
         if not self.is_matched(number):
             return False
         self._leader_watermark = leader_watermark
         return self._advance()
 
     def acknowledgement(self) -> Acknowledge | None:
-        """What the leader is to be told now, if there is anything new: call it when more is durable, and after
-        `image_changed`."""
+        """Return the acknowledgement to send, or None if nothing is new. Call it when more of the log is durable, and
+        after `image_changed`."""
         state, end_offset, partition_epoch = self.state, self._log.stable_end, self.partition.partition_epoch
         if not isinstance(state, Matched) or (state.told_end, state.told_partition_epoch) == (
             end_offset,
@@ -265,7 +272,7 @@ class FollowerCore:
         return Acknowledge(state.number, self.leader_epoch, partition_epoch, end_offset)
 
     def image_changed(self, partition: Partition) -> None:
-        """The same leader in the same epoch; the rest may be different."""
+        """Note a new image with the same leader and epoch; the rest may differ."""
         assert (partition.leader, partition.leader_epoch) == (self.leader, self.leader_epoch)
         assert partition.partition_epoch >= self.partition.partition_epoch, "an older image"
         self.partition = partition
@@ -276,12 +283,13 @@ class FollowerCore:
         return isinstance(self.state, Unmatched) and self.state.number == number
 
     def _may_cut_committed(self) -> bool:
-        """Was an unclean election held since our last record was written?"""
+        """Return whether an unclean election was held after our last record was written."""
         latest, unclean_epoch = self._log.epochs.latest, self.partition.unclean_epoch
         return unclean_epoch is not None and (latest is None or latest.epoch < unclean_epoch)
 
     def _bound_watermark(self) -> None:
-        """What was deleted was committed: a watermark below the log's start was noted before that."""
+        """Keep the watermark within the log. Only committed records are deleted, so a watermark below the log start was
+        noted before the deletion."""
         self.high_watermark = max(min(self.high_watermark, self._log.end_offset), self._log.start_offset)
 
     def _advance(self) -> bool:

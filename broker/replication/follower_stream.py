@@ -1,8 +1,8 @@
-"""One stream to a leader, as its follower has it: what was subscribed, what comes, what is to be said.
+"""The follower's side of one stream to a leader.
 
-Each partition subscribes when its log is durable, does what it is told, and subscribes again, each for itself. Whatever
-is to be said goes together in one message. The leader may send as many bytes as it is granted: bytes are granted again
-when the disk has kept up with them, so that what is on its way to the disk is bounded.
+Each partition independently subscribes when its log is durable, carries out the leader's orders, and subscribes again.
+One message carries everything that is due. The follower grants the leader a window of bytes, and grants received bytes
+again as the disk keeps up, so that the data waiting for the disk is bounded.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FollowerStreamLimits:
-    """`window_bytes`: bytes on their way from the leader, or here on their way to the disk. A partition that was
-    refused, or could not take a frame, retries after `first_retry_ms`, later up to `last_retry_ms`."""
+    """`window_bytes`: the most bytes that may be in transit from the leader or waiting for the disk. A partition that
+    was refused, or could not append a frame, retries after `first_retry_ms`, later up to `last_retry_ms`."""
 
     window_bytes: int = 16 * _MEBIBYTE
     first_retry_ms: int = 40
@@ -47,7 +47,7 @@ class FollowerStreamLimits:
 
 
 class _Subscription:
-    """The subscription of a followed partition. `handle` None: not subscribed at the moment; `task` will subscribe."""
+    """The subscription of a followed partition. `handle`: None while it is not subscribed, and `task` will do so."""
 
     __slots__ = ("backoff", "followed", "handle", "is_matched", "task", "trouble")
 
@@ -57,11 +57,11 @@ class _Subscription:
         self.is_matched = False
         self.task: asyncio.Task[None] | None = None
         self.backoff: ExponentialWait | None = None
-        self.trouble = ""  # the latest kind, since all was well
+        self.trouble = ""  # the kind of the latest failure; empty after a success
 
 
 class FollowerStream:
-    """`next_handle` numbers the subscriptions of the process. Tasks belong to `group`."""
+    """`next_handle`: numbers all subscriptions of the process. `group`: owns the tasks."""
 
     def __init__(
         self,
@@ -83,15 +83,15 @@ class FollowerStream:
         self._by_handle: dict[int, _Subscription] = {}
         self._unsaid = pb.ReplicateRequest(hello=hello, window_bytes=limits.window_bytes)
         self._to_acknowledge: dict[_Subscription, None] = {}
-        self._to_answer: dict[_Subscription, int] = {}  # the latest barrier of each
-        self._taken_bytes: dict[Followed, int] = {}  # taken in, and the disk may not have kept up
-        self._owed_bytes = 0  # to be granted again
+        self._to_answer: dict[_Subscription, int] = {}  # the latest barrier of each subscription
+        self._taken_bytes: dict[Followed, int] = {}  # received bytes that the disk may not have absorbed yet
+        self._owed_bytes = 0  # bytes to grant again
         self._has_taken = asyncio.Event()
-        self._without_room: dict[_Subscription, None] = {}  # they wait for their disks
-        self._tell_without_room = False  # of all of them, with the next message
+        self._without_room: dict[_Subscription, None] = {}  # subscriptions waiting for space on their disks
+        self._tell_without_room = False  # report all of them with the next message
         self._news = asyncio.Event()
 
-    # -- what is followed
+    # -- partitions
 
     def follow(self, followed: Followed) -> None:
         followed.stream = self
@@ -115,7 +115,7 @@ class FollowerStream:
             self._news.set()
 
     def end(self) -> None:
-        """End all subscriptions: the stream is gone."""
+        """End all subscriptions: the stream has ended."""
         for followed, subscription in self._subscriptions.items():
             followed.stream = None
             if subscription.handle is not None:
@@ -177,7 +177,7 @@ class FollowerStream:
         await self._subscribe(subscription)
 
     def _forget(self, subscription: _Subscription) -> None:
-        """Forget the subscription, which is over."""
+        """Forget a subscription that has ended."""
         assert subscription.handle is not None
         del self._by_handle[subscription.handle]
         subscription.handle, subscription.is_matched = None, False
@@ -187,12 +187,12 @@ class FollowerStream:
     # -- speaking
 
     async def speak(self) -> None:
-        """Send news as they come, and now and then a message without any; until the stream is over."""
+        """Send messages as they become due, and keep-alives while idle, until the stream ends."""
         clock, alive_every_ms = self._runtime.clock, self._limits.alive_every_ms
         next_ms = clock.monotonic_ms() + alive_every_ms
         while True:
             self._news.clear()
-            # Said again and again: a leader that has not heard of its election yet passes it over.
+            # Repeat it with each keep-alive: a leader that has not learned of its election yet ignores it.
             self._tell_without_room |= clock.monotonic_ms() >= next_ms
             message = self._compose()
             if message or clock.monotonic_ms() >= next_ms:
@@ -221,14 +221,14 @@ class FollowerStream:
             self._tell_without_room = False
             waiting = (one.followed for one in self._without_room if one.followed.lacks_room)
             message.without_room.extend(map(without_room_message, waiting))
-        # A grant goes with something else: mostly there is an acknowledgement. Alone, only if the leader may need it.
+        # A grant usually travels with an acknowledgement. Send it alone only if the leader may need it.
         if message.ByteSize() or self._owed_bytes >= self._limits.window_bytes // 4:
             message.window_bytes += self._owed_bytes
             self._owed_bytes = 0
         return message.SerializeToString()
 
     async def grant(self) -> None:
-        """Grant received bytes again as the disk keeps up; until cancelled."""
+        """Grant received bytes again as the disk keeps up. Run until cancelled."""
         while True:
             while self._taken_bytes:
                 followed = next(iter(self._taken_bytes))
@@ -242,7 +242,7 @@ class FollowerStream:
     # -- listening
 
     def hear(self, data: bytes) -> None:
-        """Handle a message of the leader. Raise `ReplicationCodecError` if it cannot be read."""
+        """Handle a message from the leader. Raise `ReplicationCodecError` if it cannot be decoded."""
         response, frames = read_response(data)
         for matched in response.matched:
             self._matched(matched)
@@ -273,7 +273,7 @@ class FollowerStream:
                 message.tombstones_removed_below,
                 message.cleaned_below,
             )
-            # The partition may be in another epoch since it was asked.
+            # The partition epoch may have changed since the subscription was sent.
             self.has_acknowledgement(subscription.followed)
 
     def _parted(self, handle: int, order: TruncateTo | ResetTo) -> None:
@@ -297,7 +297,7 @@ class FollowerStream:
         message = received.fields
         frame, subscription = read_frame(received), self._by_handle.get(message.handle)
         if subscription is None:
-            # Nobody wants it any more, but it came out of the window.
+            # The subscription has ended, but the frame used the window.
             self._owed_bytes += len(frame.batches)
             self._has_taken.set()
             return

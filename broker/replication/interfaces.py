@@ -1,10 +1,10 @@
-"""What replication streams and replicas are to each other, as interfaces: a leader's side and a follower's.
+"""Interfaces between replication streams and replicas: the leader's side and the follower's side.
 
-Each is a role that a replica has for a while: it ends when the image says something else, and with it all that was
-agreed on its behalf. What a role is told after its end changes nothing.
+A replica has each role for a while. When the image assigns another role, the former one ends, with all of its
+subscriptions. Calls to a role that has ended have no effect.
 
-A subscription's `number` is its handle on the stream. A process numbers its subscriptions upwards, on whatever stream
-they go: who follows takes the numbers from one counter for all streams.
+A subscription's `number` is its handle on the stream. A follower's process takes the numbers of all streams from one
+increasing counter.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from lograft.storage.state.epoch_cache import EpochEntry
 
 @dataclass(frozen=True, slots=True)
 class ResetTo:
-    """Order to a follower whose next records are gone: drop everything and continue at `start_offset`, with the
-    leader's epochs and producer state there."""
+    """An order to a follower whose next records the leader no longer has: drop everything and continue at
+    `start_offset`, with the leader's epochs and producer state at that offset."""
 
     start_offset: int
     epochs: tuple[EpochEntry, ...]
@@ -33,7 +33,7 @@ class ResetTo:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFrame:
-    """A `ReplicaFrame` on the wire: its batches stay in the parts they were read in, joined only in the message."""
+    """A frame to send. Its batches stay in the buffers they were read into, and are joined only in the message."""
 
     start: int
     end: int
@@ -49,23 +49,25 @@ class OutgoingFrame:
 
 
 class FeedListener(Protocol):
-    """A follower's stream. Called on the loop, also from inside calls to the feed; it only takes note."""
+    """A follower's stream. Called on the event loop, also from within calls to the feed. Implementations must not
+    block."""
 
     def has_news(self) -> None:
-        """The log's end, its start or the watermark has changed; or the follower must answer a barrier."""
+        """Note that the log's end, its start or the watermark has changed, or that the follower must answer a
+        barrier."""
         ...
 
     def ended(self, error: ReplicaError) -> None:
-        """The feed is over, and the follower should hear why. Called at most once, and not after `close`."""
+        """Note that the feed has ended, and send the follower the reason. Called at most once, and not after
+        `close`."""
         ...
 
 
 class Feed(Protocol):
-    """A follower whose log was matched, until it ends or is closed.
+    """The leader's feed for a follower whose log was matched. Valid until it ends or is closed.
 
-    `log_end` and `high_watermark` are the leader's. `log_start` is where the leader decided that the log starts: all
-    below is to be deleted. `tombstones_removed_below` and `cleaned_below` are the leader's, as they were when the logs
-    were matched.
+    `log_end` and `high_watermark`: of the leader. `log_start`: the log start that the leader has decided; the follower
+    deletes the records below it. `tombstones_removed_below` and `cleaned_below`: of the leader, as of the match.
     """
 
     @property
@@ -85,64 +87,66 @@ class Feed(Protocol):
 
     @property
     def barrier(self) -> int:
-        """The latest barrier that the follower must answer; 0 if no call waits for one."""
+        """The latest barrier that the follower must answer, or 0 if no call waits for one."""
         ...
 
     def tell_barrier(self) -> int:
-        """Return the same, at the moment of putting it into a message."""
+        """Return the barrier to put into a message now. Later calls for a barrier get another number."""
         ...
 
     def barrier_answered(self, leader_epoch: int, number: int) -> None:
-        """Note the follower's answer. Raise `ReplicaError` if it is invalid: close the feed then."""
+        """Note the follower's answer. Raise `ReplicaError` if it is invalid; then close the feed."""
         ...
 
     @property
     def is_throttled(self) -> bool:
-        """Return whether the replica is being added and not in sync yet, so that no write waits for it."""
+        """Return whether the replica is being added and is not in sync yet, so that no write waits for it."""
         ...
 
     def is_in_memory(self, start: int) -> bool:
-        """Return whether `read` would answer without waiting for the disk. If not, other partitions go first."""
+        """Return whether `read` can return without waiting for the disk. If not, serve other partitions first."""
         ...
 
     async def read(self, start: int, max_bytes: int) -> OutgoingFrame | None:
-        """What follows `start`: about `max_bytes`, but at least one batch. None: there is nothing yet.
+        """Return the batches from `start`, about `max_bytes` but at least one, or None if there are none yet.
 
-        Nothing is awaited if the log has it in memory. `ReplicaError`: the feed is over, and the listener was told; so
-        it is if the log's start has passed `start`, or tombstones beyond it went, the answer to which the follower gets
-        when it subscribes again.
+        Await nothing if the log has them in memory. Raise `ReplicaError`, after calling the listener's `ended`, if the
+        feed has ended. The feed also ends if the log start has passed `start`, or compaction has changed the log beyond
+        it. The follower then subscribes again, and gets its orders.
         """
         ...
 
     def acknowledged(self, acknowledgement: Acknowledge) -> None:
-        """Note an acknowledgement. Raise `ReplicaError` if it is invalid: close the feed then."""
+        """Note an acknowledgement. Raise `ReplicaError` if it is invalid; then close the feed."""
         ...
 
     def close(self) -> None:
-        """Close the feed after the follower unsubscribed, or its stream ended. At any time, and more than once."""
+        """Close the feed, after the follower unsubscribed or its stream ended. May be called at any time, and
+        repeatedly."""
         ...
 
 
 class LedReplica(Protocol):
-    """One partition on this broker, as followers see it."""
+    """A replica on this broker, as followers use it."""
 
     async def subscribe(
         self, subscriber: Subscriber, request: Subscribe, listener: FeedListener
     ) -> Feed | TruncateTo | ResetTo:
-        """Compare the follower's log with ours. Raise `ReplicaError` if it cannot be followed here, or not now.
+        """Compare the follower's log with ours, and return a feed or an order. Raise `ReplicaError` if the partition
+        cannot be followed here, or not now.
 
-        An earlier feed of the same follower ends, and calls its listener.
+        End an earlier feed of the same follower, and call its listener.
         """
         ...
 
     def has_no_room(self, follower: BrokerId, leader_epoch: int) -> None:
-        """Note that the follower does not subscribe, because its disk is full. Ignored if this broker does not lead in
-        that epoch."""
+        """Note that the follower does not subscribe, because its disk is full. Ignore it if this broker does not lead
+        in that epoch."""
         ...
 
 
 class LedReplicas(Protocol):
-    """All partitions of this broker."""
+    """All replicas of this broker."""
 
     def get(self, topic_id: TopicId, number: int) -> LedReplica:
         """Return the replica. Raise `ReplicaError` if there is no such partition, or no replica of it here."""
@@ -153,18 +157,18 @@ class LedReplicas(Protocol):
 
 
 class AcknowledgementListener(Protocol):
-    """The stream that carries a followed partition. Called on the loop; it only takes note."""
+    """The stream that replicates a followed partition. Called on the event loop. Implementations must not block."""
 
     def has_acknowledgement(self, followed: "Followed") -> None:
-        """Fetch an acknowledgement soon: more is durable, or the partition epoch has changed."""
+        """Fetch the acknowledgement soon: more of the log is durable, or the partition epoch has changed."""
         ...
 
 
 class Followed(Protocol):
-    """One partition on this broker, to be followed from one leader in one epoch: another object for each.
+    """A replica on this broker that follows one leader in one epoch. Another leader or epoch needs another object.
 
-    The stream settles it, subscribes, carries out the leader's orders, and begins again when a subscription is over.
-    Answers to a subscription other than the latest are ignored. `stream`: set by the stream that carries the partition.
+    The stream calls `settle`, subscribes, carries out the leader's orders, and repeats this when a subscription ends.
+    Answers to any subscription but the latest are ignored. `stream`: set by the stream that replicates the partition.
     """
 
     stream: AcknowledgementListener | None
@@ -174,7 +178,7 @@ class Followed(Protocol):
 
     @property
     def number(self) -> int:
-        """The number of the partition in its topic."""
+        """The partition's number in its topic."""
         ...
 
     @property
@@ -188,21 +192,21 @@ class Followed(Protocol):
 
     @property
     def lacks_room(self) -> bool:
-        """Return whether the disk takes no records of the partition."""
+        """Return whether the disk is too full to accept records of the partition."""
         ...
 
     async def settle(self) -> None:
-        """Return when everything in the log is durable, truncations included, and the disk has room: call `subscribe`
-        then, with no await between. Raise `DiskFailed` if that will never be, `ReplicaError` if the role has ended
+        """Return when the whole log is durable, including truncations, and the disk has space. Then call `subscribe`
+        without an await between. Raise `DiskFailed` if the disk has failed, `ReplicaError` if the role ended
         meanwhile."""
         ...
 
     def subscribe(self, number: int) -> Subscribe:
-        """Return the subscription request. `number` is above all earlier ones."""
+        """Return the subscription request. `number`: must be above all earlier ones."""
         ...
 
     def unsubscribed(self, number: int) -> None:
-        """Note that the subscription is over: the stream is gone, or the leader refuses."""
+        """Note that the subscription has ended: the stream ended, or the leader refused it."""
         ...
 
     def matched(
@@ -212,44 +216,45 @@ class Followed(Protocol):
         ...
 
     async def truncate(self, number: int, order: TruncateTo) -> None:
-        """Truncate our log as ordered. It must settle before it subscribes again, cancelled or not."""
+        """Truncate the log as ordered. Call `settle` before subscribing again, even if this was cancelled."""
         ...
 
     async def reset(self, number: int, order: ResetTo) -> None:
-        """Drop everything and start over as ordered. It must settle before it subscribes again, cancelled or not."""
+        """Drop everything and start over as ordered. Call `settle` before subscribing again, even if this was
+        cancelled."""
         ...
 
     def append(self, number: int, frame: ReplicaFrame, high_watermark: int, log_start: int) -> None:
-        """Append what follows our end. After `FrameMismatch`, `InvalidBatch` or `DiskFull` nothing has changed: end the
-        subscription, and begin again. After `DiskFailed` nothing more can be taken."""
+        """Append a frame that continues the log. Raise `FrameMismatch`, `InvalidBatch` or `DiskFull` without changing
+        anything; then end the subscription and subscribe again. Raise `DiskFailed` if the log can no longer be
+        used."""
         ...
 
     def heard(self, number: int, high_watermark: int, log_start: int) -> None:
-        """Note a watermark and a log start that came without a frame."""
+        """Note a watermark and a log start that arrived without a frame."""
         ...
 
     def answers_barriers(self, number: int) -> bool:
-        """Return whether the subscription is matched and the role has not ended; otherwise barriers are not
-        answered."""
+        """Return whether to answer barriers: the subscription is matched, and the role has not ended."""
         ...
 
     def acknowledgement(self) -> Acknowledge | None:
-        """Return the acknowledgement to send now, if there is anything new and the logs are matched. It counts as sent
-        then."""
+        """Return the acknowledgement to send, or None if nothing is new or the logs are not matched. It counts as sent
+        from then on."""
         ...
 
     async def room(self) -> None:
-        """Return when the disk is not too far behind: await it before taking in more."""
+        """Return when the disk is not too far behind. Await it before granting more bytes."""
         ...
 
 
 class PartitionFollower(Protocol):
-    """Follows the leaders of this broker's partitions. Called on the loop; each call returns at once."""
+    """Follows the leaders of this broker's partitions. Called on the event loop; each call returns at once."""
 
     def follow(self, followed: Followed) -> None:
-        """Follow from now on, until `unfollow`."""
+        """Follow the partition until `unfollow`."""
         ...
 
     def unfollow(self, followed: Followed) -> None:
-        """Stop following: the role has ended."""
+        """Stop following the partition: the role has ended."""
         ...

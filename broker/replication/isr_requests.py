@@ -1,4 +1,4 @@
-"""What leaders ask the controller to make of their ISRs: all that is wanted at the moment in one request."""
+"""Requests of leaders to the controller for other ISRs, batched into one request at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,26 +21,26 @@ MAX_ALTERATIONS = 1000  # in one request
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The partition is in that epoch now; what it is there, the image says."""
+    """The partition is now in that epoch; the image will have its new state."""
 
     partition_epoch: PartitionEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class IsrRefused:
-    """It was not carried out, and never will be."""
+    """The request was not carried out, and never will be."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrOutcomeUnknown:
-    """It may have been carried out, or may be yet."""
+    """The request may have been carried out, or still may be."""
 
 
 IsrAnswer: TypeAlias = Accepted | IsrRefused | IsrOutcomeUnknown
 
 
 class IsrLeader(Protocol):
-    """Who asks."""
+    """The leader that asked."""
 
     def isr_answered(self, proposal: ProposeIsr, answer: IsrAnswer) -> None: ...
 
@@ -49,8 +49,8 @@ Alter: TypeAlias = Callable[[Sequence[Alteration]], Awaitable[AlterPartitionsRes
 
 
 class IsrRequests:
-    """One request is under way at a time; what is asked for meanwhile goes with the next. Each leader asks for one
-    thing at a time, and is answered."""
+    """Sends one request at a time, and batches proposals made meanwhile into the next. Each leader makes one proposal
+    at a time, and gets an answer."""
 
     def __init__(self, alter: Alter) -> None:
         self._alter = alter
@@ -58,12 +58,13 @@ class IsrRequests:
         self._has_waiting = asyncio.Event()
 
     def ask(self, key: PartitionKey, proposal: ProposeIsr, leader: IsrLeader) -> None:
-        """Who asked before for the same partition, in an earlier epoch, is not answered any more."""
+        """Queue a proposal. It replaces a waiting one for the same partition from an earlier epoch, whose leader gets
+        no answer."""
         self._waiting[key] = (proposal, leader)
         self._has_waiting.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             await self._has_waiting.wait()
             keys = list(self._waiting)[:MAX_ALTERATIONS]
@@ -100,5 +101,5 @@ def _answer(alteration: Alteration, result: AlterPartitionsResponse.Result) -> I
 
 
 def _failure(code: ErrorCode) -> IsrAnswer:
-    """A code that a later version made up says nothing of the outcome."""
+    """Return the answer for an error code. The outcome is unknown for codes of a later version."""
     return IsrRefused() if code in ERRORS and not ERRORS[code].outcome_unknown else IsrOutcomeUnknown()

@@ -1,8 +1,8 @@
-"""Who counts for the high watermark: the ISR that is committed, and what its leader has asked to make of it. Pure.
+"""The replicas that count for the high watermark: the committed ISR, and the leader's pending request. Pure.
 
-The controller may have carried out a request long before the leader hears of it, and one whose answer was lost may be
-carried out yet. So whoever was asked to be let in counts from the moment of asking; whoever was asked to be let go
-counts until the metadata say that it is gone. The committed ISR comes from the broker's image alone.
+The controller may have carried out a request long before the leader learns of it, and may still carry out one whose
+answer was lost. So a joining replica counts from the moment of the request, and a leaving one counts until the metadata
+have removed it. The committed ISR comes only from the broker's image.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ RETRY_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """Nothing is asked for that would change who counts."""
+    """No request is pending that would change which replicas count."""
 
     committed: tuple[BrokerId, ...]
 
@@ -27,7 +27,7 @@ class CommittedIsr:
 
 @dataclass(frozen=True, slots=True)
 class PendingExpansion:
-    """`joining` may be in the ISR by now."""
+    """`joining`: replicas that may already be in the ISR."""
 
     committed: tuple[BrokerId, ...]
     joining: tuple[BrokerId, ...]
@@ -39,7 +39,7 @@ class PendingExpansion:
 
 @dataclass(frozen=True, slots=True)
 class PendingShrink:
-    """`leaving` may still be in the ISR."""
+    """`leaving`: replicas that may still be in the ISR."""
 
     committed: tuple[BrokerId, ...]
     leaving: tuple[BrokerId, ...]
@@ -54,7 +54,7 @@ IsrState: TypeAlias = CommittedIsr | PendingExpansion | PendingShrink
 
 @dataclass(frozen=True, slots=True)
 class ProposeIsr:
-    """The ISR to ask the controller for, in AlterPartitions, and the state of the partition that it is to replace."""
+    """An ISR to request from the controller with AlterPartitions, and the epochs of the state that it replaces."""
 
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
@@ -62,11 +62,11 @@ class ProposeIsr:
 
 
 class IsrAlterations:
-    """What a leader asks for, one request at a time, and what it knows to have come of it.
+    """A leader's requests, one at a time, and their known outcomes.
 
-    An expansion whose outcome is unknown stays *in doubt* until the partition is in another epoch: whatever is answered
-    to later requests, the first may still be on its way. To end the doubt, the leader asks again; or, if those who were
-    to join cannot any more, it asks for the ISR as it is.
+    An expansion whose outcome is unknown stays *in doubt* until the partition is in another epoch: regardless of the
+    answers to later requests, the first may still be in transit. To end the doubt, the leader repeats the request, or,
+    if a joining replica is no longer ready, requests the committed ISR.
     """
 
     def __init__(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> None:
@@ -75,7 +75,7 @@ class IsrAlterations:
         self.in_flight: ProposeIsr | None = None
         self.is_in_doubt = False
         self.was_refused = False  # the latest request, in this partition epoch
-        self._awaited: PartitionEpoch | None = None  # what an accepted request made of the partition
+        self._awaited: PartitionEpoch | None = None  # epoch of an accepted request, until the image has it
         self._not_before_ms: int | None = None
 
     def may_ask(self, now_ms: int) -> bool:
@@ -86,7 +86,7 @@ class IsrAlterations:
     # -- asking
 
     def ask_to_expand(self, proposal: ProposeIsr, joining: tuple[BrokerId, ...]) -> None:
-        """From now on those who join count."""
+        """Note a request for an expansion. The joining replicas count from now on."""
         if self.is_in_doubt:
             assert isinstance(self.state, PendingExpansion)
             assert all(member in joining for member in self.state.joining), "whoever may be in the ISR counts"
@@ -99,7 +99,8 @@ class IsrAlterations:
         self.state = PendingShrink(self.state.committed, leaving)
 
     def ask_to_confirm(self, proposal: ProposeIsr) -> None:
-        """For the ISR as it is, in another partition epoch: what was asked for in this one is void then."""
+        """Note a request for the committed ISR. It moves the partition to another epoch, which voids the request in
+        doubt."""
         assert self.is_in_doubt
         self._ask(proposal)
 
@@ -108,10 +109,10 @@ class IsrAlterations:
         assert proposal.partition_epoch == self.partition_epoch
         self.in_flight = proposal
 
-    # -- what comes of it
+    # -- outcomes
 
     def accepted(self, proposal: ProposeIsr, partition_epoch: PartitionEpoch, now_ms: int) -> None:
-        """The partition is in `partition_epoch` now; what that means is in the image when it gets there."""
+        """Note that the partition is now in `partition_epoch`; the image will have its new state."""
         if not self._is_answered(proposal):
             return
         self.was_refused = False
@@ -122,24 +123,24 @@ class IsrAlterations:
             self._undo()
 
     def refused(self, proposal: ProposeIsr, now_ms: int) -> None:
-        """It was not carried out, and never will be."""
+        """Note that the request was not carried out, and never will be."""
         if self._is_answered(proposal):
             self.was_refused = True
             self._not_before_ms = now_ms + RETRY_MS
             self._undo()
 
     def unknown(self, proposal: ProposeIsr, now_ms: int) -> None:
-        """It may have been carried out, or may be yet."""
+        """Note that the request may have been carried out, or still may be."""
         if not self._is_answered(proposal):
             return
         self._not_before_ms = now_ms + RETRY_MS
         if isinstance(self.state, PendingExpansion):
             self.is_in_doubt = True
         else:
-            self._undo()  # who may have left, counts until it is known
+            self._undo()  # a replica that may have left counts until the image has removed it
 
     def committed(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> None:
-        """The image has the partition in another epoch: all that was asked for in an older one is settled."""
+        """Apply the ISR of a later partition epoch in the image, which settles all requests of older ones."""
         assert partition_epoch > self.partition_epoch
         self.state = CommittedIsr(isr)
         self.partition_epoch = partition_epoch
@@ -149,7 +150,7 @@ class IsrAlterations:
             self._awaited = None
 
     def _is_answered(self, proposal: ProposeIsr) -> bool:
-        """Was it waited for, and does it still matter?"""
+        """Return whether the request was in flight, and its answer still matters. It is no longer in flight."""
         if proposal is not self.in_flight:
             return False
         self.in_flight = None

@@ -1,4 +1,4 @@
-"""When a log ended where: how far behind a follower is, in time. Pure."""
+"""The past ends of a log, by time: they tell how long a follower has lagged. Pure."""
 
 from bisect import bisect_right
 
@@ -7,8 +7,8 @@ _MAX_MARKS = 2 * _MARKS_IN_SPAN
 
 
 class LagHistory:
-    """Marks, some thirty within the last `span_ms`. Between two of them the answer is the earlier one: who is judged by
-    it may seem further behind than it is, by as much as lies between two marks."""
+    """Keeps about thirty marks for the last `span_ms`. For an offset between two marks, the answer is the earlier one,
+    so a follower may seem to lag longer than it does, by up to the time between two marks."""
 
     __slots__ = ("_ends", "_times_ms", "span_ms")
 
@@ -18,7 +18,7 @@ class LagHistory:
         self._times_ms: list[int] = []
 
     def moves_on(self, end: int, now_ms: int) -> None:
-        """The log ended at `end` until now."""
+        """Note that the log ended at `end` until now."""
         times_ms = self._times_ms
         if times_ms and now_ms - times_ms[-1] < self.span_ms // _MARKS_IN_SPAN:
             return
@@ -29,7 +29,7 @@ class LagHistory:
         self._ends.append(end)
 
     def when_at(self, offset: int) -> int | None:
-        """The last time known at which the log ended at `offset` or before. None: longer ago than is remembered, or
-        never."""
+        """Return the latest known time at which the log ended at or before `offset`. Return None if that was before the
+        oldest mark, or never."""
         place = bisect_right(self._ends, offset)
         return self._times_ms[place - 1] if place else None

@@ -1,22 +1,22 @@
-"""One partition as its leader knows it, in one leader epoch: the followers, the ISR, the high watermark. Pure.
+"""The leader's state of one partition in one leader epoch: the followers, the ISR, the high watermark. Pure.
 
 core = LeaderCore(broker_id, partition, min_isr, LeaderLogEnds(...), high_watermark, lag_time_max_ms=..., now_ms=...)
 subscription = core.subscribed(subscriber, leader_epoch, partition_epoch, end_offset, now_ms)
-if core.matched(subscription, now_ms): ...              # the high watermark has moved
+if core.matched(subscription, now_ms): ...              # the high watermark has advanced
 if core.acknowledged(subscription, leader_epoch, partition_epoch, end_offset): ...
-proposal = core.propose(image.brokers, now_ms)          # after each of these, and now and then
-number = core.ask_barrier()                             # is this still the leader? Followers are sent the number
+proposal = core.propose(image.brokers, now_ms)          # after each of these, and periodically
+number = core.ask_barrier()                             # to confirm leadership, send the followers this number
 core.barrier_answered(subscription, leader_epoch, number)
-if core.passed_barrier >= number: ...                   # it was when `ask_barrier` was called
+if core.passed_barrier >= number: ...                   # this broker led when `ask_barrier` was called
 
-What it rests on, and the owner sees to:
-- the log's epoch is recorded before the core is made, and nothing is truncated while there is one;
-- a follower says only what is durable, and says nothing of an older epoch once it has subscribed under a newer one;
-- a follower's process numbers its subscriptions upwards, on whatever stream they go: the greatest number is the latest;
-- a subscription, and an acknowledgement, carries the partition epoch that the follower knew when it was said. A replica
-  that turns out to be corrupt says nothing more before it is reported, and the report brings another partition epoch:
-  so what it said before cannot bring it into the ISR after, when it may have discarded everything.
-- a follower answers a barrier only if it followed under that subscription when it received it.
+The core relies on its owner and on followers for these rules:
+- The owner records the leader epoch in the log before creating the core, and truncates nothing while the core exists.
+- A follower acknowledges only durable records, and nothing of an older epoch once it has subscribed under a newer one.
+- A follower's process numbers its subscriptions in increasing order across all streams: the greatest is the latest.
+- A subscription or acknowledgement carries the partition epoch that the follower knew when sending it. A corrupt
+  replica sends nothing more until it is reported, and the report changes the partition epoch. So its earlier messages
+  cannot bring it into the ISR afterwards, when it may have discarded everything.
+- A follower answers a barrier only if it was following under that subscription when it received the barrier.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _UNMATCHED = -1
 
 @dataclass(frozen=True, slots=True)
 class LeaderLogEnds:
-    """Of the leader's log. `epoch_start`: where the leader's epoch began."""
+    """The offsets of the leader's log. `epoch_start`: where the leader's epoch begins."""
 
     start_offset: int
     epoch_start: int
@@ -47,7 +47,8 @@ class LeaderLogEnds:
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """Who subscribes: the process, where it has its replica, and its `number`th subscription of all."""
+    """A subscribing follower: its process, the directory of its replica, and the subscription's `number` in that
+    process."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -57,15 +58,15 @@ class Subscriber:
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """A follower's. It counts for nothing until it is matched, and nothing more once it is over."""
+    """A follower's subscription. It counts only while it is matched and not over."""
 
     subscriber: Subscriber
     subscribed_end: int
     partition_epoch: PartitionEpoch
-    end_offset: int = _UNMATCHED  # what the follower has, durably, of this leader's log
+    end_offset: int = _UNMATCHED  # the durable end of the follower's copy of this log
     is_over: bool = False
     answers_barriers: bool = True
-    barrier: int = 0  # the latest that was answered on it
+    barrier: int = 0  # the latest that the follower answered under it
 
     @property
     def is_matched(self) -> bool:
@@ -74,8 +75,10 @@ class Subscription:
 
 @dataclass(slots=True, eq=False)
 class _Follower:
-    """`caught_up_ms`: when it last had all there was, as far as is known; it stands still while it is not matched.
-    `has_room` False: its disk is full, and it has not subscribed since."""
+    """A follower of the partition.
+
+    `caught_up_ms`: the latest known time at which it had the whole log; unchanged while it is not matched. `has_room`:
+    False if it reported a full disk, and has not subscribed since."""
 
     broker_id: BrokerId
     caught_up_ms: int
@@ -83,14 +86,14 @@ class _Follower:
     has_room: bool = True
 
     def end_offset_in(self, directory_id: UUID | None) -> int:
-        """What it has in that directory."""
+        """Return the durable end of its replica in that directory."""
         subscription = self.subscription
         if subscription is None or subscription.subscriber.directory_id != directory_id:
             return _UNMATCHED
         return subscription.end_offset
 
     def barrier_in(self, directory_id: UUID | None) -> int:
-        """The latest it has answered from there."""
+        """Return the latest barrier answered by its replica in that directory."""
         subscription = self.subscription
         if subscription is None or subscription.subscriber.directory_id != directory_id:
             return 0
@@ -98,8 +101,8 @@ class _Follower:
 
 
 class LeaderCore:
-    """Invariants: high_watermark <= end_offset, durable_end <= end_offset; whoever may be in the ISR has all below the
-    high watermark."""
+    """Invariants: high_watermark <= end_offset; durable_end <= end_offset; all replicas that may be in the ISR have all
+    records below the high watermark."""
 
     def __init__(
         self,
@@ -121,19 +124,19 @@ class LeaderCore:
         self.epoch_start = ends.epoch_start
         self.end_offset = ends.end_offset
         self.durable_end = ends.durable_end
-        # What was deleted was committed: a watermark below the log's start was noted before that.
+        # Only committed records are deleted, so a watermark below the log start was noted before the deletion.
         self.high_watermark = max(min(high_watermark, ends.end_offset), ends.start_offset)
         self._history = LagHistory(lag_time_max_ms)
         self._alterations = IsrAlterations(partition.isr, partition.partition_epoch)
         self._followers: dict[BrokerId, _Follower] = {}
-        self._counted: list[_Follower] = []  # those of the maximal ISR but the leader
-        self._joining_from: dict[BrokerId, UUID] = {}  # the directories that the latest wish to expand named
-        self.barrier = 0  # the latest that was asked for
-        self._is_barrier_told = True  # to any follower
+        self._counted: list[_Follower] = []  # the maximal ISR without the leader
+        self._joining_from: dict[BrokerId, UUID] = {}  # the directories in the latest request for an expansion
+        self.barrier = 0  # the latest one requested
+        self._is_barrier_told = True  # whether any follower was sent it
         self._note_replicas(now_ms)
         self._advance()
 
-    # -- what is known
+    # -- state
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
@@ -145,18 +148,19 @@ class LeaderCore:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """May records be acknowledged to who wants them on all replicas in sync? While not, the watermark stands."""
+        """Return whether enough replicas are in sync to acknowledge with acks=all. Otherwise the high watermark does
+        not advance."""
         return len(self.isr.committed) >= self.min_isr
 
     @property
     def watermark_is_known(self) -> bool:
-        """Until then it may be behind what clients were told by an earlier leader."""
+        """Return whether the high watermark has reached this epoch. Until then it may be below the one that an earlier
+        leader reported to clients."""
         return self.high_watermark >= self.epoch_start
 
     @property
     def has_the_last_copy(self) -> bool:
-        """May nobody else lead? Then what is damaged here is not to be had elsewhere, and the rest is better than
-        nothing."""
+        """Return True if no other replica may lead, so damaged data cannot be refetched, and the rest must be kept."""
         return not self.partition.elr and self.partition.isr == (self.broker_id,)
 
     @property
@@ -169,19 +173,19 @@ class LeaderCore:
 
     @property
     def max_lag(self) -> int:
-        """What the follower that is furthest behind does not have, of those that are matched."""
+        """The lag, in records, of the matched follower that is furthest behind."""
         ends = [one.subscription.end_offset for one in self._followers.values() if one.subscription is not None]
         return max((self.end_offset - end for end in ends if end != _UNMATCHED), default=0)
 
     @property
     def has_laggards(self) -> bool:
-        """Is there anybody in the ISR who has not all there is, as far as is known?"""
+        """Return whether any follower in the maximal ISR is not known to have the whole log."""
         return any(
             follower.end_offset_in(self._directory_of(follower.broker_id)) < self.end_offset
             for follower in self._counted
         )
 
-    # -- the own log
+    # -- the leader's log
 
     def appended(self, end_offset: int, now_ms: int) -> None:
         assert end_offset >= self.end_offset
@@ -189,12 +193,13 @@ class LeaderCore:
         self.end_offset = end_offset
 
     def own_durable(self, durable_end: int) -> bool:
-        """Whether the high watermark has moved. The leader's own copy counts as a follower's does: when it is safe."""
+        """Note the durable end of the leader's log. Return whether the high watermark has advanced. The leader's own
+        copy counts once it is durable, as a follower's does."""
         assert self.durable_end <= durable_end <= self.end_offset
         self.durable_end = durable_end
         return self._advance()
 
-    # -- what followers say
+    # -- messages of followers
 
     def subscribed(
         self,
@@ -206,8 +211,8 @@ class LeaderCore:
         *,
         answers_barriers: bool = True,
     ) -> Subscription:
-        """A follower's log ends at `end_offset`, durably. It is yet to be matched. `ReplicaError` if it may not follow,
-        or not yet; the one it had before is over."""
+        """Add the subscription of a follower whose log durably ends at `end_offset`, and is not matched yet. End its
+        previous one. Raise `ReplicaError` if it may not follow, or not yet."""
         follower = self._find(subscriber, leader_epoch)
         if follower.subscription is not None:
             self._check_is_later(subscriber, follower.subscription.subscriber)
@@ -217,7 +222,7 @@ class LeaderCore:
         return follower.subscription
 
     def matched(self, subscription: Subscription, now_ms: int) -> bool:
-        """The log that was subscribed with is a beginning of the leader's. Whether the high watermark has moved."""
+        """Note that the follower's log is a prefix of the leader's. Return whether the high watermark has advanced."""
         if subscription.is_over:
             return False
         assert not subscription.is_matched
@@ -229,10 +234,11 @@ class LeaderCore:
     def acknowledged(
         self, subscription: Subscription, leader_epoch: int, partition_epoch: PartitionEpoch, end_offset: int
     ) -> bool:
-        """A follower has all below `end_offset`, durably. Whether the high watermark has moved.
+        """Note that a follower durably has all records below `end_offset`. Return whether the high watermark has
+        advanced.
 
-        What is said of another epoch, or comes when the subscription is over, is passed over. `ReplicaError` if the
-        follower cannot have what it says.
+        Ignore messages of another epoch, or of a subscription that is over. Raise `ReplicaError` if the follower
+        acknowledges records that it was not sent.
         """
         if subscription.is_over or leader_epoch != self.leader_epoch:
             return False
@@ -249,7 +255,7 @@ class LeaderCore:
         return self._advance()
 
     def unsubscribed(self, subscription: Subscription, now_ms: int) -> None:
-        """Nothing more is to be heard of it; all that was said does not count any more."""
+        """End the subscription. Its acknowledgements no longer count."""
         if subscription.is_over:
             return
         self._note_caught_up(self._followers[subscription.subscriber.broker_id], now_ms)
@@ -257,8 +263,8 @@ class LeaderCore:
         subscription.end_offset = _UNMATCHED
 
     def without_room(self, broker_id: BrokerId, leader_epoch: int) -> bool:
-        """Take note that a follower cannot take anything before its disk has room; return whether writes wait for it.
-        What is said of another epoch, or while the follower is subscribed, is passed over."""
+        """Note that a follower accepts no records until its disk has space. Return `holds_up_writes`. Ignore messages
+        of another epoch, or while the follower is subscribed."""
         follower = self._followers.get(broker_id)
         if follower is None or leader_epoch != self.leader_epoch:
             return False
@@ -268,27 +274,28 @@ class LeaderCore:
 
     @property
     def holds_up_writes(self) -> bool:
-        """Return whether anything waits for a member of the ISR that has no room, and can be done without it."""
+        """Return whether writes wait for a member of the ISR with a full disk, and there are enough others without
+        it."""
         return bool(self._without_room())
 
     # -- barriers
 
     def ask_barrier(self) -> int:
-        """Which barrier proves, once it is passed, that nobody else led when this was called. It is shared by all who
-        ask before a follower was told of it."""
+        """Return a barrier that proves, once it is passed, that no other broker led at the time of this call. Calls
+        share a barrier until it is sent to a follower."""
         if self._is_barrier_told:
             self.barrier += 1
             self._is_barrier_told = False
         return self.barrier
 
     def tell_barrier(self) -> int:
-        """What a follower is sent now: who asks from now on asks for another."""
+        """Return the barrier to send to a follower now. Later calls of `ask_barrier` get another one."""
         self._is_barrier_told = True
         return self.barrier
 
     def barrier_answered(self, subscription: Subscription, leader_epoch: int, number: int) -> None:
-        """A follower has received that barrier. What is said of another epoch, or comes when the subscription is over,
-        is passed over. `ReplicaError` if it was not sent."""
+        """Note a follower's answer to a barrier. Ignore messages of another epoch, or of a subscription that is over.
+        Raise `ReplicaError` if the barrier was not sent."""
         if subscription.is_over or leader_epoch != self.leader_epoch:
             return
         if not subscription.is_matched or number > self.barrier:
@@ -300,8 +307,8 @@ class LeaderCore:
 
     @property
     def passed_barrier(self) -> int:
-        """The latest that whoever may lead next has answered: all of the maximal ISR. 0 while too few are in sync: then
-        one that left the ISR may lead next, too."""
+        """The latest barrier answered by all replicas that may lead next, which are those of the maximal ISR. 0 while
+        too few are in sync: then a replica that has left the ISR may lead next, too."""
         if not self.has_enough_in_sync:
             return 0
         passed = self.barrier
@@ -311,15 +318,16 @@ class LeaderCore:
 
     @property
     def barriers_are_answered(self) -> bool:
-        """False: one that would have to answer is of a version that does not."""
+        """Return False if a follower that must answer barriers runs a version that does not."""
         return all(one.subscription is None or one.subscription.answers_barriers for one in self._counted)
 
-    # -- what the metadata say
+    # -- the image
 
     def image_changed(self, partition: Partition, min_isr: int, now_ms: int) -> bool:
-        """The same leader in the same epoch; the rest may be different. Whether the high watermark has moved.
+        """Apply a new image with the same leader and epoch; the rest may differ. Return whether the high watermark has
+        advanced.
 
-        Subscriptions of brokers that are no replicas any more are over.
+        End the subscriptions of brokers that are no longer replicas.
         """
         assert (partition.leader, partition.leader_epoch) == (self.broker_id, self.leader_epoch)
         assert partition.partition_epoch >= self.partition.partition_epoch, "an older image"
@@ -330,7 +338,7 @@ class LeaderCore:
             self.partition = partition
             self._alterations.committed(partition.isr, partition.partition_epoch)
             self._note_replicas(now_ms)
-            for broker_id in joined:  # it had all that counts; it has a while to get the rest
+            for broker_id in joined:  # it had all committed records; give it time to get the rest
                 self._followers[broker_id].caught_up_ms = now_ms
         self._advance()
         return self.high_watermark > before
@@ -338,10 +346,11 @@ class LeaderCore:
     # -- the ISR
 
     def propose(self, brokers: Mapping[BrokerId, Broker], now_ms: int) -> ProposeIsr | None:
-        """What to ask the controller for, if there is anything; `brokers` as in the image. The next is not proposed
-        before one of `alteration_accepted`, `alteration_refused` and `alteration_unknown` was told of it.
+        """Return the ISR to request from the controller, or None if no change is due. `brokers`: those of the image.
 
-        First who joins: below the minimum nothing is acknowledged, so nobody leaves before another can take its place.
+        Propose the next only after `alteration_accepted`, `alteration_refused` or `alteration_unknown` for this one.
+        Joining replicas come first: below the minimum ISR nothing is acknowledged, so no replica leaves before another
+        can take its place.
         """
         alterations = self._alterations
         if not alterations.may_ask(now_ms):
@@ -360,18 +369,19 @@ class LeaderCore:
         return None
 
     def alteration_accepted(self, proposal: ProposeIsr, partition_epoch: PartitionEpoch, now_ms: int) -> bool:
-        """The partition is in that epoch now: what counts is the image, once it is there. Whether the high watermark
-        has moved."""
+        """Note that the partition is now in that epoch; the image decides once it arrives. Return whether the high
+        watermark has advanced."""
         self._alterations.accepted(proposal, partition_epoch, now_ms)
         return self._recount()
 
     def alteration_refused(self, proposal: ProposeIsr, now_ms: int) -> bool:
-        """It was not carried out and never will be. Whether the high watermark has moved."""
+        """Note that the request was not carried out, and never will be. Return whether the high watermark has
+        advanced."""
         self._alterations.refused(proposal, now_ms)
         return self._recount()
 
     def alteration_unknown(self, proposal: ProposeIsr, now_ms: int) -> None:
-        """It may have been carried out, or may be yet."""
+        """Note that the request may have been carried out, or still may be."""
         self._alterations.unknown(proposal, now_ms)
 
     def _end_doubt(self, ready: tuple[BrokerId, ...], brokers: Mapping[BrokerId, Broker]) -> ProposeIsr:
@@ -391,7 +401,8 @@ class LeaderCore:
         self._recount()
 
     def _still_joins(self, broker_id: BrokerId, ready: tuple[BrokerId, ...]) -> bool:
-        """From another directory it would be another replica: which of them is in the ISR could not be known."""
+        """Return whether the replica is still ready, from the same directory. Another directory holds another replica,
+        and the leader could not know which of the two is in the ISR."""
         subscription = self._followers[broker_id].subscription
         return (
             broker_id in ready
@@ -410,7 +421,8 @@ class LeaderCore:
         )
 
     def _is_ready(self, subscription: Subscription | None, brokers: Mapping[BrokerId, Broker]) -> bool:
-        """Has it everything that may have been acknowledged, and may it be in the ISR, as far as is known here?"""
+        """Return whether the follower has all records that may have been acknowledged, and whether, by the image, the
+        controller would accept it into the ISR."""
         if subscription is None or subscription.end_offset < max(self.high_watermark, self.epoch_start):
             return False
         broker = brokers.get(subscription.subscriber.broker_id)
@@ -423,7 +435,8 @@ class LeaderCore:
         )
 
     def _lagging(self, now_ms: int) -> tuple[BrokerId, ...]:
-        """Those that are behind for too long; at once, those that cannot take what waits for them."""
+        """Return the followers that have lagged for too long, and those that hold up writes because their disk is
+        full."""
         lagging = [*self._without_room()]
         for follower in self._counted:
             self._note_caught_up(follower, now_ms)
@@ -432,8 +445,8 @@ class LeaderCore:
         return tuple(lagging)
 
     def _without_room(self) -> tuple[BrokerId, ...]:
-        """Members of the ISR whose disk is full, if writes wait for them and the others are enough. If the others are
-        too few, a member that gets room in time is better than none."""
+        """Return the members of the ISR whose disks are full, if writes wait for them and the other members suffice. If
+        the others do not suffice, keep them, because they may get space in time."""
         full = tuple(one.broker_id for one in self._counted if not one.has_room)
         if not full or self.high_watermark >= self.end_offset:
             return ()
@@ -457,7 +470,7 @@ class LeaderCore:
     # -- the rest
 
     def _advance(self) -> bool:
-        """The one place where the high watermark moves."""
+        """Advance the high watermark if possible, and return whether it advanced. It advances nowhere else."""
         if not self.has_enough_in_sync:
             return False
         reached = self.durable_end
@@ -469,7 +482,8 @@ class LeaderCore:
         return True
 
     def _directory_of(self, broker_id: BrokerId) -> UUID | None:
-        """Where the replica is that is in the ISR, or may be: what is elsewhere on its broker does not count."""
+        """Return the directory of the replica that is, or may be, in the ISR. Replicas in other directories of the same
+        broker do not count."""
         if broker_id in self._alterations.state.committed:
             return self.partition.directory_of(broker_id)
         return self._joining_from.get(broker_id)
@@ -480,7 +494,7 @@ class LeaderCore:
         return self._advance()
 
     def _note_replicas(self, now_ms: int) -> None:
-        """Whoever is in the ISR without having been heard of has a while to say something."""
+        """Update the followers from the image. A new one gets the full lag time before it counts as lagging."""
         replica_ids = self.partition.replica_ids
         for follower in self._followers.values():
             if follower.broker_id not in replica_ids and follower.subscription is not None:

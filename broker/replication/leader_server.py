@@ -1,4 +1,4 @@
-"""`lograft.internal.v1.Replication/Replicate`, the leader's side: one stream from each broker that follows this one."""
+"""The leader's side of `lograft.internal.v1.Replication/Replicate`: one stream from each following broker."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,8 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaderServerLimits:
-    """`subscriptions`: of one stream. `matching_at_once`: comparing a log may have to read ours."""
+    """`subscriptions`: the most of one stream. `matching_at_once`: the most logs of one stream compared at once, which
+    may read from the disk."""
 
     leader_stream: LeaderStreamLimits = field(default_factory=LeaderStreamLimits)
     subscriptions: int = 40_000
@@ -47,7 +48,7 @@ class LeaderServerLimits:
 
 
 class LeaderServer:
-    """Serves the followers of all partitions that this broker leads. `image`: the cluster as this broker knows it."""
+    """Serves the followers of all partitions that this broker leads. `image`: the cluster image of this broker."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class LeaderServer:
         return {REPLICATE: self.serve}
 
     async def serve(self, stream: Stream) -> None:
-        """Serve one stream, until the follower ends it or falls silent, or opens another."""
+        """Serve one stream until the follower ends it, falls silent, or opens another."""
         data = await stream.receive()
         if data is None:
             raise invalid("the stream ended without a word: say who you are")
@@ -98,7 +99,7 @@ class LeaderServer:
         return detail_of(error, self._image())
 
     def _admit(self, request: pb.ReplicateRequest) -> tuple[BrokerId, BrokerEpoch]:
-        """Who follows. `StreamError` if it may not."""
+        """Return the follower and its broker epoch. Raise `StreamError` if it may not follow this broker."""
         if not request.HasField("hello"):
             raise invalid("the first message of a stream says hello")
         hello = request.hello
@@ -117,8 +118,8 @@ class LeaderServer:
         return follower_id, broker_epoch
 
     def find_follower(self, follower_id: BrokerId, broker_epoch: BrokerEpoch) -> Broker:
-        """The broker whose latest registration got that epoch, as far as this one knows. `StreamError` otherwise: no
-        process follows that the metadata do not know. One that has just registered tries again."""
+        """Return the broker, whose latest known registration must have that epoch. Otherwise raise `StreamError`: only
+        registered processes may follow. A process that has just registered retries."""
         known = self._image().brokers.get(follower_id)
         if known is None or broker_epoch > known.epoch:
             latest = f"epoch {known.epoch}" if known is not None else "no registration"
@@ -136,7 +137,7 @@ class LeaderServer:
 
 
 class _FollowerConnection:
-    """One stream: a task listens, some compare logs, one feeds."""
+    """One stream: one task listens, several compare logs, and one sends."""
 
     def __init__(
         self,
@@ -156,11 +157,11 @@ class _FollowerConnection:
         self._leader_stream = LeaderStream(
             stream, source.clock, group, source.describe, source.throttle, source.limits.leader_stream
         )
-        # Bounded by the limit of subscriptions.
+        # The limit of subscriptions bounds this queue.
         self._subscriptions: asyncio.Queue[tuple[Fed, SubscriptionRequest]] = asyncio.Queue()
 
     async def run(self, first: pb.ReplicateRequest) -> None:
-        """Return when the follower has said its last."""
+        """Return when the follower has finished sending."""
         tasks = [
             self._group.create_task(self._leader_stream.run(), name="replication-leader-stream"),
             self._group.create_task(self._tire(), name="replication-silence"),
@@ -181,7 +182,7 @@ class _FollowerConnection:
             task.cancel()
 
     def end(self) -> None:
-        """Nothing that was said on it counts any more."""
+        """End all subscriptions of the stream, whose acknowledgements no longer count."""
         self._leader_stream.forget_all()
 
     # -- listening
@@ -221,7 +222,7 @@ class _FollowerConnection:
     def _note_acknowledgement(self, message: pb.ReplicaAcknowledgement) -> None:
         fed = self._leader_stream.find(message.handle)
         if fed is None:
-            return  # it has ended, with an answer that is still on its way
+            return  # it has ended, and the answer is still in transit
         if fed.feed is None:
             raise invalid(f"an acknowledgement of subscription {message.handle}, which is not matched")
         acknowledgement = read_acknowledgement(message)
@@ -254,7 +255,7 @@ class _FollowerConnection:
             topic_id, partition = read_without_room(message)
         except ReplicationCodecError as error:
             raise invalid(str(error)) from None
-        with contextlib.suppress(*SERVICE_ERRORS):  # not led here, or not yet: it is said again
+        with contextlib.suppress(*SERVICE_ERRORS):  # not led here, or not yet: the follower repeats it
             self._source.replicas.get(topic_id, partition).has_no_room(self._follower_id, message.leader_epoch)
 
     # -- matching
@@ -281,7 +282,7 @@ class _FollowerConnection:
         else:
             self._leader_stream.begin(fed, answer, subscription.request.end_offset)
 
-    # -- what ends it
+    # -- end of the stream
 
     async def _tire(self) -> None:
         await self._silence.too_long()

@@ -1,10 +1,10 @@
-"""One follower's stream as its leader feeds it: frames of many partitions in turn, inside the follower's window.
+"""The leader's side of one follower's stream: sends frames of many partitions in turn, within the follower's window.
 
-Whatever is ready goes together in one message, at once; but news of watermarks, for which nobody waits, wait a little
-for a frame to go with. And after a small message the next waits until that one is acknowledged, or a little while: a
-message costs the same whatever its size, and under load more becomes ready meanwhile. A barrier waits for nothing. A
-partition whose next batches are not in memory reads them aside, a bounded chunk at a time, while the others have their
-turns. Replicas that are being added get no more than the throttle lets through, whatever the window is.
+One message carries everything that is ready, at once, with these exceptions. Watermark updates are not urgent, and wait
+briefly for a frame to travel with. After a small message, the next one waits until the follower acknowledges the first,
+or for a short time: each message has a fixed cost, and under load more becomes ready meanwhile. Barriers never wait. A
+partition whose next batches are not in memory reads a bounded chunk from disk while the others have their turns.
+Replicas being added are throttled, regardless of the window.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LeaderStreamLimits:
-    """`message_bytes`, `message_frames`: a message that has so much is sent. `frame_bytes`: what one partition sends
-    before others have their turn. `reads_at_once`: frames read from disk that are not sent yet. `unsent_bytes`: with so
-    much to be said, nothing more is asked for. `small_bytes`: frames follow a smaller message only when it is
-    acknowledged, or `hold_ms` later."""
+    """`message_bytes`, `message_frames`: send a message at this size. `frame_bytes`: the most that one partition sends
+    before others get a turn. `reads_at_once`: the most frames being read from disk, or read and not sent yet.
+    `unsent_bytes`: match no further logs while this much is unsent. `small_bytes`: after a smaller message, send the
+    next frames only once it is acknowledged, or after `hold_ms`."""
 
     message_bytes: int = _MEBIBYTE
     message_frames: int = 256
@@ -47,7 +47,7 @@ class LeaderStreamLimits:
 
 
 class _Phase(Enum):
-    """What a partition with something to send is waiting for, if anything."""
+    """The reason why a partition with data to send is waiting, if any."""
 
     IDLE = auto()
     TURN = auto()
@@ -57,7 +57,7 @@ class _Phase(Enum):
 
 
 class Fed:
-    """One subscription: unanswered, then fed from `next_offset` on, then over. The listener of its feed."""
+    """One subscription: first unanswered, then fed from `next_offset`, then over. It is the listener of its feed."""
 
     __slots__ = ("_leader_stream", "barrier", "feed", "handle", "is_over", "next_offset", "phase", "ready", "told")
 
@@ -66,10 +66,10 @@ class Fed:
         self.handle = handle
         self.feed: Feed | None = None
         self.next_offset = 0
-        self.told = (0, 0)  # watermark and log start, as the follower knows them
-        self.barrier = 0  # the latest that it was sent
+        self.told = (0, 0)  # the watermark and log start last sent to the follower
+        self.barrier = 0  # the latest barrier sent to the follower
         self.phase = _Phase.IDLE
-        self.ready: OutgoingFrame | None = None  # read from disk, and not sent yet
+        self.ready: OutgoingFrame | None = None  # read from disk, not sent yet
         self.is_over = False
 
     def has_news(self) -> None:
@@ -80,7 +80,8 @@ class Fed:
 
 
 class LeaderStream:
-    """All subscriptions of one stream. `describe` turns an error into its answer. `throttle`: shared by all streams."""
+    """All subscriptions of one stream. `describe`: converts an error for the follower. `throttle`: shared by all
+    streams."""
 
     def __init__(
         self,
@@ -104,14 +105,14 @@ class LeaderStream:
         self._without_window: list[Fed] = []
         self._throttled: OrderedDict[Fed, None] = OrderedDict()
         self._to_read: deque[Fed] = deque()
-        self._reads = 0  # under way, or done and not sent
-        self._untold: dict[Fed, None] = {}  # have news of watermarks
+        self._reads = 0  # reads under way, and frames read but not sent
+        self._untold: dict[Fed, None] = {}  # subscriptions with unsent watermark updates
         self._untold_since_ms = 0
-        self._to_ask: dict[Fed, None] = {}  # are to answer a barrier
+        self._to_ask: dict[Fed, None] = {}  # subscriptions that must answer a barrier
         self._news = asyncio.Event()
         self._drained = asyncio.Event()
         self._sent_ms = clock.monotonic_ms()
-        self._awaited: tuple[Fed, int] | None = None  # the last frame of a small message, until it is acknowledged
+        self._awaited: tuple[Fed, int] | None = None  # the end of a small message's last frame, until acknowledged
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -122,13 +123,13 @@ class LeaderStream:
         return self._subscriptions.get(handle)
 
     def add(self, handle: int) -> Fed:
-        """Add a subscription that is not answered yet."""
+        """Add a subscription, to be answered later."""
         assert handle not in self._subscriptions
         fed = self._subscriptions[handle] = Fed(self, handle)
         return fed
 
     def begin(self, fed: Fed, feed: Feed, next_offset: int) -> None:
-        """Answer that the logs match, and send what follows `next_offset` from now on."""
+        """Answer that the logs match, and send the log from `next_offset`."""
         assert not fed.is_over
         fed.feed, fed.next_offset = feed, next_offset
         fed.told = (feed.high_watermark, feed.log_start)
@@ -173,7 +174,7 @@ class LeaderStream:
         for fed in list(self._subscriptions.values()):
             self.forget(fed)
 
-    # -- what happens
+    # -- events
 
     def has_news(self, fed: Fed) -> None:
         feed = fed.feed
@@ -188,7 +189,7 @@ class LeaderStream:
                 self._news.set()
             self._untold[fed] = None
         if fed.phase is _Phase.THROTTLE and not feed.is_throttled:
-            # It is in sync now: whoever writes waits for it, and it for nobody.
+            # It is in sync now: writes wait for it, so send without throttling.
             del self._throttled[fed]
             self._queue(fed)
         elif fed.phase is _Phase.IDLE and fed.next_offset < feed.log_end:
@@ -212,7 +213,7 @@ class LeaderStream:
                 self._queue(fed)
 
     async def until_drained(self) -> None:
-        """Return when not too much is unsent."""
+        """Return once no more than `unsent_bytes` are unsent."""
         while self._outbox.size_bytes > self._limits.unsent_bytes:
             self._drained.clear()
             await self._drained.wait()
@@ -220,7 +221,7 @@ class LeaderStream:
     # -- sending
 
     async def run(self) -> None:
-        """Send what is ready, and now and then a sign of life; until cancelled."""
+        """Send messages as they become ready, and keep-alives while idle. Run until cancelled."""
         while True:
             self._news.clear()
             await self._take_turns()
@@ -305,7 +306,7 @@ class LeaderStream:
         self._drained.set()
 
     def _next_ms(self) -> int:
-        """Return when to send a message even if there is nothing but watermarks."""
+        """Return the time to send a message even if only watermark updates, or nothing, is due."""
         next_ms = self._sent_ms + until_beat_ms(self._sent_ms, self._limits.alive_every_ms)
         if self._untold:
             next_ms = min(next_ms, self._untold_since_ms + self._limits.watermark_delay_ms)
@@ -313,7 +314,7 @@ class LeaderStream:
 
     async def _wait_for_news(self) -> None:
         wake_ms = self._next_ms()
-        if self._turns:  # which are held back
+        if self._turns:  # held back after a small message
             wake_ms = min(wake_ms, self._sent_ms + self._limits.hold_ms)
         now_ms = self._clock.monotonic_ms()
         if self._throttled:
@@ -334,7 +335,7 @@ class LeaderStream:
         return min(limit_bytes, self._throttle.piece_bytes()) if feed.is_throttled else limit_bytes
 
     async def _read(self, fed: Fed, feed: Feed, max_bytes: int) -> OutgoingFrame | None:
-        """Return a frame; None: there is nothing yet, or the subscription is over."""
+        """Return a frame, or None if there is no data yet or the subscription is over."""
         fed.phase = _Phase.READING
         try:
             found = await feed.read(fed.next_offset, max_bytes)

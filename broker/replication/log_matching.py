@@ -1,7 +1,7 @@
-"""Is a follower's log a beginning of its leader's, and if not, where do they part? The leader's side. Pure.
+"""The leader's comparison of a follower's log with its own: is it a prefix, and if not, where do they diverge? Pure.
 
-A log is told by its last epoch and its end: of two logs that have a record of the same epoch at the same offset, all
-before it is the same. Truncation is by epochs, never by a high watermark.
+The last epoch and the end identify a log: if two logs have a record of the same epoch at the same offset, they are
+identical up to it. Followers truncate by epochs, never by a high watermark.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from lograft.storage.state.epoch_cache import EpochCache, EpochEntry
 
 
 class LeadersLog(Protocol):
-    """What a leader compares; `storage.log.PartitionLog` has it."""
+    """The leader's log as the comparison uses it. Implemented by `storage.log.PartitionLog`."""
 
     @property
     def start_offset(self) -> int: ...
@@ -24,13 +24,13 @@ class LeadersLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The follower's log is the beginning of the leader's: what follows from its end on continues it."""
+    """The follower's log is a prefix of the leader's, which continues it from its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """They part ways: in the leader's log `epoch`, the greatest that is at most the follower's last, ends at
-    `end_offset`. The follower cuts its log, and asks again."""
+    """The logs diverge: in the leader's log, `epoch`, the greatest one not above the follower's last, ends at
+    `end_offset`. The follower truncates its log and subscribes again."""
 
     epoch: int
     end_offset: int
@@ -38,8 +38,8 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The follower has nothing that can be continued: it drops all, and goes on at `start_offset` with these epochs and
-    with what the leader knows of producers as of there."""
+    """The follower has no records that the leader can continue. It drops everything, and continues at `start_offset`
+    with these epochs and the leader's producer state at that offset."""
 
     start_offset: int
     epochs: tuple[EpochEntry, ...]
@@ -55,14 +55,14 @@ def match(
     end_offset: int,
     first_base: int | None = None,
 ) -> Match:
-    """What to tell a follower whose log ends so. `last_epoch` None: it has none.
+    """Return the answer to a follower whose log ends at `end_offset` in `last_epoch`; None for a log without epochs.
 
-    `first_base`: the base of the batch that holds the log start, where a copy begins; None: the log start itself.
+    `first_base`: the base offset of the batch that contains the log start, where a copy begins; None for the log start.
     """
     start = log.start_offset if first_base is None else first_base
     if last_epoch is None:
         return _match_without_epochs(log, start, end_offset)
-    # Who has nothing that the leader still has can miss no tombstone.
+    # A follower without any records that the leader still has cannot miss a tombstone.
     if end_offset < start or log.start_offset < end_offset < tombstones_removed_below:
         return _reset(log, start)
     parting = log.epochs.end_offset_for(last_epoch, log.end_offset)
@@ -74,8 +74,10 @@ def match(
 
 
 def reader_parts_at(log: LeadersLog, last_epoch: int, offset: int) -> int | None:
-    """A reader is at `offset`, and the record before was of `last_epoch` when it read that. Up to where that can be the
-    log that it read; None: all of it still is, or the log starts later by now."""
+    """Return the offset up to which the log may match the one that a reader has read.
+
+    The reader is at `offset`, after a record of `last_epoch`. Return None if all it has read still matches, or if the
+    log now starts at `offset` or later."""
     if offset <= log.start_offset:
         return None
     parting = log.epochs.end_offset_for(last_epoch, log.end_offset)
@@ -87,10 +89,10 @@ def reader_parts_at(log: LeadersLog, last_epoch: int, offset: int) -> int | None
 
 
 def _match_without_epochs(log: LeadersLog, start: int, end_offset: int) -> Match:
-    """The follower has no records: it is new, or has cut or dropped all it had.
+    """Match a follower without records: it is new, or has truncated or dropped all it had.
 
-    What it does not have any more below its end was deleted everywhere, or is to be: it goes on where it is. To send it
-    back would have one that is in sync, with an end that others count on, start over.
+    Let it continue at its end if possible, because the records below its end are, or will be, deleted everywhere.
+    Otherwise, an in-sync replica would start over below an end that others rely on.
     """
     if end_offset == log.start_offset == 0:
         return Prefix()
@@ -103,7 +105,7 @@ def _reset(log: LeadersLog, start_offset: int) -> Reset:
 
 
 def _epochs_at(log: LeadersLog, offset: int) -> Sequence[EpochEntry]:
-    """What a log that starts at `offset` knows of epochs: the current one starts there."""
-    # A batch is of one epoch: that of the log start is the epoch of the whole batch around it.
+    """Return the epochs of a log that starts at `offset`: the one that is current there."""
+    # A batch has one epoch, so that of the log start holds for the whole batch that contains it.
     epoch = log.epochs.epoch_at(max(offset, log.start_offset))
     return [] if epoch is None else [EpochEntry(epoch, offset)]

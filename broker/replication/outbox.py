@@ -1,4 +1,4 @@
-"""Outgoing orders, frames and watermarks of a leader, as messages to a follower. Pure."""
+"""A leader's outgoing orders, frames and watermarks, as messages to a follower. Pure."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _BATCHES = pb.ReplicaFrame.BATCHES_FIELD_NUMBER
 
 
 class ReplicationOutbox(MessageOutbox):
-    """Encodes what a leader sends to a follower. `frame_count`: of the frames not taken yet."""
+    """Encodes a leader's messages to a follower. `frame_count`: the number of frames not taken yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class ReplicationOutbox(MessageOutbox):
         self.frame_count += 1
 
     def watermark(self, handle: int, high_watermark: int, log_start: int, barrier: int = 0) -> None:
-        """Add a watermark. `barrier`: the number of a barrier that the follower must answer, or 0."""
+        """Add a watermark. `barrier`: the number of the barrier that the follower must answer, or 0."""
         news = pb.ReplicaWatermark(handle=handle, high_watermark=high_watermark, log_start=log_start, barrier=barrier)
         self._add_message(_WATERMARKS, news)
 

@@ -1,1 +1,1 @@
-"""What all services of a broker share: statistics, slow requests, errors, limits."""
+"""Shared by all services of a broker: statistics, slow requests, errors, limits."""

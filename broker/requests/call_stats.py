@@ -1,8 +1,8 @@
-"""What a server's methods have been asked, how often they failed, and how long it took.
+"""Requests, errors and durations of a server's methods.
 
-A call with one request is one, and timed from its beginning to its answer, but for what it was asked to wait for. A
-stream has one for each message but for signs of life, and is not timed: how long it lasts says nothing. What fails, or
-is slow, inside a stream its service counts itself.
+A unary call counts as one request. Its duration runs to its answer, without the time that the client asked it to wait.
+On a stream each message counts as one request, except keep-alives; streams are not timed, because their duration means
+nothing. The service itself counts errors and slow requests inside a stream.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,8 @@ _UNKNOWN = "UNKNOWN"
 
 
 class CallStats:
-    """Of one method: `Log/Produce`, for `/lograft.v1.Log/Produce`. `errors`: by our code's name, or gRPC's where there
-    is none of ours."""
+    """Statistics of one method. `method`: the short name, `Log/Produce` for `/lograft.v1.Log/Produce`. `errors`: counts
+    by the name of our error code, or of gRPC's status if the error has none of ours."""
 
     __slots__ = ("errors", "method", "open", "requests", "seconds")
 
@@ -37,7 +37,7 @@ class CallStats:
         self._count(_name_of(error.code))
 
     def ended(self, error: StreamError) -> None:
-        """The call did. One that was cancelled is not the server's failure."""
+        """Count the error that ended a call. A cancelled call is not the server's failure."""
         if (detail := read_detail(error)) is not None:
             self.failed(detail)
         elif error.status is not Status.CANCELLED:
@@ -48,7 +48,7 @@ class CallStats:
 
 
 class ServerStats:
-    """Of all methods of a server. `slow`: of those that took too long."""
+    """Statistics of all methods of a server. `slow`: its slow requests."""
 
     def __init__(self) -> None:
         self.slow = SlowRequests()
@@ -76,7 +76,7 @@ class ServerStats:
 
 
 def counted(handlers: Mapping[str, Handler], stats: ServerStats, clock: Clock) -> dict[str, Handler]:
-    """The same handlers, with what they do counted."""
+    """Return the handlers, wrapped so that `stats` counts their requests and errors."""
     return {
         method: _counted_call(handler, stats.of(method), clock, stats.slow)
         if _has_one_answer(method)
@@ -86,7 +86,7 @@ def counted(handlers: Mapping[str, Handler], stats: ServerStats, clock: Clock) -
 
 
 def _has_one_answer(method: str) -> bool:
-    """To one request, as the descriptors have it. What has none is a stream."""
+    """Return whether the descriptors define the method as unary. Methods without a descriptor count as streams."""
     service, _, name = method.removeprefix("/").partition("/")
     try:
         described = Default().FindServiceByName(service).methods_by_name[name]
@@ -132,7 +132,7 @@ def _counted_stream(handler: Handler, stats: CallStats) -> Handler:
 
 
 class _CountedStream:
-    """Counts what comes."""
+    """Counts incoming messages."""
 
     __slots__ = ("_stats", "_stream", "half_close", "reset", "send")
 
@@ -155,7 +155,7 @@ class _CountedStream:
 
 
 def _stream_errors(error: BaseException) -> Iterator[StreamError]:
-    """What a handler that works in a task group raises is in groups."""
+    """Yield the stream errors in `error`: a handler with a task group raises them in exception groups."""
     if isinstance(error, StreamError):
         yield error
     elif isinstance(error, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""Outgoing data of a stream, packed into messages: batches are copied once, into their message. Pure."""
+"""Outgoing data of a stream, packed into messages. Batches are copied once, into their message. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ _MESSAGE_BYTES = 4 * 1024 * 1024
 
 
 class MessageOutbox:
-    """Packs parts into messages, in the order of `add`. `size_bytes`: of all parts not taken yet."""
+    """Packs parts into messages, in the order of `add`. `size_bytes`: the size of all parts not taken yet."""
 
     def __init__(self) -> None:
         self._messages: list[list[Buffer]] = []

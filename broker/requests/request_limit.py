@@ -1,7 +1,7 @@
-"""The largest message that a broker takes from clients: as small as its topics allow.
+"""The largest message that a broker accepts from clients, as small as its topics allow.
 
-gRPC refuses what is over the limit of a listener at its first bytes. Anything else is received whole before it can be
-refused for its topic's `max.message.bytes`: copied on the loop, while others wait.
+gRPC refuses a message over the listener's limit at its first bytes. Any other message is received whole, and copied on
+the event loop, before the service can refuse it for its topic's `max.message.bytes`.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from lograft.metadata.image.state_machine import MachineListener
 from lograft.runtime.network import MAX_MESSAGE_BYTES
 
 USUAL_BATCH_BYTES = 16 * 1024 * 1024
-"""No topic takes larger batches unless somebody configured that."""
+"""No topic accepts larger batches unless an operator has configured it to."""
 USUAL_REQUEST_BYTES = USUAL_BATCH_BYTES + 1024 * 1024
 
 _KEY = "max.message.bytes"
 
 
 class RequestLimit(MachineListener):
-    """`size_bytes` grows, once, when the first topic takes larger batches than usual; then `has_grown` is set.
+    """`size_bytes` grows once, when the first topic accepts larger batches than usual; then `has_grown` is set.
 
-    It never shrinks: such a topic has clients, and may have siblings. `configured`: what the node's file says, which
-    stays.
+    It never shrinks: such a topic has clients, and other topics may follow. `configured`: a fixed limit from the node's
+    configuration, which does not grow.
     """
 
     def __init__(self, image: Callable[[], ClusterImage], configured: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Error codes for clients: each of storage's and the replicas' errors has one. Pure."""
+"""Maps the errors of storage and replicas to error codes for clients. Pure."""
 
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId
@@ -12,7 +12,7 @@ from lograft.storage import errors as storage
 
 
 class NotReadable(Exception):
-    """An offset outside the readable range: `valid_end`, the high watermark, is None while unknown."""
+    """Raised for an offset outside the readable range. `valid_end`: the high watermark; None while unknown."""
 
     def __init__(self, offset: int, valid_start: int, valid_end: int | None) -> None:
         end = "not known yet" if valid_end is None else str(valid_end)
@@ -22,7 +22,7 @@ class NotReadable(Exception):
 
 
 class ReaderParted(Exception):
-    """The reader's records match the log only up to `valid_end`."""
+    """Raised when the reader's records match the log only up to `valid_end`."""
 
     def __init__(self, offset: int, valid_start: int, valid_end: int) -> None:
         super().__init__(
@@ -34,11 +34,11 @@ class ReaderParted(Exception):
 
 
 SERVICE_ERRORS = (ReplicaError, ControllerError, NotReadable, ReaderParted, storage.StorageError, DiskFailed)
-"""What a client is told of. Anything else is a broken invariant."""
+"""The errors that a service reports to clients. Any other exception is a broken invariant."""
 
-_MAX_MESSAGE_BYTES = 1024  # of text: it may travel in a trailer
+_MAX_MESSAGE_BYTES = 1024  # an error's text may travel in a trailer
 
-# The first that fits, so subclasses come before what they are subclasses of.
+# The first match counts, so subclasses precede their base classes.
 _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (storage.UnknownMagic, errors_pb2.UNSUPPORTED_FORMAT),
     (storage.UnknownCompression, errors_pb2.UNSUPPORTED_FORMAT),
@@ -55,14 +55,14 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (storage.LogClosed, errors_pb2.NOT_LEADER),
     (storage.ResourceShortage, errors_pb2.UNAVAILABLE),
     (storage.DiskFull, errors_pb2.DISK_FULL),
-    # The replica's own trouble, whichever it is: another one takes over.
+    # A failure of this replica only: another one takes over.
     (storage.StorageError, errors_pb2.STORAGE_FAILED),
     (DiskFailed, errors_pb2.STORAGE_FAILED),
 )
 
 
 def detail_of(error: Exception, image: ClusterImage) -> ErrorDetail:
-    """Return the error as answers carry it. `error` is one of SERVICE_ERRORS, and `image` names its leader."""
+    """Return the error as sent to clients. `error`: one of SERVICE_ERRORS. `image`: supplies the leader's address."""
     text = _text(error)
     match error:
         case ReplicaError():
@@ -88,7 +88,7 @@ def detail_of(error: Exception, image: ClusterImage) -> ErrorDetail:
 
 
 def stream_error_of(detail: ErrorDetail) -> StreamError:
-    """Return the error that ends a whole call."""
+    """Return the error that ends the whole call."""
     status = Status[ERRORS[detail.code].grpc_status]
     return StreamError(status, detail.message, detail.SerializeToString())
 

@@ -1,6 +1,6 @@
-"""Slow requests: one event each, and a count. Waiting by design does not count.
+"""Slow requests: one log event each, and a count. Time spent waiting by design is excluded.
 
-`slow.request.ms` of the node's broker sets the threshold, once the image has it.
+The broker setting `slow.request.ms` is the threshold, once the image has it.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ log = get_logger(__name__)
 
 
 class CallTimer:
-    """Of one call: how long it has waited by design."""
+    """The time that one call has waited by design."""
 
     __slots__ = ("waited_seconds",)
 
@@ -32,7 +32,7 @@ _timer: ContextVar[CallTimer | None] = ContextVar("lograft_call_timer", default=
 
 
 def begin_timing() -> CallTimer:
-    """Of the call that the current task serves."""
+    """Start the timer of the call that the current task serves, and return it."""
     timer = CallTimer()
     _timer.set(timer)
     return timer
@@ -40,7 +40,7 @@ def begin_timing() -> CallTimer:
 
 @contextmanager
 def waiting(clock: Clock) -> Iterator[None]:
-    """Mark the call as waiting by design: the client asked it to wait for news."""
+    """Exclude the time in this context from the call's duration: the call waits by design, as for new data."""
     timer, began_seconds = _timer.get(), clock.monotonic_seconds()
     try:
         yield
@@ -50,20 +50,20 @@ def waiting(clock: Clock) -> Iterator[None]:
 
 
 class SlowRequests:
-    """Of one server. `counts`: by method."""
+    """Slow requests of one server. `counts`: their number by method."""
 
     def __init__(self) -> None:
         self.threshold_seconds = int(broker_default_of(SLOW_REQUEST)) / 1000
         self.counts: dict[str, int] = {}
 
     def note(self, method: str, seconds: float, **fields: Any) -> None:
-        """It took `threshold_seconds` or longer. `fields` tell which request it was."""
+        """Log and count a request that took `threshold_seconds` or longer. `fields` identify the request."""
         self.counts[method] = self.counts.get(method, 0) + 1
         log.warning("slow_request", method=method, elapsed_ms=round(seconds * 1000), **fields)
 
 
 class SlowRequestSetting(MachineListener):
-    """Has what is set for the broker in force."""
+    """Applies the broker's `slow.request.ms` from the image."""
 
     def __init__(self, broker_id: BrokerId, image: Callable[[], ClusterImage], slow: SlowRequests) -> None:
         self._resource = ConfigResource(ResourceKind.BROKER, str(broker_id))

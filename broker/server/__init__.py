@@ -1,1 +1,1 @@
-"""The smaller services: plain records, offsets, load, digests, replicas."""
+"""Smaller services: plain records, offsets, load, digests, replicas."""

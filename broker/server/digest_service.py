@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/DigestReplica`: what this broker's disk has of a partition, as digests."""
+"""`lograft.v1.Log/DigestReplica`: digests of the partition's contents on this broker's disk."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from lograft.storage.errors import OffsetOutOfRange
 from lograft.storage.inspect.digests import batches_within, records_within
 from lograft.storage.log.log_reader import Batches
 
-# One answer is about so much of the log at most: others want to read, too.
+# One answer covers a limited part of the log, so that other requests get their turn.
 _READ_BYTES = 1024 * 1024
 _ANSWER_BYTES = 16 * 1024 * 1024
 
@@ -41,7 +41,7 @@ class DigestService:
             try:
                 found = await replica.read_stored(position, _READ_BYTES)
             except OffsetOutOfRange:
-                break  # it ends before that; or what was there was deleted, and is left out of the next answer
+                break  # past the log's end, or deleted meanwhile: the next answer omits deleted offsets
             if not found.buffers:
                 break
             await self._runtime.blocking.run_blocking(_add, response, request, found)

@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/DescribeLoad`: what this broker has had to do since it started."""
+"""`lograft.v1.Log/DescribeLoad`: this broker's load since its start."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,7 +28,7 @@ class CountedReplicas(ServedReplicas, Protocol):
 
 
 class LoadService:
-    """Of a process that begins now."""
+    """Uptime counts from the creation of this object."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class LoadService:
         topics, found = self._image().topics, list[pb.DescribeLoadResponse.Partition]()
         for number, (key, traffic) in enumerate(list(self._replicas.traffic.partitions()), start=1):
             if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)  # there may be thousands, and others want their turn
+                await asyncio.sleep(0)  # there may be thousands: give other tasks a turn
             topic = topics.get(key[0])
             if topic is not None and (not names or topic.name in names):
                 message = pb.DescribeLoadResponse.Partition(
@@ -89,7 +89,7 @@ class LoadService:
         try:
             return self._replicas.get(*key).is_leader
         except ReplicaError:
-            return False  # it is not here any more
+            return False  # the replica was removed
 
 
 def _disk(directory: DataDirectory) -> pb.DescribeLoadResponse.Disk:

@@ -1,4 +1,4 @@
-"""All of `lograft.v1.Log`, put together."""
+"""All methods of `lograft.v1.Log`."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ from lograft.runtime.world import Runtime
 
 
 class LogServices:
-    """What a broker's server is to serve. What goes wrong inside its streams is counted in `stats`."""
+    """Composes the services behind `lograft.v1.Log`. `stats` counts errors inside their streams."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class LogServices:
         )
 
     def handlers(self) -> Mapping[str, Handler]:
-        """By method: of those that count by themselves what they hold for clients."""
+        """Return, by method, the handlers that account for their own network buffers."""
         return {**self.produce.handlers(), **self.fetch.handlers(), **self._range.handlers()}
 
     def other_handlers(self) -> Mapping[str, Handler]:
-        """By method."""
+        """Return all other handlers, by method."""
         handlers: dict[str, Handler] = {}
         for service in self._others:
             handlers.update(service.handlers())

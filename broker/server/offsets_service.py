@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/ListOffsets`: where partitions start and end, and where in them a time is."""
+"""`lograft.v1.Log/ListOffsets`: the first and last offsets of partitions, and offsets by timestamp."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from lograft.rpc.request_limits import check_item_count
 from lograft.rpc.unary import unary
 from lograft.runtime.network import Handler
 
-# Searches by time read from disk: a few at a time, so that others can, too.
+# Searches by timestamp read from disk: run a few at a time, so that other requests get their turn.
 _SEARCHES_AT_ONCE = 8
 
 _KINDS = {
@@ -44,14 +44,14 @@ class OffsetsService:
     async def _answer_all(
         self, questions: Iterator[tuple[pb.ListOffsetsRequest.Item, pb.ListOffsetsResponse.Result]]
     ) -> None:
-        """Of the questions that nobody answers yet, one after the other."""
+        """Answer the remaining questions one by one. Several tasks share the iterator."""
         for item, result in questions:
             try:
                 await self._answer(item, result)
             except SERVICE_ERRORS as error:
                 result.Clear()
                 result.error.CopyFrom(self._logs.detail(error))
-            await asyncio.sleep(0)  # a search takes a while even where it need not wait, and there may be thousands
+            await asyncio.sleep(0)  # a search takes time even without waiting, and there may be thousands
 
     async def _answer(self, item: pb.ListOffsetsRequest.Item, result: pb.ListOffsetsResponse.Result) -> None:
         kind = _KINDS.get(item.kind)

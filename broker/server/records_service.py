@@ -49,7 +49,7 @@ _RECORDS = pb.AppendRequest.RECORDS_FIELD_NUMBER
 
 
 class RecordsService:
-    """Serves calls that open or make batches, which takes a while and runs in workers."""
+    """Serves the calls that encode or decode batches, which is slow and runs in workers."""
 
     def __init__(self, runtime: Runtime, logs: PartitionLookup, budget: BufferBudget | None = None) -> None:
         self._runtime = runtime
@@ -72,7 +72,7 @@ class RecordsService:
 
     @asynccontextmanager
     async def _admit_append(self, data: bytes, turn: LargeTurn) -> AsyncIterator[None]:
-        """Refuse what no batch can hold before it is copied; have large requests take turns."""
+        """Refuse a request too large for any batch before copying it, and serialize large requests."""
         size_bytes = len(data)
         if size_bytes >= _CHECKED_BYTES:
             try:
@@ -94,11 +94,11 @@ class RecordsService:
         try:
             head = pb.AppendRequest.FromString(fields_before(memoryview(data), _RECORDS))
         except (WireError, DecodeError):
-            return  # whoever reads all of it says what is wrong
+            return  # decoding the whole request reports the error
         if not head.topic and not head.topic_id:
-            return  # they may follow
+            return  # they may follow the records
         most = self._logs.find_named(head.topic, head.topic_id, head.partition).log_config.max_message_bytes
-        if len(data) > _CHECKED_BYTES + 2 * most:  # a request is hardly larger than the batch that is made of it
+        if len(data) > _CHECKED_BYTES + 2 * most:  # a request is hardly larger than its batch
             raise BatchTooLarge(
                 f"a request of {len(data)} bytes is over the topic's max.message.bytes of {most}: "
                 "send less at a time, or let the topic take more"
@@ -167,7 +167,7 @@ class RecordsService:
     async def _read_batches(
         self, replica: ServedReplica, leader_epoch: int | None, offset: int, max_bytes: int, wait_ms: int
     ) -> Batches:
-        """Return available batches as soon as there are any, or none when the time is over."""
+        """Return batches as soon as any are available, or none after `wait_ms`."""
         found = await _read_now(replica, leader_epoch, offset, max_bytes)
         if found.buffers or not wait_ms:
             return found
@@ -200,8 +200,8 @@ async def _until_readable(replica: ServedReplica, offset: int) -> None:
 
 
 def batch_of(records: Sequence[pb.NewRecord], now_ms: int) -> bytes:
-    """Encode one uncompressed batch in the column layout. Raise `InvalidTimestamp` for timestamps that no batch can
-    hold."""
+    """Return the records as one uncompressed batch in the column layout. Raise `InvalidTimestamp` for timestamps that
+    no batch can hold."""
     timestamps = [record.timestamp if record.HasField("timestamp") else now_ms for record in records]
     if min(timestamps) < 0 or max(timestamps) > MAX_TIMESTAMP:
         raise InvalidTimestamp(f"timestamps from {min(timestamps)} to {max(timestamps)}: milliseconds since 1970")
@@ -219,16 +219,16 @@ def _headers(record: pb.NewRecord) -> list[tuple[str, bytes | None]]:
 
 
 def records_of(batches: Batches, start: int, *, max_records: int, max_bytes: int) -> tuple[list[pb.StoredRecord], int]:
-    """Return the records from `start` on, within both limits but at least one if there is any; and the next offset.
+    """Return the records from `start`, within both limits but at least one if there is any, and the next offset.
 
-    A batch is stored as its producer made it, readable or not: for an unreadable one, CORRUPT_BATCH names the offset to
-    continue at.
+    The broker stores batches as producers encoded them, readable or not. Raise CORRUPT_BATCH, with the offset to
+    continue at, if the first batch is unreadable.
     """
     found: list[pb.StoredRecord] = []
     size = 0
     for batch, header in _batches_in(batches):
         try:
-            check_crc(batch, 0, header)  # who reads plain records cannot check it
+            check_crc(batch, 0, header)  # a client that reads plain records cannot check it
             records = decode_records(batch)
         except InvalidBatch as error:
             if found:
@@ -255,7 +255,7 @@ def _why_unreadable(header: BatchHeader, error: InvalidBatch) -> str:
 
 
 def _batches_in(batches: Batches) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Yield the batches that readers see."""
+    """Yield the batches visible to readers, without control batches."""
     for buffer in batches.buffers:
         for position, header in iterate_batches(buffer):
             if not header.is_control:

@@ -1,4 +1,4 @@
-"""`lograft.v1.Log/DescribeReplicas`: what this broker has of its partitions."""
+"""`lograft.v1.Log/DescribeReplicas`: the replicas on this broker."""
 
 from collections.abc import Mapping
 
