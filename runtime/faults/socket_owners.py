@@ -1,54 +1,74 @@
-"""Which process of this machine is at the other end of a loopback connection. Linux only: the kernel is asked."""
+"""Finds which process owns the other end of a loopback connection. Linux only: it asks the kernel."""
 
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _LOCAL, _INODE = 1, 9  # columns of /proc/net/tcp
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
-# Of the kernel's sock_diag: a header, a request and an answer. Reading through all connections in /proc takes 50 ms
-# where there are two thousand; who waits for that connects again, and there are more.
+# The kernel's sock_diag takes a header with a request and returns a header with an answer. Reading all connections in
+# /proc takes 50 ms with two thousand of them; callers that time out meanwhile connect again and add more.
 _HEADER = struct.Struct("=IHHII")
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUESTED, _NO_COOKIE = 4, 20, 1, 0xFFFFFFFF
+_NLMSG_ERROR = 2
+_ERROR = struct.Struct("=i")
+_ENOENT = 2
 _INODE_AT = _HEADER.size + 4 + 48 + 16
 _PATIENCE_SECONDS = 1.0
 _LOOPBACK = socket.inet_aton("127.0.0.1") + bytes(12)
 
 
-def owner_of(port: int, process_ids: Iterable[int], peer_port: int | None = None) -> int | None:
-    """Return which of these processes has the connection whose own port that is; `peer_port`: to which one, on
-    loopback, which makes it quick. None: none of them, as far as can be seen."""
-    inode = None if peer_port is None else _inode_between(port, peer_port)
-    if inode is None:
-        inode = _inode_of(port)
-    if inode is None:
-        return None
-    wanted = f"socket:[{inode}]"
-    return next((process_id for process_id in process_ids if wanted in _open_files(process_id)), None)
+class SocketOwners:
+    """Which of `processes()`, by id, owns a connection.
+
+    A look at the files of all processes takes milliseconds, so what one look found is kept: it answers for every
+    connection that existed at that time. After a stall, thousands of callers may be waiting; a look for each of them
+    would take longer than they wait, and each would call again.
+    """
+
+    def __init__(self, processes: Callable[[], Iterable[int]]) -> None:
+        self._processes = processes
+        self._owners: dict[str, int] = {}  # of each socket, by its inode
+
+    def owner_of(self, port: int, peer_port: int) -> int | None:
+        """Return the process whose socket is bound to `port` and connected to `peer_port`; None if it is none of them,
+        or the caller has closed it."""
+        try:
+            inode = _inode_between(port, peer_port)
+        except OSError:  # no sock_diag here
+            inode = _inode_of(port)
+        if inode is None:
+            return None
+        if inode not in self._owners:
+            self._owners = {found: process_id for process_id in self._processes() for found in _sockets_of(process_id)}
+        return self._owners.get(inode)
 
 
 def _inode_between(port: int, peer_port: int) -> str | None:
-    """None: the kernel does not know, or does not say."""
+    """Return the inode of a loopback connection's socket; None if there is no such connection. Raise OSError if the
+    kernel does not answer such questions."""
     ports = struct.pack("!HH", port, peer_port)
     family = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
     which = ports + _LOOPBACK + _LOOPBACK + struct.pack("=III", 0, _NO_COOKIE, _NO_COOKIE)
     size = _HEADER.size + len(family) + len(which)
     request = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUESTED, 0, 0) + family + which
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel:
-            kernel.settimeout(_PATIENCE_SECONDS)
-            kernel.send(request)
-            answer = kernel.recv(4096)
-    except OSError:
-        return None
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(_PATIENCE_SECONDS)
+        kernel.send(request)
+        answer = kernel.recv(4096)
     _, kind, *_ = _HEADER.unpack_from(answer)
+    if kind == _NLMSG_ERROR:
+        (code,) = _ERROR.unpack_from(answer, _HEADER.size)
+        if code == -_ENOENT:
+            return None
+        raise OSError(-code, os.strerror(-code))
     if kind != _SOCK_DIAG_BY_FAMILY:
-        return None
+        raise OSError(f"sock_diag answered with a message of type {kind}")
     (inode,) = struct.unpack_from("=I", answer, _INODE_AT)
-    return str(inode) if inode else None
+    return str(inode) if inode else None  # none: it is closed, and only waits for the last packets
 
 
 def _inode_of(port: int) -> str | None:
@@ -66,15 +86,18 @@ def _inode_of(port: int) -> str | None:
     return None
 
 
-def _open_files(process_id: int) -> set[str]:
+def _sockets_of(process_id: int) -> list[str]:
+    """Return the inodes of a process's sockets; none if the process is gone."""
     directory = f"/proc/{process_id}/fd"
-    found = set()
+    found = []
     try:
         for name in os.listdir(directory):
             try:
-                found.add(os.readlink(f"{directory}/{name}"))
+                target = os.readlink(f"{directory}/{name}")
             except OSError:
-                continue  # it was closed meanwhile
+                continue  # closed meanwhile
+            if target.startswith("socket:["):
+                found.append(target[len("socket:[") : -1])
     except OSError:
-        return set()  # the process is gone
+        return []
     return found

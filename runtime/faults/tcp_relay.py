@@ -161,6 +161,10 @@ class TcpRelay:
         task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0)  # the loop reads whether the caller is still there
+        if _has_hung_up(reader):  # it gave up while the relay was busy: do not look for its process
+            await _close(writer)
+            return
         source = self._source_of(writer.get_extra_info("peername")[1])
         connection = RelayedConnection(source, self._state_of(source), self._changed, self._rng)
         self._connections.add(connection)

@@ -1,5 +1,6 @@
 """`lograft chaos`, as a user runs it: real processes, a verdict and a page."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,20 @@ from lograft.chaos.live.run import read_run
 from lograft.chaos.live.stories.catalogue import SCENARIOS
 
 
+DEADLINE_SECONDS = 400
+
+
 def chaos(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "lograft", "chaos", *arguments], capture_output=True, text=True, check=False, timeout=400
-    )
+    """Run a command to its end. One that takes too long is interrupted, so that it stops its nodes."""
+    command = [sys.executable, "-m", "lograft", "chaos", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            output, errors = process.communicate(timeout=DEADLINE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate()
+            pytest.fail(f"not done within {DEADLINE_SECONDS} s:\n{output}{errors}")
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 @pytest.mark.parametrize("name", ["power-failure-of-all", "everything"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from lograft.runtime.faults.socket_owners import owner_of
+from lograft.runtime.faults.socket_owners import SocketOwners
 from lograft.runtime.faults.tcp_relay import LinkState, RelayDirection, TcpRelay
 from lograft.runtime.rng import Rng
 
@@ -52,6 +52,7 @@ class LiveLinks:
 
     def __init__(self, processes: Callable[[], dict[int, int]], rng: Rng) -> None:
         self._processes = processes
+        self._owners = SocketOwners(lambda: processes().values())
         self._rng = rng
         self._states: dict[tuple[Place, Place, Door], LinkState] = {}
         self._relays: dict[Place, list[TcpRelay]] = {}
@@ -71,9 +72,9 @@ class LiveLinks:
         self._relays.setdefault(target, []).append(relay)
 
     def _source_of(self, port: int, relay_port: int) -> Place:
+        owner = self._owners.owner_of(port, relay_port)
         nodes = {process_id: number for number, process_id in self._processes().items()}
-        owner = owner_of(port, nodes, relay_port)
-        return CLIENTS if owner is None else nodes[owner]
+        return CLIENTS if owner is None else nodes.get(owner, CLIENTS)
 
     def _state_to(self, source: object, target: Place, door: Door) -> LinkState:
         assert isinstance(source, int)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from lograft.runtime.faults import tcp_relay
-from lograft.runtime.faults.socket_owners import _inode_between, owner_of
+from lograft.runtime.faults.socket_owners import SocketOwners, _inode_between
 from lograft.runtime.faults.tcp_relay import LinkState, TcpRelay
 from lograft.runtime.network import AddressInUse
 from lograft.runtime.rng import Rng
@@ -267,10 +268,44 @@ async def test_the_process_at_the_other_end_is_known() -> None:
         ends = await net.connect()
         assert await says(ends, b"1") == b"1"
         (port,) = net.sources
-        assert owner_of(port, [1, os.getpid()]) == os.getpid()
-        assert owner_of(port, [1]) is None
         to_port = int(net.relay.listen.rpartition(":")[2])
-        assert owner_of(port, [1, os.getpid()], to_port) == os.getpid()
-        assert owner_of(port, [1], to_port) is None
+        assert SocketOwners(lambda: [1, os.getpid()]).owner_of(port, to_port) == os.getpid()
+        assert SocketOwners(lambda: [1]).owner_of(port, to_port) is None
         assert _inode_between(port, to_port) == str(os.fstat(ends[1].get_extra_info("socket").fileno()).st_ino)
         assert _inode_between(port, port) is None
+
+
+@on_a_loop
+async def test_one_look_at_the_processes_finds_the_owners_of_all_connections_there_were() -> None:
+    looks = 0
+
+    def processes() -> list[int]:
+        nonlocal looks
+        looks += 1
+        return [os.getpid()]
+
+    owners = SocketOwners(processes)
+    async with relayed() as net:
+        to_port = int(net.relay.listen.rpartition(":")[2])
+        for _ in range(20):
+            assert await says(await net.connect(), b"1") == b"1"
+        assert [owners.owner_of(port, to_port) for port in net.sources] == [os.getpid()] * 20
+        assert looks == 1
+        gone = await net.connect()
+        port = gone[1].get_extra_info("sockname")[1]
+        assert await says(gone, b"1") == b"1"
+        gone[1].close()
+        await gone[1].wait_closed()
+        assert owners.owner_of(port, to_port) is None
+        assert looks == 1  # a caller that hung up is not looked for
+
+
+@on_a_loop
+async def test_callers_that_hung_up_before_they_were_served_cost_nothing() -> None:
+    async with relayed() as net:
+        host, _, port = net.relay.listen.rpartition(":")
+        for _ in range(50):
+            with socket.create_connection((host, int(port))):
+                pass  # the loop that the relay lives on has no time to accept it
+        assert await says(await net.connect(), b"1") == b"1"
+        assert len(net.sources) == 1
