@@ -1,1 +1,1 @@
-"""Faults on purpose: the virtual runtime, and the harnesses built on it."""
+"""Fault injection: the virtual runtime, and the harnesses built on it."""

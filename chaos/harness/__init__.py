@@ -1,1 +1,1 @@
-"""What all simulators share: schedules, outcomes, broken invariants."""
+"""Schedules, outcomes and failures shared by all simulators."""

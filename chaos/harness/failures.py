@@ -1,8 +1,8 @@
-"""How a simulated run fails. Pure."""
+"""Failures of a simulated run. Pure."""
 
 
 class InvariantBroken(Exception):
-    """A node or a client broke a promise. `rule` names the promise."""
+    """A node or a client broke an invariant. `rule` names it."""
 
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(f"{rule}: {what}")
@@ -10,4 +10,4 @@ class InvariantBroken(Exception):
 
 
 class NotLive(Exception):
-    """All faults are over, and still the cluster does not come to rest, or work."""
+    """The cluster does not settle, or does not serve requests, after all faults have ended."""

@@ -1,4 +1,4 @@
-"""What a client may conclude about a call that it made. Pure."""
+"""The outcome of a call, as far as its client can know. Pure."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""What happened in a simulated run, in order."""
+"""The ordered events of a simulated run."""
 
 import hashlib
 from collections import Counter
@@ -7,7 +7,7 @@ Detail = str | int | float | None
 
 
 class Schedule:
-    """Everything that happened, in order: to be printed, and to be compared with another run of the same seed."""
+    """Record a run's events in order, for printing and for comparison with another run of the same seed."""
 
     def __init__(self) -> None:
         self._events: list[tuple[int, str, tuple[Detail, ...]]] = []
@@ -21,11 +21,11 @@ class Schedule:
         self.counts[event] += 1
 
     def digest(self) -> str:
-        """Equal digests: equal runs."""
+        """Return a digest of all events. Two runs with equal digests are equal."""
         return hashlib.sha256(repr(self._events).encode()).hexdigest()
 
     def lines(self, *, with_messages: bool = True) -> list[str]:
-        """One line an event: seconds, what, and to whom."""
+        """Return one line per event: seconds, name, details. Without messages, omit deliveries and losses."""
         return [
             f"{now_us / 1_000_000:10.6f}  {event:18} {' '.join(map(str, details))}"
             for now_us, event, details in self._events
