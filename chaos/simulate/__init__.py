@@ -1,1 +1,1 @@
-"""`lograft chaos simulate`: whole clusters on virtual time, from seeds; what fails is made smaller."""
+"""`lograft chaos simulate`: run whole clusters on virtual time, each from a seed, and shrink the runs that fail."""

@@ -1,4 +1,4 @@
-"""A campaign: many seeds, in as many sittings as it takes; a file keeps what was run, and with which verdict."""
+"""A campaign of many seeds, run over any number of sittings. A file records each seed that ran, and its verdict."""
 
 import json
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from lograft.cli.common.command_error import CommandError
 
 
 class SeedCampaign:
-    """Seeds `first`, `first + 1` and so on. Each outcome is a line, written as soon as it is known."""
+    """Run seeds `first`, `first + 1`, and so on. Write each outcome as one line, as soon as it is known."""
 
     def __init__(self, path: Path, first: int) -> None:
-        """`first`: if the file says nothing else."""
+        """Read the campaign in `path`. A new file starts at `first`; an existing one keeps its own first seed."""
         self.outcomes: dict[int, RunResult] = {}
         self._path = path
         self.first = self._read(first)
@@ -24,7 +24,7 @@ class SeedCampaign:
             return first
         text = self._path.read_text()
         whole, _, torn = text.rpartition("\n")
-        if torn:  # whoever wrote it was ended in the middle of a line
+        if torn:  # the writer died in the middle of a line
             self._path.write_text(f"{whole}\n" if whole else "")
         lines = whole.splitlines()
         try:
@@ -39,7 +39,7 @@ class SeedCampaign:
         return first
 
     def left(self, seeds: int) -> Iterator[int]:
-        """Of so many in all, those that were not run yet."""
+        """Yield those of the campaign's first `seeds` seeds that have no outcome yet."""
         return (seed for seed in range(self.first, self.first + seeds) if seed not in self.outcomes)
 
     def add(self, outcome: RunResult) -> None:

@@ -1,4 +1,4 @@
-"""A simulated run that can be asked for: a seed, and what of it takes place. Pure."""
+"""A requested simulated run: a seed, and a selection of its faults and clients. Pure."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Case:
 
     @property
     def command(self) -> str:
-        """That runs it again, exactly."""
+        """The command that repeats this exact run."""
         return " ".join([COMMAND, f"--seed {self.seed}", *_options(self.selection)])
 
 
@@ -39,7 +39,7 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 
 def read_numbers(text: str) -> tuple[int, ...]:
-    """`3,7,9`, or `none`. Raises `ValueError`."""
+    """Parse `3,7,9` or `none`. Raise `ValueError` if `text` is neither."""
     if text == NO_NUMBERS:
         return ()
     numbers = [int(each) for each in text.split(",")]

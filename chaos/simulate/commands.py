@@ -121,7 +121,7 @@ def _run_many(
         if shrink_ms:
             sweep.shrink(shrink_ms, lambda line: click.echo(line, err=True))
     finally:
-        # Whoever interrupts it wants to know what was met until then.
+        # A user who interrupts the run wants the results so far.
         if output == "json":
             click.echo(json.dumps(sweep.document(), indent=2))
         else:

@@ -1,4 +1,4 @@
-"""What simulated runs have met, added up, and what none of them has. Pure."""
+"""Coverage of simulated runs: totals of everything they met, and the catalogue entries that none of them met. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,8 +15,8 @@ from lograft.chaos.cluster.world.weather import (
 )
 from lograft.chaos.simulate.run_result import RunResult
 
-# What can be met, so that it can be said what was not. Crashes are in the middle of a call to the disk, wherever in the
-# code that is made: of those nobody has a list.
+# Everything a run can meet, so that a report can list the entries never met. Crashes have no list: a node may crash in
+# any disk call, anywhere in the code.
 CATALOGUE: Mapping[str, tuple[str, ...]] = {
     "faults": tuple(sorted({*PROCESS_FAULTS, *MACHINE_FAULTS, *LOSSES, *STORE_LOSSES})),
     "wishes": tuple(sorted({*WISHES, *VOTER_WISHES, *STORE_WISHES, "configure", "elect_unclean"})),
@@ -48,7 +48,7 @@ TITLES = {
 
 @dataclass(slots=True)
 class Coverage:
-    """`counts`: how often, by what it is about; `runs`: in how many of them."""
+    """Totals over many runs, by topic: occurrences in `counts`, and the number of runs with any in `runs`."""
 
     counts: dict[str, Counter[str]] = field(default_factory=lambda: {about: Counter() for about in TITLES})
     runs: dict[str, Counter[str]] = field(default_factory=lambda: {about: Counter() for about in TITLES})
@@ -66,7 +66,7 @@ class Coverage:
         return {about: names for about, names in missing.items() if names}
 
     def lines(self) -> list[str]:
-        """A table, most frequent first, and what is missing from it."""
+        """Return a table, most frequent first, followed by the catalogue entries never met."""
         rows: list[tuple[str, str, str]] = []
         for about, title in TITLES.items():
             if self.counts[about]:

@@ -1,4 +1,4 @@
-"""How far a sweep over many seeds is: a line that is written over on a terminal, now and then a new one elsewhere."""
+"""Progress of a sweep over many seeds: a line overwritten on a terminal, or an occasional new line elsewhere."""
 
 from typing import TextIO
 
@@ -11,7 +11,7 @@ _BAR_CELLS = 20
 
 
 def progress_line(done: int, seeds: int, failed: int, elapsed_seconds: float, *, has_bar: bool) -> str:
-    """`elapsed_seconds`: that those which are done took."""
+    """Return the progress as text. `elapsed_seconds` is the time that the `done` seeds took."""
     left = f", {elapsed_seconds * (seeds - done) / done:,.0f} s left" if done else ""
     words = f"{done:,} of {seeds:,} seeds, {failed:,} failed{left}"
     if not has_bar:
@@ -43,5 +43,5 @@ class SweepProgress:
             self._out.flush()
 
     def clear(self) -> None:
-        """What is written next stands in its place."""
+        """Clear the progress line, so that the next output takes its place."""
         self._line.clear()

@@ -1,4 +1,4 @@
-"""One simulated run, to its end, good or bad."""
+"""One simulated run, from start to its outcome."""
 
 import gc
 import traceback
@@ -22,7 +22,7 @@ def run_case(
     on_story: Callable[[list[str]], object] | None = None,
     on_history: Callable[[History], object] | None = None,
 ) -> RunResult:
-    """Whatever it raises is its outcome. `on_story`, `on_history`: are given what happened."""
+    """Run `case`. Any exception becomes its outcome. `on_story` and `on_history` receive the events and the history."""
     made: list[SimulatedCluster] = []
     watch = Stopwatch()
     error: Exception | None = None
@@ -49,7 +49,7 @@ def run_case(
         failure=_failure(error, history) if error is not None else None,
     )
     del made, cluster, history, error
-    gc.collect()  # a cluster is left tied in knots, with all its disks: many of them would fill the memory
+    gc.collect()  # a cluster is full of reference cycles and holds all its disks: many of them would fill memory
     return outcome
 
 
@@ -71,7 +71,7 @@ def _figures(cluster: SimulatedCluster, history: History) -> dict[str, dict[str,
 
 
 def _failure(error: Exception, history: History) -> Failure:
-    """The checkers of live clusters look at what there is: what went wrong has a name there, too, as a rule."""
+    """Describe the failure. The checkers of live clusters usually find its anomaly in the incomplete history."""
     verdict = judge(history)
     evidence = verdict.anomalies[0] if verdict.anomalies else None
     return Failure(

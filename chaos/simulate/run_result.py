@@ -1,4 +1,4 @@
-"""What came of one simulated run: figures of what was met, and what failed, if anything did. Pure."""
+"""The result of one simulated run: coverage figures, and the failure, if any. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -7,8 +7,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`kind`: two runs that fail with the same kind fail alike. `anomalies`: what the checkers of live clusters found,
-    by name, in as much of a history as there was; `evidence`: of the first."""
+    """A failed run. Two runs with the same `kind` fail alike. `anomalies` counts, by name, the anomalies that the
+    checkers of live clusters found in the history up to the failure; `evidence` belongs to the first of them."""
 
     kind: str
     message: str
@@ -18,8 +18,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """`figures`: by what they are about. `faults`: the numbers of those that took place. `digest`: two runs with the
-    same went the same way, to the last event."""
+    """The result of one run. `figures` holds counts by topic, and `faults` the numbers of the faults that took place.
+    Two runs with the same `digest` were equal, to the last event."""
 
     seed: int
     digest: str
@@ -37,7 +37,7 @@ def to_json(outcome: RunResult) -> dict[str, Any]:
 
 
 def from_json(found: Mapping[str, Any]) -> RunResult:
-    """Raises `ValueError` for what is none."""
+    """Parse a result. Raise `ValueError` if `found` is not one."""
     try:
         failure = found["failure"]
         return RunResult(

@@ -1,6 +1,6 @@
-"""A run that fails, made smaller: fewer faults, shorter, fewer clients and operators, as long as it fails alike. Pure.
+"""Shrinks a failing run: fewer faults, a shorter duration, fewer clients and operators, while it fails alike. Pure.
 
-What is tried follows from what failed before, and from nothing else; only whether there is time left is asked.
+Each attempt follows only from the outcomes of earlier ones. The only outside input is whether time is left.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +13,13 @@ from lograft.chaos.simulate.run_result import RunResult
 Run = Callable[[Case], RunResult]
 T = TypeVar("T")
 
-_SHARES = (8, 4, 2)  # of a duration: an eighth, a quarter, a half
+_SHARES = (8, 4, 2)  # an eighth, a quarter, a half of the duration
 _LEAST_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest that was found, and how many runs that took. `is_smallest`: nothing more could be left out."""
+    """The smallest run found, and the number of runs that took. `is_smallest`: nothing more can be left out."""
 
     case: Case
     outcome: RunResult
@@ -33,17 +33,17 @@ class OutOfTime(Exception):
 
 class Shrinking:
     def __init__(self, case: Case, outcome: RunResult, run: Run, is_time_left: Callable[[], bool]) -> None:
-        """`outcome`: of `case`, which failed."""
+        """Shrink `case`, whose run failed with `outcome`."""
         assert outcome.failure is not None, "only what fails is made smaller"
         self._kind = outcome.failure.kind
         self._run = run
         self._is_time_left = is_time_left
         self._runs = 0
-        self._in_vain: dict[Case, None] = {}  # those that do not fail alike
+        self._in_vain: dict[Case, None] = {}  # cases that do not fail alike
         self._case, self._outcome = case, outcome
 
     def shrink(self) -> Shrunk:
-        """Again and again, until nothing more can be left out, or there is no time left."""
+        """Shrink repeatedly, until nothing more can be left out or no time is left."""
         is_smallest = False
         try:
             is_smaller = True
@@ -55,7 +55,7 @@ class Shrinking:
         return Shrunk(self._case, self._outcome, self._runs, is_smallest)
 
     def _fails(self, case: Case) -> bool:
-        """Alike? Then that is what is made smaller from now on."""
+        """Return whether `case` fails alike. If so, make it the current case. Raise `OutOfTime` if time is up."""
         if case in self._in_vain:
             return False
         if not self._is_time_left():
@@ -68,7 +68,7 @@ class Shrinking:
         self._case, self._outcome = case, outcome
         return True
 
-    # -- shorter
+    # -- shorter duration
 
     def _shorten(self) -> bool:
         duration_ms = self._outcome.duration_ms
@@ -81,11 +81,11 @@ class Shrinking:
     # -- fewer faults
 
     def _fewer_faults(self) -> bool:
-        """Whole halves at once, then less and less (ddmin)."""
+        """Leave out faults: halves first, then smaller and smaller pieces (ddmin)."""
         before = len(self._outcome.faults)
         left = self._without_each(self._outcome.faults, lambda faults: self._with(only_faults=faults))
         if self._case.selection.only_faults != left:
-            self._fails(self._with(only_faults=left))  # as the command names them: those that took place
+            self._fails(self._with(only_faults=left))  # the command then names exactly the faults that took place
         return len(self._outcome.faults) < before
 
     def _without_each(self, items: tuple[T, ...], case_of: Callable[[tuple[T, ...]], Case]) -> tuple[T, ...]:
@@ -106,7 +106,7 @@ class Shrinking:
     # -- fewer clients
 
     def _fewer_clients(self) -> bool:
-        """All of a kind, then one by one."""
+        """Leave out all clients of one kind together, then clients one by one."""
         before = len(self._outcome.clients)
         for some in _kinds(self._outcome.clients):
             self._without_clients(some)

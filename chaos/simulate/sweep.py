@@ -1,4 +1,4 @@
-"""Many seeds, one after the other or several at once; what they met, and those that failed."""
+"""A sweep over many seeds, on one or more processes: total coverage, and the runs that failed."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from lograft.runtime.process.stopwatch import Stopwatch
 
 @dataclass(slots=True)
 class Sweep:
-    """`first`: the first seed."""
+    """Results of the seeds from `first` on."""
 
     first: int
     runs: int = 0
@@ -37,7 +37,7 @@ class Sweep:
     def run(
         self, seeds: Iterable[int], count: int, jobs: int, out: TextIO, on_outcome: Callable[[RunResult], object]
     ) -> None:
-        """`count`: how many there are. `on_outcome` is told of each, `out` how far it is."""
+        """Run `count` seeds. Pass each outcome to `on_outcome`, and write progress and failures to `out`."""
         progress = SweepProgress(out, count)
         try:
             for done, outcome in enumerate(run_in_processes(run_case, map(Case, seeds), jobs), start=1):
@@ -52,7 +52,7 @@ class Sweep:
             progress.clear()
 
     def shrink(self, at_most_ms: int, say: Callable[[str], object]) -> None:
-        """The first of each kind, each for as long as this. Others that fail alike have the same cause, as a rule."""
+        """Shrink the first failure of each kind, for at most this time each. A kind usually has a single cause."""
         seen: dict[str, None] = {}
         for outcome in self.failed:
             assert outcome.failure is not None
@@ -76,7 +76,7 @@ class Sweep:
         return lines
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the results as a JSON document."""
         return {
             "first": self.first,
             "seeds": self.runs,
