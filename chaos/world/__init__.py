@@ -1,1 +1,1 @@
-"""The virtual runtime: loop, disks, networks and crashes under one seed."""
+"""The virtual runtime: event loop, disks, networks and crashes, all driven by one seed."""

@@ -1,4 +1,4 @@
-"""The two ends of a simulated connection. Frames go in order each way; nothing else passes between the ends."""
+"""The two ends of a simulated connection. Frames travel in order in each direction; the ends share nothing else."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -32,19 +32,19 @@ class End(Protocol):
     on_gone: Callable[[], None]
 
     def lose(self, reason: str) -> None:
-        """The connection broke, and this end notices now."""
+        """Break the connection; this end notices now."""
         ...
 
     def crash(self) -> None:
-        """The process of this end is no more; the other end hears of it as the kernel closes the socket."""
+        """Kill this end's process. The other end notices, because the kernel closes the socket."""
         ...
 
     def vanish(self) -> None:
-        """The host of this end is no more, kernel and all: the other end hears nothing."""
+        """Kill this end's host, including its kernel. The other end notices nothing."""
         ...
 
     def stop_transmitting(self) -> None:
-        """What this end sends from now on never arrives."""
+        """Drop everything this end sends from now on."""
         ...
 
 
@@ -55,7 +55,7 @@ class VirtualConnection:
         self.local = local
         self.remote = remote
         self.on_gone: Callable[[], None] = lambda: None
-        self.context = copy_context()  # of who connects
+        self.context = copy_context()  # of the connecting process
         self._address = address
         self._rng = rng
         self._window_bytes = window_bytes
@@ -67,7 +67,7 @@ class VirtualConnection:
         self._has_crashed = False
 
     def attach(self, link: Link, other: "VirtualConnection | AcceptedConnection") -> None:
-        """Send frames over `link`, to be delivered to the `other` end."""
+        """Send frames over `link` to the `other` end."""
         self._outgoing = Pipe(link, other.deliver, other.context)
 
     @property
@@ -96,7 +96,7 @@ class VirtualConnection:
         self._be_gone()
 
     def deliver(self, frame: Frame) -> None:
-        """A frame arrives."""
+        """Handle a frame that arrived."""
         if self._is_gone:
             return
         match frame:
@@ -158,7 +158,7 @@ class VirtualConnection:
 
 
 class AcceptedConnection:
-    """The accepting end: starts a task for each stream."""
+    """The accepting end. Starts a task for each stream."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class AcceptedConnection:
         self.local = local
         self.remote = remote
         self.on_gone: Callable[[], None] = lambda: None
-        self.context = context  # of who listens
+        self.context = context  # of the listening process
         self.tasks: dict[asyncio.Task[None], None] = {}
         self._handlers = handlers
         self._on_panic = on_panic
@@ -185,11 +185,11 @@ class AcceptedConnection:
         self._is_gone = False
 
     def attach(self, link: Link, other: VirtualConnection) -> None:
-        """Send frames over `link`, to be delivered to the `other` end."""
+        """Send frames over `link` to the `other` end."""
         self._outgoing = Pipe(link, other.deliver, other.context)
 
     def deliver(self, frame: Frame) -> None:
-        """A frame arrives."""
+        """Handle a frame that arrived."""
         if self._is_gone:
             return
         match frame:
@@ -213,7 +213,7 @@ class AcceptedConnection:
                 raise AssertionError(f"{frame} at the accepting end")
 
     def go_away(self) -> None:
-        """Take no more streams."""
+        """Accept no more streams."""
         self._is_stopping = True
         self._transmit(GoAway())
 

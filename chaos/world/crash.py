@@ -1,4 +1,4 @@
-"""The end of a simulated node: the calls at which it may crash, and the code that was at work when it did."""
+"""Crash points of a simulated node: the calls at which it may crash, and the code that made them."""
 
 import contextlib
 import re
@@ -21,11 +21,11 @@ _NAMES = re.compile(r"\.[0-9a-f]{32}|\d+")
 
 
 class SimulatedCrash(BaseException):
-    """Unwinds whatever a crashed node was doing. Not an Exception, so that no code of the node can survive it."""
+    """Unwinds all running code of a crashed node. Not an `Exception`, so that no code of the node can survive it."""
 
 
 def is_simulated_crash(error: BaseException) -> bool:
-    """Whether `error` is a crash, or a group of nothing but crashes."""
+    """Return whether `error` is a crash, or a group that contains only crashes."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_simulated_crash(inner) for inner in error.exceptions)
     return isinstance(error, SimulatedCrash)
@@ -38,19 +38,19 @@ class _Moment(Enum):
 
 
 class CrashPoints:
-    """Numbers calls from 1 on. Once one has crashed, all that follow raise `SimulatedCrash` until `restart`."""
+    """Numbers calls from 1. After one has crashed, every later call raises `SimulatedCrash` until `restart`."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
         self._crash_at: int | None = None
         self._crash_probability = 0.0
         self.calls = 0
-        self.recent: deque[str] = deque(maxlen=_RECENT_CALLS)  # "17 write 00000.log", for the story of a failure
+        self.recent: deque[str] = deque(maxlen=_RECENT_CALLS)  # e.g. "17 write 00000.log", printed with a failure
         self.crashed = False
         self.on_crash: Callable[[str], None] | None = None
 
     def crash_at(self, call: int) -> None:
-        """Crash in the call of this number. Must lie ahead."""
+        """Crash in the call with this number, which must not have happened yet."""
         assert call > self.calls, "that call is past"
         self._crash_at = call
 
@@ -59,7 +59,7 @@ class CrashPoints:
         self._crash_probability = probability
 
     def restart(self) -> None:
-        """Let calls through again; nothing is armed any more."""
+        """Let calls through again, and disarm all crashes."""
         self.crashed = False
         self._crash_at = None
         self._crash_probability = 0.0
@@ -69,14 +69,14 @@ class CrashPoints:
             raise SimulatedCrash(f"after the crash: {self.recent[-1]}" if self.recent else "after the crash")
 
     def call(self, name: str, effect: Callable[[], T], partial: Callable[[], object] | None = None) -> T:
-        """`effect()`, unless this is the call to crash in; `partial` does a part of it, where it has parts."""
+        """Return `effect()`, unless this call crashes. `partial` performs part of the effect, where it has parts."""
         self.check_alive()
         self.calls += 1
         self.recent.append(f"{self.calls} {name}")
         if not self._is_chosen():
             return effect()
         moment = self._rng.choice(list(_Moment))
-        # An error of the call is no news to a process that dies with it.
+        # The process dies in this call, so it never sees the call's error.
         with contextlib.suppress(OSError):
             if moment is _Moment.AFTER:
                 effect()
@@ -94,8 +94,8 @@ class CrashPoints:
 
 
 def calling_code() -> str:
-    """The function of the production code that is at work, the outside world's only if there is no other:
-    `storage.log.truncate`."""
+    """Return the innermost production function on the stack, such as `storage.log.truncate`. Fall back to a function of
+    `runtime` only if there is no other."""
     frame, outermost = sys._getframe(1), ""
     while frame.f_back is not None:
         module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
@@ -109,5 +109,5 @@ def calling_code() -> str:
 
 
 def without_numbers(call: str) -> str:
-    """`17 write 00000000000000000042.log`: `write *.log`."""
+    """Strip call number and numbered names: `17 write 00000000000000000042.log` becomes `write *.log`."""
     return _NAMES.sub("*", call.partition(" ")[2])

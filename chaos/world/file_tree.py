@@ -1,4 +1,4 @@
-"""The names of a simulated file system: finding, giving and taking them, with the errors that Linux gives."""
+"""The directory tree of a simulated file system. Operations raise the errors that Linux raises."""
 
 import errno
 import os
@@ -9,11 +9,11 @@ from lograft.runtime.rng import Rng
 
 
 class VirtualTree:
-    """Directories and files from one root. Which of its changes are durable is the nodes' business."""
+    """Directories and files under one root. The nodes decide which changes are durable."""
 
     def __init__(self) -> None:
         self._root = DirectoryNode()
-        self._directories = [self._root]  # also those no longer named: a power failure may bring them back
+        self._directories = [self._root]  # includes unlinked ones: a power failure may bring them back
 
     def node(self, path: str) -> Node:
         node: Node = self._root
@@ -39,7 +39,7 @@ class VirtualTree:
         return node
 
     def _parent(self, path: str) -> tuple[DirectoryNode, str]:
-        """The directory that has, or would have, the last part of `path`; and that part."""
+        """Return the parent directory of `path`, and the last part of `path`, which need not exist."""
         *above, name = _parts(path)
         return self.directory("/".join(above)), name
 
@@ -50,7 +50,7 @@ class VirtualTree:
         return self.file(path)
 
     def make_directory(self, path: str) -> None:
-        """Make it, or leave it if it is there."""
+        """Create the directory, unless it already exists."""
         parent, name = self._parent(path)
         match parent.entries.get(name):
             case None:
@@ -74,7 +74,7 @@ class VirtualTree:
         if isinstance(node, DirectoryNode) and _parts(new)[: len(_parts(old))] == _parts(old):
             raise os_error(errno.EINVAL, old)
         if _parts(old)[: len(_parts(new))] == _parts(new):
-            raise os_error(errno.ENOTEMPTY, new)  # whatever it is that should replace one it lies within
+            raise os_error(errno.ENOTEMPTY, new)  # the target is an ancestor of `old`, and therefore not empty
         match node, replaced:
             case DirectoryNode(), FileNode():
                 raise os_error(errno.ENOTDIR, old)
@@ -96,14 +96,14 @@ class VirtualTree:
         change_entries((parent, name, None))
 
     def put_directory(self, path: str, directory: DirectoryNode) -> None:
-        """Durably have `directory` at `path`, whatever was there before."""
+        """Durably place `directory` at `path`, replacing what it names."""
         parent, name = self._parent(path)
         change_entries((parent, name, directory))
         parent.sync()
         self._directories = [node for _, node in self._walk() if isinstance(node, DirectoryNode)]
 
     def power_failure(self, rng: Rng) -> None:
-        """Every unsynced change, first of names, then of the content of what still has one, meets its fate."""
+        """Keep or lose each unsynced change: first of names, then of the content of files that still have a name."""
         for directory in self._directories:
             directory.keep_some(rng)
         for directory in self._directories:
@@ -113,7 +113,7 @@ class VirtualTree:
             file.power_failure(rng)
 
     def files(self) -> Iterator[tuple[str, FileNode]]:
-        """Every file with its path, in a fixed order."""
+        """Yield every file with its path, in a fixed order."""
         return ((path, node) for path, node in self._walk() if isinstance(node, FileNode))
 
     def used_bytes(self) -> int:
@@ -133,5 +133,5 @@ def _parts(path: str) -> list[str]:
 
 
 def os_error(number: int, path: str) -> OSError:
-    """The `OSError`, of the right subclass, that a failed system call on `path` raises."""
+    """Return the `OSError` subclass that a failed system call on `path` raises."""
     return OSError(number, os.strerror(number), path)

@@ -1,7 +1,7 @@
-"""A file system in memory that does what real ones do at their worst, all from one seed.
+"""An in-memory file system with the worst behaviour of real ones, driven by one seed.
 
-It loses, tears and keeps what was not synced (`power_loss`), crashes in any call (`crash`), fills up, fails
-writes and syncs, and flips bits. The same object is the disk before and after a crash of its node.
+It loses, tears or keeps unsynced data (`power_loss`), crashes in any call (`crash`), fills up, fails writes and syncs,
+and flips bits. One object is the disk both before and after a crash of its node.
 """
 
 import errno
@@ -18,7 +18,7 @@ _UNLIMITED_BYTES = 1 << 40
 
 
 class VirtualFile:
-    """An open file. It is of no use after a crash: calls raise `SimulatedCrash`, only `close` does nothing."""
+    """An open file. After a crash it is unusable: calls raise `SimulatedCrash`, and `close` does nothing."""
 
     __slots__ = ("_closed", "_files", "_incarnation", "_path", "node")
 
@@ -70,7 +70,7 @@ class VirtualFile:
         return self._files.points.call(f"size {_name(self._path)}", lambda: len(self.node.content))
 
     def close(self) -> None:
-        # What a dead node's code does while it unwinds must not look like a second crash.
+        # Calls made while a dead node's code unwinds must not look like a second crash.
         if not self._closed and self._incarnation == self._files.incarnation and not self._files.points.crashed:
             self._files.points.call(f"close {_name(self._path)}", lambda: None)
         self._closed = True
@@ -84,7 +84,7 @@ class VirtualFile:
 
 
 class VirtualLock:
-    """Held until released or the node crashes."""
+    """A lock, held until it is released or the node crashes."""
 
     __slots__ = ("_files", "_incarnation", "_node")
 
@@ -100,17 +100,17 @@ class VirtualLock:
 
 
 class VirtualFiles:
-    """The disk of one simulated node. `points` numbers its calls and arms crashes; faults are set by methods here."""
+    """The disk of one simulated node. `points` numbers its calls and arms crashes; its own methods inject faults."""
 
     def __init__(self, rng: Rng, *, cold_read_probability: float = 0.1) -> None:
         self._rng = rng
         self._tree = VirtualTree()
         self._capacity: int | None = None
-        self.size_bytes = _UNLIMITED_BYTES  # that the disk says it has
+        self.size_bytes = _UNLIMITED_BYTES  # as reported by the disk
         self._failing_syncs: list[str] = []
         self._failing_writes: str | None = None
         self._failing_code = errno.EIO
-        self.shortages = 0  # that are still to come
+        self.shortages = 0  # still to be raised
         self.points = CrashPoints(rng)
         self.incarnation = 0
         self.cold_read_probability = cold_read_probability
@@ -119,16 +119,16 @@ class VirtualFiles:
 
     @property
     def calls(self) -> int:
-        """How many calls there were."""
+        """The number of calls so far."""
         return self.points.calls
 
     @property
     def crashed(self) -> bool:
-        """Whether an armed crash has happened and neither `power_failure` nor `process_crash` was applied yet."""
+        """Whether an armed crash has happened, with no `power_failure` or `process_crash` since."""
         return self.points.crashed
 
     def crash_at(self, call: int) -> None:
-        """Crash in call number `call` (they count from 1): before, in the middle of or after its effect."""
+        """Crash in call number `call`, counted from 1: before, during or after its effect."""
         self.points.crash_at(call)
 
     def crash_with(self, probability: float) -> None:
@@ -140,11 +140,11 @@ class VirtualFiles:
         self.points.on_crash = callback
 
     def process_crash(self) -> None:
-        """kill -9: all that was written is there, still unsynced; handles and locks are gone."""
+        """Simulate kill -9: all written data remains, still unsynced; handles and locks are gone."""
         self._restart()
 
     def power_failure(self) -> None:
-        """Every unsynced change of content and of names meets its fate."""
+        """Keep or lose each unsynced change of content and names, then restart."""
         self._tree.power_failure(self._rng)
         self._restart()
 
@@ -157,27 +157,27 @@ class VirtualFiles:
     # -- faults
 
     def set_capacity(self, capacity: int | None) -> None:
-        """The disk holds this many bytes of content: what goes beyond is cut off, and raises ENOSPC."""
+        """Limit the disk to this many bytes of content. A write beyond them is cut short and raises ENOSPC."""
         self._capacity = capacity
 
     def fail_next_sync(self, path_part: str = "") -> None:
-        """The next sync of a file or directory whose path contains `path_part` raises EIO.
+        """Make the next sync of a file or directory whose path contains `path_part` raise EIO.
 
-        What a file had unsynced then reads back, but no later sync makes it durable: a power failure shows it.
+        The file's unsynced data still reads back, but no later sync makes it durable: a power failure reveals that.
         """
         self._failing_syncs.append(path_part)
 
     def fail_no_sync(self) -> None:
-        """None of those that were to fail."""
+        """Cancel all pending sync failures."""
         self._failing_syncs.clear()
 
     @property
     def syncs_to_fail(self) -> int:
-        """How many failures asked for with `fail_next_sync` have not come yet."""
+        """The number of failures requested with `fail_next_sync` that have not happened yet."""
         return len(self._failing_syncs)
 
     def run_short(self, times: int) -> None:
-        """So many of the calls that need a descriptor fail, because there is none to be had."""
+        """Make the next `times` calls that need a file descriptor fail with EMFILE."""
         self.shortages = times
 
     def _take_descriptor(self, path: str) -> None:
@@ -186,7 +186,7 @@ class VirtualFiles:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
     def fail_writes(self, path_part: str | None = "", code: int = errno.EIO) -> None:
-        """Writes to files whose path contains `path_part` now raise this, having written a part; None ends it."""
+        """Make writes to files whose path contains `path_part` raise `code` after writing a part. None ends this."""
         self._failing_writes = path_part
         self._failing_code = code
 
@@ -195,7 +195,8 @@ class VirtualFiles:
         self._tree.file(path).flip_bit(byte, bit)
 
     def flip_random_bit(self, path_part: str = "") -> tuple[str, int, int] | None:
-        """Corrupt one bit of some file whose path contains `path_part`: (path, byte, bit); None if there is no byte."""
+        """Corrupt one bit of a file with `path_part` in its path. Return (path, byte, bit), or None if all are
+        empty."""
         candidates = [(path, file) for path, file in self._tree.files() if path_part in path and file.content]
         if not candidates:
             return None
@@ -205,31 +206,31 @@ class VirtualFiles:
         return path, byte, bit
 
     def copy_directory(self, path: str) -> DirectoryNode:
-        """A copy of all that is there, as programs see it; for `put_back`."""
+        """Return a copy of the directory as programs see it, for `put_back`."""
         return self._tree.directory(path).copy()
 
     def put_back(self, path: str, copy: DirectoryNode) -> None:
-        """Durably have what was copied at `path`, whatever is there now. The copy can be put back again."""
+        """Durably place a copy of `copy` at `path`, replacing what it names. `copy` itself can be used again."""
         self._tree.put_directory(path, copy.copy())
 
-    # -- what is on the disk, without any call
+    # -- inspection, without counted calls
 
     def used_bytes(self) -> int:
         return self._tree.used_bytes()
 
     def contents(self, path_part: str) -> list[tuple[str, bytes]]:
-        """Of all files whose path contains `path_part`, as programs see them."""
+        """Return path and content, as programs see them, of all files whose path contains `path_part`."""
         return [(path, bytes(file.content)) for path, file in self._tree.files() if path_part in path]
 
     def byte_at(self, path: str, byte: int) -> int | None:
-        """None if there is none."""
+        """Return one byte of a file, or None if it does not exist."""
         try:
             content = self._tree.file(path).content
         except OSError:
             return None
         return content[byte] if byte < len(content) else None
 
-    # -- what handles ask for
+    # -- used by handles
 
     def write_node(self, path: str, node: FileNode, position: int, data: bytes) -> None:
         if self._failing_writes is not None and self._failing_writes in path:
@@ -254,7 +255,7 @@ class VirtualFiles:
         node.sync()
 
     def some_of(self, data: bytes) -> bytes:
-        """The part of a write that happened before it was cut short."""
+        """Return the part of a write that happened before it was cut short."""
         return data[: self._rng.randint(0, len(data))]
 
     def is_cold(self) -> bool:
@@ -326,7 +327,7 @@ class VirtualFiles:
 
     def sync_all(self, files: Sequence[File]) -> None:
         failure: OSError | None = None
-        # In no certain order, as threads would.
+        # In random order, as with threads.
         for file in self._rng.sample(files, len(files)):
             try:
                 file.sync()

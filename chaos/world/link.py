@@ -1,4 +1,4 @@
-"""The wire between two simulated hosts: `Link` is one direction between them, `Pipe` one direction of a connection."""
+"""The wire between two simulated hosts: a `Link` is one direction of it, a `Pipe` one direction of a connection."""
 
 import asyncio
 from collections import deque
@@ -30,7 +30,7 @@ class HalfClose:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The receiver has taken messages of this many bytes: as many more may come."""
+    """The receiver took messages of this many bytes, so the sender may send as many more."""
 
     stream_id: int
     size: int
@@ -38,7 +38,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class EndStream:
-    """The handler is done: well, or with an error."""
+    """The handler returned, successfully or with an error."""
 
     stream_id: int
     error: StreamError | None
@@ -51,7 +51,7 @@ class ResetStream:
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """The server stops: open no more streams."""
+    """The server is stopping: open no more streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ Frame: TypeAlias = OpenStream | Message | HalfClose | Credit | EndStream | Reset
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """How long a frame is on its way: uniformly from minimum to maximum, now and then up to `slow_ms`."""
+    """Transit times of frames: uniform from minimum to maximum, occasionally up to `slow_ms`."""
 
     minimum_ms: float = 0.05
     maximum_ms: float = 1.0
@@ -79,7 +79,7 @@ class Delays:
 
 
 class Link:
-    """What goes from one host to another. A cut holds everything back; healed, it goes on its way, as TCP resends."""
+    """Traffic from one host to another. A cut holds everything back until healed, like TCP retransmission."""
 
     def __init__(self, rng: Rng, delays: Delays) -> None:
         self._rng = rng
@@ -110,7 +110,7 @@ class Link:
         return self.delays.sample_seconds(self._rng)
 
     async def travel(self) -> None:
-        """Return when something sent now, outside any connection, has arrived."""
+        """Return once a packet sent now, outside any connection, has arrived."""
         await asyncio.sleep(self.sample_delay_seconds())
         while self._is_cut:
             healed = asyncio.get_running_loop().create_future()
@@ -126,10 +126,10 @@ class Link:
 
 
 class Pipe:
-    """Carries frames to `deliver`, in order, each after a delay of its own.
+    """Carries frames to `deliver`, in order, each after its own delay.
 
-    They are taken in by the receiver's process, in its `context`. On their way they are nobody's: a sender that is
-    stopped has sent them all the same.
+    The receiver's process takes frames in, in its `context`. Frames in flight belong to no process: stopping the sender
+    does not hold back frames it has sent.
     """
 
     def __init__(self, link: Link, deliver: Callable[[Frame], None], context: Context) -> None:
@@ -153,12 +153,12 @@ class Pipe:
         self._arm(arrival)
 
     def close(self) -> None:
-        """Take no more frames; those on their way still arrive."""
+        """Accept no more frames. Frames in flight still arrive."""
         self._is_closed = True
         self._forget_if_done()
 
     def resume(self) -> None:
-        """The link was healed."""
+        """Continue delivery after the link was healed."""
         if self._in_flight:
             self._arm(self._loop.time() + self._link.sample_delay_seconds())
 

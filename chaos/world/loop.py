@@ -1,6 +1,6 @@
-"""An event loop whose time is virtual: when nothing is ready to run, its clock jumps to the next timer.
+"""An event loop on virtual time: when nothing is ready to run, its clock jumps to the next timer.
 
-The same program and the same seed give the same run, step by step, in any process. No sockets, no threads.
+A program and a seed always give the same run, step by step, in any process. There are no sockets and no threads.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ _CALENDAR_START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
 class SimulationError(Exception):
-    """Something in a run went wrong that is not an exception of its own."""
+    """A failure of a run other than an exception in its code."""
 
 
 class SimulationDeadlock(SimulationError):
-    """The run is not done, but nothing in it can ever happen again."""
+    """The run is not done, but no future event is scheduled."""
 
 
 class SimulationOverrun(SimulationError):
-    """The run took more steps, or more virtual time, than it was given."""
+    """The run exceeded its limit of steps or virtual time."""
 
 
 class VirtualTask(asyncio.Task[T]):
-    """A task whose hash is its number: asyncio keeps tasks in sets, whose order must not hang on addresses."""
+    """A task whose hash is its number: asyncio keeps tasks in sets, whose order must not depend on addresses."""
 
     def __init__(self, number: int, coroutine: Any, **arguments: Any) -> None:
         self._number = number
@@ -50,7 +50,7 @@ class VirtualTask(asyncio.Task[T]):
 
 
 class VirtualFuture(asyncio.Future[T]):
-    """A future whose hash is its number, as a `VirtualTask`'s is."""
+    """A future whose hash is its number, like that of a `VirtualTask`."""
 
     def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
         self._number = number
@@ -60,15 +60,15 @@ class VirtualFuture(asyncio.Future[T]):
         return self._number
 
 
-# Sockets, signals and processes are left out, and raise NotImplementedError; a type checker would ask for them.
+# Sockets, signals and processes are left out and raise NotImplementedError; a type checker would require them.
 _EventLoop: Any = asyncio.AbstractEventLoop
 
 
 class VirtualLoop(_EventLoop):  # type: ignore[misc]
-    """Runs callbacks in the order they became due, those due together in the order they were scheduled.
+    """Runs callbacks in the order they became due; callbacks due together run in the order they were scheduled.
 
-    An exception that nobody handles (in a callback, or in a task that nobody awaits) ends the run and is raised from
-    it, unless it is a simulated crash.
+    An unhandled exception (in a callback, or in a task that nothing awaits) ends the run and is raised from it, unless
+    it is a simulated crash.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
         self._ready.append(handle)
         return handle
 
-    # There is no other thread to be called from.
+    # There are no other threads.
     call_soon_threadsafe = call_soon
 
     def call_later(
@@ -124,7 +124,7 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Required of a loop; a cancelled timer is dropped when its time comes."""
+        """Do nothing. Loops must have this method; a cancelled timer is dropped when it becomes due."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return VirtualFuture(next(self._numbers), loop=self)
@@ -148,7 +148,7 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
         self._tasks.pop(task, None)
 
     def let_go_on(self, process: Process, rng: Rng) -> None:
-        """A process that was stopped runs again, and finds all that came to be due meanwhile."""
+        """Resume a stopped process. Everything that became due meanwhile becomes ready."""
         process.go_on(self._ready, rng)
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
@@ -205,7 +205,7 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
         handle._run()
 
     def _advance_time(self) -> None:
-        """Jump to the next timer, and make all that are due by then ready."""
+        """Jump to the next timer, and make all timers due by then ready."""
         while self._timers and self._timers[0][2].cancelled():
             heapq.heappop(self._timers)
         if not self._timers:
@@ -247,12 +247,12 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
             raise errors[0]
         raise BaseExceptionGroup("errors in the simulation", errors)
 
-    # -- the end
+    # -- shutdown
 
     def cancel_leftovers(self) -> None:
-        """Cancel all tasks, oldest first, and run until they are gone; then close generators left half-way.
+        """Cancel all tasks, oldest first, and run until they end; then close unfinished generators.
 
-        What goes wrong meanwhile is for `raise_collected`.
+        Errors raised meanwhile are kept for `raise_collected`.
         """
         self._is_cleaning_up = True
         self._steps_at_last_advance = self.steps
@@ -276,10 +276,10 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
                 await generator.aclose()
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """Do nothing: there is no executor."""
 
     def raise_collected(self) -> None:
-        """Raise what was reported while cleaning up, or by finalizers since."""
+        """Raise the errors reported during cleanup, or by finalizers since."""
         if self._errors:
             self._raise_errors(None)
 
@@ -299,7 +299,7 @@ class VirtualLoop(_EventLoop):  # type: ignore[misc]
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """The debug mode of asyncio is about real time and threads."""
+        """Do nothing: asyncio's debug mode is about real time and threads."""
 
     def _check_open(self) -> None:
         if self._closed:
@@ -321,14 +321,14 @@ def run_virtual(
     max_steps: int | None = None,
     max_virtual_seconds: float | None = None,
 ) -> T:
-    """Run `main` in a loop of its own, cancel what it leaves behind, and give its result.
+    """Run `main` in a new loop, cancel the tasks it leaves behind, and return its result.
 
-    Garbage is collected at fixed steps only, and once at the end, so that a failed task nobody asked about is found.
+    Garbage is collected only at fixed steps, and once at the end, to find failed tasks that nothing awaited.
     """
     loop = VirtualLoop(start_time=start_time, max_steps=max_steps, max_virtual_seconds=max_virtual_seconds)
     collects_by_itself = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what was there before is no part of the run, and need not be looked through
+    gc.freeze()  # existing objects are not part of the run, and need not be traversed
     try:
         return _run_to_the_end(loop, main)
     finally:
@@ -358,9 +358,9 @@ def _run_to_the_end(loop: VirtualLoop, main: Coroutine[Any, Any, T] | Callable[[
 
 
 class VirtualClock:
-    """A node's clock: the loop's time, but perhaps faster or slower, and with a calendar that may be wrong.
+    """A node's clock: the loop's time, at its own rate, with a calendar that may be wrong.
 
-    `rate` is how many of its seconds pass in one of the loop's.
+    `rate` is the number of this clock's seconds per second of the loop.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rate: float = 1.0, wall_offset_ms: int = 0) -> None:
@@ -375,7 +375,7 @@ class VirtualClock:
         return _CALENDAR_START_MS + self.wall_offset_ms + self.monotonic_ms()
 
     def monotonic_ms(self) -> int:
-        # To the microsecond first: a sleep of 5 ms must not end at 4.999999.
+        # Round to the microsecond first: a sleep of 5 ms must not end at 4.999999.
         return round(self._now_ms() * 1000) // 1000
 
     def monotonic_seconds(self) -> float:
@@ -385,7 +385,7 @@ class VirtualClock:
         await asyncio.sleep(duration_ms / 1000 / self._rate)
 
     def set_rate(self, rate: float) -> None:
-        """Run at another speed from now on; sleeps already begun end as they would have."""
+        """Change the rate from now on. Sleeps already begun end at their original time."""
         assert rate > 0
         self._base_ms, self._base_time = self._now_ms(), self._loop.time()
         self._rate = rate

@@ -1,7 +1,7 @@
-"""The network of a simulated world: hosts by name, links between them, and what can go wrong with both.
+"""The network of a simulated world: named hosts, the links between them, and the faults of both.
 
-All of it follows from one seed. A host's address is `name:port`; `VirtualNetwork.host(name)` is the `Network` that a
-node on that host is given.
+Everything follows from one seed. A host's address is `name:port`; `VirtualNetwork.host(name)` is the `Network` of the
+node on that host.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ class VirtualNetwork:
         self._hosts: dict[str, VirtualHost] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._ends: dict[End, None] = {}
-        self._left_over: dict[str, list[End]] = {}  # whose other end has vanished with its host
+        self._left_over: dict[str, list[End]] = {}  # ends whose peer vanished with its host
 
     def host(self, name: str) -> "VirtualHost":
-        """The network as seen from the living host `name`; a new incarnation of it if the last one crashed."""
+        """Return the network as seen from the living host `name`: a new incarnation if the last one crashed."""
         host = self._hosts.get(name)
         if host is None or not host.is_alive:
             before, host = host, VirtualHost(self, name)
@@ -44,7 +44,7 @@ class VirtualNetwork:
         return host
 
     def _reset_left_over(self, name: str) -> None:
-        """Who still talks to an earlier incarnation that vanished is told, sooner or later, that it knows nothing."""
+        """Reset connections to a vanished incarnation, each after a random delay: its successor does not know them."""
         loop = asyncio.get_running_loop()
         for end in self._left_over.pop(name, []):
             loop.call_later(self._rng.uniform(0, _RESET_SECONDS), end.lose, "connection reset")
@@ -52,11 +52,11 @@ class VirtualNetwork:
     # -- faults
 
     def cut(self, source: str, target: str) -> None:
-        """Hold back all that goes from `source` to `target` (one way) until `heal`."""
+        """Hold back all traffic from `source` to `target` (one way) until `heal`."""
         self.link(source, target).cut()
 
     def heal(self, source: str, target: str) -> None:
-        """Undo `cut`: connections that still live go on where they were."""
+        """Undo `cut`: surviving connections continue where they were."""
         self.link(source, target).heal()
 
     def heal_all(self) -> None:
@@ -64,11 +64,11 @@ class VirtualNetwork:
             link.heal()
 
     def set_delays(self, source: str, target: str, delays: Delays) -> None:
-        """Make the way from `source` to `target` slower or faster for what is sent from now on."""
+        """Change the delays of everything sent from `source` to `target` from now on."""
         self.link(source, target).delays = delays
 
     def break_connections(self, one: str, other: str) -> None:
-        """Lose every connection between the two hosts; each end notices after a delay of its own."""
+        """Break every connection between the two hosts. Each end notices after its own delay."""
         loop = asyncio.get_running_loop()
         for end in list(self._ends):
             if {end.local, end.remote} == {one, other}:
@@ -77,16 +77,17 @@ class VirtualNetwork:
                 loop.call_later(delay_seconds, end.lose, "connection reset")
 
     def crash(self, name: str) -> None:
-        """Kill host `name`: listeners vanish, handlers are cancelled, peers hear of it after a delay (not if cut off).
+        """Kill host `name`: its listeners vanish, its handlers are cancelled, and peers notice after a delay unless cut
+        off.
 
-        Whatever of it still runs and uses its network is unwound by `SimulatedCrash`. `host` gives its successor.
+        Code of the host that still uses its network is unwound by `SimulatedCrash`. `host` returns its successor.
         """
         for end in self._bury(name):
             end.crash()
 
     def vanish(self, name: str) -> None:
-        """Host `name` loses its power: as `crash`, but nobody hears of it, and who talks to it gets no answer. The ends
-        of its connections elsewhere hang about until it is there again."""
+        """Cut the power of host `name`. Unlike after `crash`, peers notice nothing and get no answers. Their ends of
+        its connections stay open until the host is back."""
         for end in self._bury(name):
             end.vanish()
         if name in self._hosts:
@@ -101,7 +102,7 @@ class VirtualNetwork:
         host.listeners.clear()
         return [end for end in self._ends if end.local == name]
 
-    # -- for hosts
+    # -- used by hosts
 
     def link(self, source: str, target: str) -> Link:
         link = self._links.get((source, target))
@@ -110,7 +111,7 @@ class VirtualNetwork:
         return link
 
     def join(self, client: str, address: str, server: "VirtualServer") -> VirtualConnection:
-        """Make both ends of a connection."""
+        """Create both ends of a connection."""
         calling = VirtualConnection(client, server.host_name, address, self._rng.fork(), self._window_bytes)
         accepting = AcceptedConnection(
             server.host_name,
@@ -141,7 +142,7 @@ class VirtualNetwork:
         return host.listeners.get(int(port)) if host is not None else None
 
     async def until_lit(self, name: str) -> None:
-        """Return unless the host has no power; then when it has."""
+        """Wait while the host has no power."""
         while (host := self._hosts.get(name)) is not None and host.is_dark:
             await host.is_replaced.wait()
 
@@ -153,7 +154,7 @@ class VirtualHost:
         self._network = network
         self.name = name
         self.is_alive = True
-        self.is_dark = False  # it is not alive, and does not even refuse connections
+        self.is_dark = False  # without power: does not even refuse connections
         self.is_replaced = asyncio.Event()
         self.listeners: dict[int, VirtualServer] = {}
 
@@ -240,7 +241,7 @@ class VirtualServer:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody takes connections, though the host does not refuse them."""
+        """Whether the process is stopped: it accepts no connections, but the host does not refuse them."""
         return self._process is not None and self._process.is_stopped
 
     async def until_running(self) -> None:
@@ -252,7 +253,7 @@ class VirtualServer:
         return len(self.accepted)
 
     def has_room_for(self, host: str) -> bool:
-        """Whether one more connection from there is within the limits."""
+        """Return whether one more connection from `host` is within the limits."""
         if self._limits is None:
             return True
         if len(self.accepted) >= self._limits.total:
@@ -276,7 +277,7 @@ class VirtualServer:
             await asyncio.wait(tasks)
 
     def connection_gone(self, connection: AcceptedConnection) -> None:
-        """The connection is over; its handlers may still be cleaning up."""
+        """Forget a connection that has ended; its handlers may still be cleaning up."""
         self.accepted.pop(connection, None)
         for task in connection.tasks:
             self._leaving[task] = None

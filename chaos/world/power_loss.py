@@ -1,7 +1,7 @@
-"""What a power failure leaves of files and directories: the durable part, and a chance for what was not synced.
+"""Effects of a power failure on files and directories: durable data remains, unsynced data may or may not.
 
-It is as unkind as POSIX allows: a synced file is lost with its name if the name was not synced, and what one file
-keeps says nothing about the next. Only the order of changes within one directory is kept, and renames are atomic.
+The model is as harsh as POSIX allows: a synced file is lost with its name if the name was not synced, and each file's
+fate is independent of the others'. Only the order of changes within one directory is kept, and renames are atomic.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ Change: TypeAlias = Write | Truncate
 
 
 class Fate(Enum):
-    """What became of one file's unsynced changes."""
+    """The fate of one file's unsynced changes."""
 
     LOST = "none of them is on disk"
     KEPT = "all of them are"
@@ -38,7 +38,7 @@ class Fate(Enum):
 
 
 class FileNode:
-    """A file, whatever its names: what readers see, what is durable, and the changes that lie between."""
+    """A file, independent of its names: its content as readers see it, its durable content, and the changes between."""
 
     __slots__ = ("_durable", "_pending", "content", "locked")
 
@@ -49,7 +49,7 @@ class FileNode:
         self._pending: list[Change] = []
 
     def copy(self) -> "FileNode":
-        """One of the same content, all of it durable."""
+        """Return a file with the same content, all of it durable."""
         other = FileNode()
         other.content, other._durable = bytearray(self.content), bytearray(self.content)
         return other
@@ -64,7 +64,7 @@ class FileNode:
         self._pending.clear()
 
     def fail_sync(self, rng: Rng) -> None:
-        """As Linux does it: the pages count as clean from now on, so no later sync writes what this one did not."""
+        """Fail as on Linux: the pages count as clean from now on, so no later sync writes what this one did not."""
         self._durable = survivors(self._durable, self._pending, rng)
         self._pending.clear()
 
@@ -74,7 +74,7 @@ class FileNode:
         self.content = bytearray(self._durable)
 
     def flip_bit(self, byte: int, bit: int) -> None:
-        """Change one bit wherever that byte is kept, as bad memory on the way to the disk would."""
+        """Flip one bit of a byte everywhere it is kept, as bad memory on the way to the disk would."""
         mask = 1 << bit
         for place in (self.content, self._durable):
             if byte < len(place):
@@ -87,7 +87,7 @@ class FileNode:
 
 
 def survivors(durable: bytearray, pending: list[Change], rng: Rng) -> bytearray:
-    """A content that a power failure may leave of `durable` and the unsynced changes that came after it."""
+    """Return a content that a power failure may leave of `durable` and the unsynced changes after it."""
     if not pending:
         return durable
     match rng.choice(list(Fate)):
@@ -138,7 +138,7 @@ def _apply(content: bytearray, change: Change) -> None:
     match change:
         case Write(position, data):
             if not data:
-                return  # writing nothing beyond the end does not move the end
+                return  # an empty write beyond the end does not extend the file
             if position > len(content):
                 content.extend(bytes(position - len(content)))
             content[position : position + len(data)] = data
@@ -151,9 +151,9 @@ def _apply(content: bytearray, change: Change) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryChange:
-    """One change of names: each step gives a directory's name a node, or with None takes the name away.
+    """One atomic change of names. Each step maps a directory's name to a node, or removes the name if the node is None.
 
-    A rename is one change of two steps, so it happens whole or not at all, in one directory or across two.
+    A rename is one change with two steps, so it happens completely or not at all, even across two directories.
     """
 
     steps: tuple[tuple["DirectoryNode", str, "Node | None"], ...]
@@ -164,14 +164,14 @@ class EntryChange:
 
 @dataclass(slots=True, eq=False)
 class DirectoryNode:
-    """A directory: the names programs see, those that are durable, and the changes that lie between."""
+    """A directory: the names programs see, the durable ones, and the changes in between."""
 
     entries: dict[str, "Node"] = field(default_factory=dict)
     _durable: dict[str, "Node"] = field(default_factory=dict)
     _pending: deque[EntryChange] = field(default_factory=deque)
 
     def copy(self) -> "DirectoryNode":
-        """One with copies of all that is in it, all of it durable."""
+        """Return a directory with copies of all nodes, all of it durable."""
         entries = {name: node.copy() for name, node in self.entries.items()}
         return DirectoryNode(entries, dict(entries))
 
@@ -180,19 +180,19 @@ class DirectoryNode:
             self._commit_first()
 
     def keep_some(self, rng: Rng) -> None:
-        """A power failure, first half: some number of the oldest changes had reached the disk."""
+        """Apply the first half of a power failure: a random number of the oldest changes had reached the disk."""
         pending = len(self._pending)
         for _ in range(rng.choice([0, pending, rng.randint(0, pending)])):
             if self._pending:
                 self._commit_first()
 
     def lose_the_rest(self) -> None:
-        """A power failure, second half, when every directory had its first."""
+        """Apply the second half of a power failure, after the first half was applied to every directory."""
         self._pending.clear()
         self.entries = dict(self._durable)
 
     def _commit_first(self) -> None:
-        """Make the oldest change durable and, if it spans two directories, what came before it in the other one."""
+        """Make the oldest change durable. If it spans two directories, first commit the other one's earlier changes."""
         change = self._pending[0]
         for directory in change.directories():
             while directory._pending[0] is not change:
@@ -210,7 +210,7 @@ Node: TypeAlias = FileNode | DirectoryNode
 
 
 def change_entries(*steps: tuple[DirectoryNode, str, Node | None]) -> None:
-    """Carry out one change of names; durable once its directories are synced."""
+    """Apply one change of names. It is durable once its directories are synced."""
     change = EntryChange(steps)
     for directory, name, node in steps:
         if node is None:

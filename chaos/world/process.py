@@ -1,7 +1,7 @@
-"""A process of a simulated node: all that runs on its behalf can be told from the rest, and stopped (SIGSTOP).
+"""A process of a simulated node, so that everything it runs can be identified, and stopped (SIGSTOP).
 
-Whatever a process starts (tasks, timers, callbacks) carries its context, and what arrives for it over the network is
-delivered in it. While it is stopped, what becomes due waits; its time goes on all the same.
+Everything a process starts (tasks, timers, callbacks) carries its context, and the network delivers frames for it in
+that context. While it is stopped, due callbacks wait, but its time continues.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from lograft.runtime.rng import Rng
 
 
 class Process:
-    """Start its main task in `context`."""
+    """A process. Start its main task in `context`."""
 
     def __init__(self) -> None:
         self.is_stopped = False
@@ -22,16 +22,16 @@ class Process:
         self._waiting: list[asyncio.Future[None]] = []
 
     def stop(self) -> None:
-        """Nothing of it runs from now on."""
+        """Run none of its callbacks from now on."""
         self.is_stopped = True
 
     def hold(self, handle: asyncio.Handle) -> None:
-        """It is due, and waits."""
+        """Keep a callback that is due until the process continues."""
         self._held.append(handle)
 
     def go_on(self, ready: "deque[asyncio.Handle]", rng: Rng) -> None:
-        """All that became due meanwhile is `ready`: as it came, or the timers first, as a loop may look at its clock
-        before it looks at its sockets."""
+        """Continue. Append everything that became due meanwhile to `ready`: in order, or timers first, because a loop
+        may check its clock before its sockets."""
         self.is_stopped = False
         held, self._held = self._held, deque()
         if rng.random() < 0.5:
@@ -55,7 +55,7 @@ _CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 def current_process() -> Process | None:
-    """The process on whose behalf this runs; None: the world around them."""
+    """Return the process that runs this code, or None if it runs for the simulated world itself."""
     return _CURRENT.get()
 
 

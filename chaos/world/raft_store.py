@@ -1,7 +1,7 @@
-"""A Raft store in memory, for simulated nodes: the twin of `lograft.raft.store.lmdb_store`, held to the same contract.
+"""An in-memory Raft store for simulated nodes: the twin of `lograft.raft.store.lmdb_store`, with the same contract.
 
-A `MemoryDisk` outlives the nodes that use it. A transaction becomes durable at one moment, whole; a node killed before
-that loses it, or keeps it without having been told.
+A `MemoryDisk` outlives the nodes that use it. A transaction becomes durable atomically, at one moment. A node killed
+before that moment loses it, or keeps it without having been notified.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _NO_SNAPSHOT = Snapshot(NOTHING, b"")
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a disk holds. Never changed, only replaced."""
+    """The content of a disk. Never changed, only replaced."""
 
     identity: StoreIdentity
     hard_state: HardState = NEW
@@ -40,7 +40,7 @@ class Content:
 
 
 class MemoryDisk:
-    """One node's disk: `content` is what is durable on it."""
+    """One node's disk. `content` is its durable content."""
 
     def __init__(self, cluster_id: str, node_id: int, rng: Rng) -> None:
         self._rng = rng
@@ -49,23 +49,23 @@ class MemoryDisk:
         self._openings = 0
 
     def open(self, speed: DiskSpeed, rng: Rng) -> "MemoryStore":
-        """The store on this disk, for a node that (re)starts; refused while another has it."""
+        """Open the store for a node that starts or restarts. Raise `StoreRefused` if another node has it open."""
         if self.owner is not None:
             node_id = self.content.identity.node_id
             raise StoreRefused(f"the store of node {node_id} is in use", "stop the process that has it")
-        self._openings += 1  # unlike what is counted on the disk, this never goes back
+        self._openings += 1  # unlike the count on the disk, this never decreases
         self.content = replace(self.content, starts=self.content.starts.followed_by(self._openings))
         self.owner = MemoryStore(self, speed, rng)
         return self.owner
 
     def wipe(self) -> None:
-        """The disk is replaced by an empty one: the node comes back as another member."""
+        """Replace the disk by an empty one: the node comes back as another member."""
         assert self.owner is None, "in use"
         identity = self.content.identity
         self.content = Content(replace(identity, directory_id=self._rng.uuid()))
 
     def put_back(self, copy: Content) -> None:
-        """What was on the disk once is there again."""
+        """Restore an earlier content of the disk."""
         assert self.owner is None, "in use"
         assert copy.identity == self.content.identity, "of another disk"
         self.content = copy
@@ -80,7 +80,7 @@ def _unchanged(content: Content) -> Content:
 
 
 def _nothing(content: Content) -> None:
-    """The result of what is only to be done."""
+    """Return no result, for operations that only change the content."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +91,7 @@ class _Operation:
 
 
 class MemoryStore:
-    """A `Store`: whatever queues up while the disk is busy shares its next transaction."""
+    """A `Store`. Operations queued while the disk is busy share its next transaction."""
 
     def __init__(self, disk: MemoryDisk, speed: DiskSpeed, rng: Rng) -> None:
         self._disk = disk
@@ -100,8 +100,8 @@ class MemoryStore:
         self._loop = asyncio.get_running_loop()
         self._shape = shape_of(disk.content.state)
         self._queue: list[_Operation] = []
-        self._round: list[_Operation] = []  # on its way to the disk
-        self._is_busy = False  # until the loop has heard of the round
+        self._round: list[_Operation] = []  # being written
+        self._is_busy = False  # until the loop is notified of the round's end
         self._failure: StoreFailed | None = None
         self._is_killed = False
         self._is_closed = False
@@ -155,7 +155,7 @@ class MemoryStore:
         return snapshot if snapshot.metadata.index > 0 else None
 
     async def close(self) -> None:
-        """Give the disk back, once all that was asked for is done."""
+        """Perform all queued operations, then release the disk."""
         if self._is_killed:
             raise SimulatedCrash("the store's node has crashed")
         if not self._is_closed:
@@ -164,10 +164,10 @@ class MemoryStore:
                 await self._enqueue(_unchanged, _nothing)
             self._leave()
 
-    # -- what may happen to it
+    # -- faults
 
     def kill(self) -> None:
-        """The node is gone. What was on its way to the disk is there whole, or not at all; no one is told."""
+        """Kill the node. Its transaction in progress takes effect or not, and no caller is notified."""
         self._is_killed = True
         if self._round and self._rng.random() < 0.5:
             self._apply()
@@ -176,7 +176,7 @@ class MemoryStore:
         self._leave()
 
     def fail(self, cause: str) -> None:
-        """The disk breaks. Of what was on its way no one can tell; nothing else becomes durable."""
+        """Break the disk. The transaction in progress takes effect or not; nothing after it becomes durable."""
         if self._round and self._rng.random() < 0.5:
             self._apply()
         self._failure = StoreFailed(f"node {self.identity.node_id}", cause)
@@ -215,7 +215,7 @@ class MemoryStore:
             self._loop.call_later(self._speed.work_s(), self._commit)
 
     def _commit(self) -> None:
-        if self._round:  # unless it failed, or its node was killed
+        if self._round:  # false if the disk failed or the node was killed meanwhile
             operations, results = self._round, self._apply()
             self._round = []
             self._loop.call_later(self._speed.notice_s(), self._tell, operations, results)
@@ -223,7 +223,7 @@ class MemoryStore:
             self._tell([], [])
 
     def _apply(self) -> list[Any]:
-        """The transaction: all of the round, at one moment."""
+        """Apply the round's operations in one transaction."""
         content = self._disk.content
         results = []
         for operation in self._round:

@@ -1,4 +1,4 @@
-"""The two ends of a simulated stream, with the behaviour of `lograft.runtime.production.grpc_streams`."""
+"""The two ends of a simulated stream, which behave like those of `lograft.runtime.production.grpc_streams`."""
 
 import asyncio
 from collections import deque
@@ -11,12 +11,12 @@ from lograft.chaos.world.link import Credit, Frame, HalfClose, Message, ResetStr
 from lograft.runtime.network import Status, StreamError, refuse_oversized
 from lograft.runtime.rng import Rng
 
-_MESSAGE_OVERHEAD_BYTES = 64  # empty messages are bounded, too
+_MESSAGE_OVERHEAD_BYTES = 64  # empty messages need a bound, too
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What a stream needs of its connection."""
+    """The parts of its connection that a stream uses."""
 
     stream_id: int
     peer: str
@@ -26,7 +26,7 @@ class Wire:
 
 
 class VirtualStream:
-    """What both ends share: an inbox, a send window, and one waiter for each."""
+    """Base of both ends: an inbox, a send window, and one waiter for each."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -49,7 +49,7 @@ class VirtualStream:
         self._sending = True
         try:
             if self._wire.rng.random() < 0.5:
-                await asyncio.sleep(0)  # gRPC's send mostly gives way to others
+                await asyncio.sleep(0)  # gRPC's send usually yields to other tasks
             while self._can_send() and self._unacknowledged_bytes >= self._wire.window_bytes:
                 self._send_waiter = asyncio.get_running_loop().create_future()
                 await self._send_waiter
@@ -82,7 +82,7 @@ class VirtualStream:
         self._wire.transmit(Credit(self._wire.stream_id, len(message) + _MESSAGE_OVERHEAD_BYTES))
         return message
 
-    # -- what the connection reports
+    # -- events from the connection
 
     def message_arrived(self, body: bytes) -> None:
         self._inbox.append(body)
@@ -94,18 +94,18 @@ class VirtualStream:
         self._wake()
 
     def crash(self) -> None:
-        """The host is no more: whoever still uses the stream is unwound."""
+        """Unwind any code that still uses the stream: its host has crashed."""
         self._crashed = True
         self._wake()
 
-    # -- for the two ends to say
+    # -- implemented by each end
 
     def _has_ended(self) -> bool:
-        """Whether the other end has finished sending; raises if it ended badly. Asked when the inbox is empty."""
+        """Return whether the other end has finished sending. Raise if it failed. Called when the inbox is empty."""
         raise NotImplementedError
 
     def _can_send(self) -> bool:
-        """Whether messages still have somewhere to go; raises if the stream is over."""
+        """Return whether messages can still be delivered. Raise if the stream is over."""
         raise NotImplementedError
 
     def _drop(self, reason: str) -> None:
@@ -146,11 +146,11 @@ class VirtualCallStream(VirtualStream):
         self._drop("the stream was reset by this end")
 
     def drop(self, reason: str) -> None:
-        """Reset, saying why to whoever waits at this end."""
+        """Reset the stream. Code waiting at this end receives `reason`."""
         self._drop(reason)
 
     def ended(self, error: StreamError | None) -> None:
-        """The handler's outcome arrived."""
+        """Handle the arrival of the handler's outcome."""
         self._is_over = True
         self._error = error
         self._wake()
@@ -179,7 +179,7 @@ class VirtualCallStream(VirtualStream):
         if not self._is_over:
             return True
         if self._inbox:
-            return False  # the end is known only behind the last message
+            return False  # the caller learns of the end only after the last message
         if self._error is not None:
             raise _copy(self._error)
         raise StreamError(Status.CANCELLED, "the stream is over: its handler has returned")
@@ -200,7 +200,7 @@ class VirtualHandlerStream(VirtualStream):
         self.abandon("the stream was reset by its handler")
 
     def half_closed(self) -> None:
-        """The caller has finished sending."""
+        """Note that the caller has finished sending."""
         self._caller_finished = True
         self._wake()
 
@@ -212,7 +212,7 @@ class VirtualHandlerStream(VirtualStream):
         self.task.cancel()
 
     def finished(self) -> None:
-        """The handler has returned; whoever kept the stream finds it dead."""
+        """Mark the stream as over: the handler has returned, and may have leaked the stream."""
         self._drop("the stream is over: its handler has returned")
 
     def crash(self) -> None:
@@ -233,5 +233,5 @@ class VirtualHandlerStream(VirtualStream):
 
 
 def _copy(error: StreamError) -> StreamError:
-    """A fresh exception each time: one object raised twice would gather tracebacks."""
+    """Return a fresh exception: one object raised twice would accumulate tracebacks."""
     return StreamError(error.status, error.message, error.detail)

@@ -1,4 +1,4 @@
-"""Work beside the loop, simulated: it happens on the loop, at once, after a random while of virtual time."""
+"""Simulated worker threads: work runs on the loop, in one step, after a random delay of virtual time."""
 
 import asyncio
 from collections import deque
@@ -13,11 +13,11 @@ T = TypeVar("T")
 Operation = TypeVar("Operation")
 R = TypeVar("R")
 
-_NOTICE_MS = 0.05  # the loop hears of a finished operation within this time
+_NOTICE_MS = 0.05  # the loop is notified of a finished operation within this time
 
 
 class DiskSpeed:
-    """How long things take on one node's disk: mostly under a millisecond, now and then twenty; times `slowdown`."""
+    """The speed of one node's disk: mostly under a millisecond, occasionally twenty, multiplied by `slowdown`."""
 
     def __init__(self, rng: Rng, slowdown: float = 1.0) -> None:
         self._rng = rng
@@ -32,10 +32,11 @@ class DiskSpeed:
 
 
 class VirtualWorker(Generic[Operation, R]):
-    """Performs what is waiting, in order, then tells the loop. Whatever it raises reaches the loop's exception handler.
+    """Performs queued operations in order, then notifies the loop. Any error it raises reaches the loop's exception
+    handler.
 
-    A round may start before the one before it is reported, as with a thread. `kill` ends it in the middle of anything;
-    its node's code then finds it crashed.
+    As with a thread, a round may start before the previous one is reported. `kill` ends the worker at any point; after
+    that, calls by its node's code raise `SimulatedCrash`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class VirtualWorker(Generic[Operation, R]):
         await asyncio.shield(self._idle)
 
     def kill(self) -> None:
-        """Nothing that was submitted happens any more, and no one is told."""
+        """Drop everything submitted, and notify no caller."""
         self._killed = True
         self._queue.clear()
         self._results.clear()
@@ -88,7 +89,7 @@ class VirtualWorker(Generic[Operation, R]):
         self._round_is_due = False
         if self._killed:
             return
-        # A thread takes what is there when it looks, which may have been before the last were submitted.
+        # A thread may look at its queue before the last operations were submitted.
         count = len(self._queue) if self._rng.random() < 0.75 else self._rng.randint(1, len(self._queue))
         operations = self._queue[:count]
         del self._queue[:count]
@@ -104,7 +105,7 @@ class VirtualWorker(Generic[Operation, R]):
     def _report(self) -> None:
         if self._killed:
             return
-        # The timers of two rounds may fire out of order; their results leave in order.
+        # The timers of two rounds may fire out of order; their results are reported in order.
         try:
             self._completed(self._results.popleft())
         except BaseException:
@@ -118,7 +119,7 @@ class VirtualWorker(Generic[Operation, R]):
 
 
 class VirtualWorkers:
-    """Makes the workers of one simulated node (`WorkerFactory`); they die together."""
+    """Creates the workers of one simulated node (`WorkerFactory`). They die together."""
 
     def __init__(self, rng: Rng, speed: DiskSpeed) -> None:
         self._rng = rng
@@ -131,14 +132,14 @@ class VirtualWorkers:
         return worker
 
     def kill(self) -> None:
-        """The node is gone: nothing of its workers runs any more."""
+        """Kill all workers with their node."""
         for worker in self._workers:
             worker.kill()
         self._workers.clear()
 
 
 class VirtualBlocking:
-    """Runs functions inline, after a while. As with a thread, cancelling the caller does not stop the function."""
+    """Runs functions inline, after a delay. As with a thread, cancelling the caller does not stop the function."""
 
     def __init__(self, speed: DiskSpeed) -> None:
         self._speed = speed
@@ -165,7 +166,7 @@ class VirtualBlocking:
             if not done.done():
                 done.set_exception(error)
             elif isinstance(error, SimulatedCrash):
-                raise  # no one waits for it, yet it must not be lost
+                raise  # no caller waits for it, but it must not be lost
         else:
             if not done.done():
                 done.set_result(result)
@@ -181,7 +182,7 @@ class VirtualBlocking:
             await asyncio.shield(self._idle)
 
     def kill(self) -> None:
-        """No function that has not run will, and no one is told."""
+        """Cancel all functions that have not run, and notify no caller."""
         self._killed = True
         for handle in self._running.values():
             handle.cancel()
