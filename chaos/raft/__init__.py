@@ -1,1 +1,1 @@
-"""The simulators of Raft: cores, messages, streams."""
+"""Simulators of Raft: of bare cores, of single messages, and of streams."""

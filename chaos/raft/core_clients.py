@@ -1,4 +1,4 @@
-"""Clients of a bare simulated Raft cluster: each asks for one thing at a time, and gives up after a while."""
+"""Clients of a simulated Raft cluster. Each makes one call at a time, and gives up after a timeout."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class _Call:
 
 
 class CoreClients:
-    """Odd keys are only appended to, even ones also overwritten: each shows other anomalies best."""
+    """Clients that append to all keys, and overwrite only even ones: each kind exposes different anomalies."""
 
     def __init__(self, world: ClientsWorld, nodes: Sequence[AskedNode], rng: Rng) -> None:
         self.history = OperationHistory()
@@ -56,11 +56,11 @@ class CoreClients:
             self._think(client)
 
     def stop(self) -> None:
-        """No new calls; those under way end by themselves."""
+        """Make no new calls. Calls in progress still end."""
         self._stopped = True
 
     def read_all(self) -> None:
-        """A last look at every key, at the one who leads."""
+        """Read every key once more, at the leader."""
         for key in self._keys():
             self._call(-1, Kind.READ, key, self._node(), lambda is_refused: None)
 
@@ -68,7 +68,7 @@ class CoreClients:
         return [f"key{number}" for number in range(self._world.weather.keys)]
 
     def _think(self, client: int, *, is_refused: bool = False) -> None:
-        """Before the next call; longer when there seems to be no leader."""
+        """Wait before the next call, longer if no leader seems to exist."""
         think_ms = self._rng.uniform(*self._world.weather.think_ms) + (50 if is_refused else 0)
         self._world.call_later_ms(think_ms, lambda: self._ask(client))
 
@@ -81,7 +81,7 @@ class CoreClients:
         self._call(client, kind, key, self._node(), lambda is_refused: self._think(client, is_refused=is_refused))
 
     def _node(self) -> AskedNode:
-        """Mostly whoever someone believes to lead, and often one who has that belief of itself; sometimes anyone."""
+        """Return a node that some node believes to be leader, often one that believes so itself, sometimes any node."""
         dice = self._rng.random()
         beliefs = [(node, node.core.leader) for node in self._nodes if node.core is not None]
         believed = [

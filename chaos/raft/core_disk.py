@@ -1,4 +1,4 @@
-"""What a bare simulated Raft node does not lose in a crash: the store's contract, without a store."""
+"""The durable state of a bare simulated Raft node: the store's contract, without a store."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from lograft.raft.interfaces import Snapshot
 
 
 class CoreDisk:
-    """Each call is one transaction: it happens whole, or a crash came before it."""
+    """A disk on which each call is one transaction: it happens completely, or a crash preceded it."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
@@ -30,7 +30,7 @@ class CoreDisk:
         return self.snapshot.metadata.index + len(self._entries)
 
     def term_at(self, index: int) -> int | None:
-        """The term of the entry at `index`; None if it is not here, or folded into the snapshot."""
+        """Return the term of the entry at `index`, or None if it is missing or folded into the snapshot."""
         metadata = self.snapshot.metadata
         if index == metadata.index:
             return metadata.term

@@ -1,4 +1,4 @@
-"""A Raft core with a disk and nothing else around it: the driver's duties, carried out in the simulation's own time."""
+"""A Raft core with nothing but a disk. The simulation performs the driver's duties in its own time."""
 
 from collections import deque
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Input = Callable[[RaftCore, int], None]
 
 
 class Surroundings(Protocol):
-    """What a node finds around it."""
+    """The simulation around a node."""
 
     weather: Weather
     invariants: RaftInvariants
@@ -44,7 +44,7 @@ class _Proposal:
 
 
 class CoreNode:
-    """One node. Down: `core` is None. A save takes time, and whatever comes in meanwhile waits, as with the driver."""
+    """One node; `core` is None while it is down. As with the driver, a save takes time, and input waits for it."""
 
     def __init__(self, node_id: int, world: Surroundings, rng: Rng) -> None:
         self.node_id = node_id
@@ -85,7 +85,7 @@ class CoreNode:
         self.pump()
 
     def crash(self) -> None:
-        """All that is in memory goes. A save under way had just been made durable, or is lost whole."""
+        """Lose everything in memory. A save in progress has either just become durable, or is lost completely."""
         if self._saving is not None and self._rng.random() < 0.5:
             self._save(self._saving)
         self.core, self._saving = None, None
@@ -102,13 +102,13 @@ class CoreNode:
             answer(Outcome.FAIL, None)
 
     def wipe(self) -> CoreDisk:
-        """The disk is replaced by an empty one, which is another directory. The old disk is returned."""
+        """Replace the disk by an empty one in another directory. Return the old disk."""
         assert self.core is None
         old, self.disk = self.disk, CoreDisk(Member(self.node_id, self._rng.uuid()))
         return old
 
     def stall(self, duration_us: int) -> None:
-        """The process stands still: input piles up, timers do not fire."""
+        """Pause the process: input queues up, and timers do not fire."""
         self._stalled_until_us = self._world.now_us + duration_us
         self._world.call_later(duration_us, self.pump)
 
@@ -123,7 +123,7 @@ class CoreNode:
         self._clock_base_us, self._clock_rate = self._world.now_us, rate
 
     def _plan_wake(self, core: RaftCore) -> None:
-        """Be woken at the core's deadline. One wake is enough: deadlines mostly move later."""
+        """Schedule a wake at the core's deadline. One wake is enough: deadlines mostly move later."""
         left_ms = core.deadline_ms - self.now_ms()
         wake_at_us = self._world.now_us + max(100, int(left_ms * 1000 / self._clock_rate) + 1)
         if self._wake_at_us is None or wake_at_us < self._wake_at_us:
@@ -139,7 +139,7 @@ class CoreNode:
     # -- input
 
     def take(self, what: Input) -> None:
-        """Something for the core to take in; nothing happens if the node is down."""
+        """Pass an input to the core. Do nothing if the node is down."""
         if self.core is not None:
             self._inbox.append(what)
             self.pump()
@@ -170,7 +170,7 @@ class CoreNode:
         self.take(lambda core, now_ms: core.read_index(read_id))
 
     def pump(self) -> None:
-        """Take in all there is, then look at the clock, then do what the core wants done; until there is nothing."""
+        """Process all input, then the clock, then what the core requests, until nothing is left to do."""
         world = self._world
         while self.core is not None and self._saving is None and world.now_us >= self._stalled_until_us:
             core = self.core
@@ -186,7 +186,7 @@ class CoreNode:
                 return
             self._carry_out(core, ready)
 
-    # -- what the core wants done
+    # -- requests of the core
 
     def _carry_out(self, core: RaftCore, ready: Ready) -> None:
         self._world.invariants.prepared(core, ready)
@@ -242,7 +242,7 @@ class CoreNode:
         if (proposal := self._proposals.pop(entry.index, None)) is None:
             return
         if entry.term != proposal.term:
-            proposal.answer(Outcome.FAIL, None)  # another entry has its place, for ever
+            proposal.answer(Outcome.FAIL, None)  # another entry has its index, permanently
         else:
             self._world.invariants.acknowledged(entry.index, proposal.data)
             proposal.answer(Outcome.OK, seen)
@@ -277,16 +277,16 @@ class CoreNode:
         self._world.invariants.stepped(core)
 
     def _snapshot_index(self, core: RaftCore) -> int:
-        """What the state machine has applied by now, no more and no less."""
+        """Return the index up to which the state machine has applied the log."""
         return core.log.applied_index
 
     def _send_snapshot(self, order: SnapshotToSend) -> None:
-        """The latest, which may be later than the one the core had in mind."""
+        """Send the latest snapshot, which may be newer than the one the core requested."""
         snapshot = self.disk.snapshot
         message = InstallSnapshot(self.member, order.term, snapshot.metadata, snapshot.data)
         self._world.send_snapshot(self.member, order.recipient, message)
 
 
 def _configuration_at(core: RaftCore, index: int) -> Configuration:
-    """The one in force at `index`."""
+    """Return the configuration in force at `index`."""
     return [configuration for at, configuration in core.log.configurations() if at <= index][-1]

@@ -1,4 +1,4 @@
-"""A whole Raft cluster of bare cores, in virtual time, from one seed: the quick tier, for thousands of seeds.
+"""A complete Raft cluster of bare cores, on virtual time, from one seed: the quick tier, for thousands of seeds.
 
 run = simulate_cores(seed)      raises InvariantBroken, NotLinearizable, NotLive or an AssertionError of the core
 """
@@ -22,7 +22,7 @@ from lograft.runtime.rng import Rng
 
 
 class CoreCluster:
-    """Nodes, the network between them, and the order of events."""
+    """Nodes, the network between them, and the event queue."""
 
     def __init__(self, seed: int, weather: Weather | None = None) -> None:
         rng = Rng(seed)
@@ -102,7 +102,7 @@ class CoreCluster:
 
         self.call_later(delay_us, deliver)
 
-    # -- what the nemesis does
+    # -- called by the nemesis
 
     def core_of(self, node_id: int) -> RaftCore | None:
         return self._nodes[node_id].core
@@ -121,7 +121,7 @@ class CoreCluster:
                 self._notice_break(other_id, node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """A bare core has nothing to put in order."""
+        """Stop the node. A bare core has nothing to shut down."""
         self.note("stop", node_id)
         self._nodes[node_id].crash()
 
@@ -130,7 +130,7 @@ class CoreCluster:
         self._nodes[node_id].start()
 
     def wipe(self, node_id: int) -> None:
-        self._nodes[node_id].wipe()  # its old disk stays among the known: what it promised, it promised
+        self._nodes[node_id].wipe()  # keep its old disk: the checker still holds the node to its promises
         node = self._nodes[node_id]
         self._disks[node.member] = node.disk
         self.note("wipe", node_id, str(node.member))
@@ -190,7 +190,7 @@ class CoreCluster:
             node.start()
 
     async def pass_ms(self, duration_ms: int) -> None:
-        """Never really waits: everything happens here."""
+        """Run the events of this time span; never actually wait."""
         self.run_for_ms(duration_ms)
 
     def standings(self) -> list[Standing]:
@@ -214,9 +214,9 @@ class CoreCluster:
 
 
 def _discard(_: bool) -> None:
-    """The nemesis does not care."""
+    """Ignore the result: the nemesis has no use for it."""
 
 
 def simulate_cores(seed: int, weather: Weather | None = None) -> RaftRun:
-    """Run a cluster of bare cores from `seed`, in `weather` or that of the seed's own."""
+    """Run a cluster of bare cores from `seed`, in `weather`, or in weather drawn from the seed."""
     return CoreCluster(seed, weather).run()

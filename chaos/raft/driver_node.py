@@ -1,4 +1,4 @@
-"""A simulated Raft node with all of its production parts: driver, store contract, transport, on a virtual loop."""
+"""A simulated Raft node made of production parts on a virtual loop: driver, store contract, transport."""
 
 import asyncio
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class NodeWorld(Protocol):
 
 
 class DurableContent:
-    """What a disk held at some moment, for the checker."""
+    """A disk's content at some moment, for the checker."""
 
     def __init__(self, content: Content) -> None:
         self._content = content
@@ -68,7 +68,7 @@ class DurableContent:
 
 
 class HeldClock(VirtualClock):
-    """A clock whose timers do not fire while the node stands still; its time goes on."""
+    """A clock whose timers do not fire while the node is stalled, although its time continues."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -77,12 +77,12 @@ class HeldClock(VirtualClock):
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await super().sleep_ms(duration_ms)
-        while (left := self.held_until - self._time()) > 0:  # noqa: ASYNC110  (it may be held on meanwhile)
+        while (left := self.held_until - self._time()) > 0:  # noqa: ASYNC110  (the hold may be extended meanwhile)
             await asyncio.sleep(left)
 
 
 class WatchedMachine(RegisterMachine):
-    """Tells the checker of every command that it applies."""
+    """Reports every command it applies to the checker."""
 
     def __init__(self, applied: Callable[[RegisterMachine], None]) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class WatchedMachine(RegisterMachine):
 
 
 class WatchedTransport:
-    """Tells the checker of every message before it goes out, and the schedule of every snapshot."""
+    """Reports every message to the checker before sending it, and every snapshot to the schedule."""
 
     def __init__(self, transport: Transport, node_id: int, world: NodeWorld) -> None:
         self._transport = transport
@@ -119,7 +119,7 @@ class WatchedTransport:
 
 
 class DriverNode:
-    """One node; its disk outlives it. Down: `raft` is None."""
+    """One node, whose disk outlives it. `raft` is None while it is down."""
 
     def __init__(self, node_id: int, world: NodeWorld, rng: Rng, group: asyncio.TaskGroup) -> None:
         self.node_id = node_id
@@ -154,7 +154,7 @@ class DriverNode:
         self._task = self._group.create_task(self._live(self._store), name=f"node-{self.node_id}")
 
     def crash(self) -> None:
-        """The process is gone: nothing of it runs any more, and no one is told but by the network."""
+        """Kill the process: none of its code runs from now on, and only the network lets others notice."""
         assert self._task is not None
         assert self._store is not None
         task, self._task, self.raft = self._task, None, None
@@ -163,7 +163,7 @@ class DriverNode:
         task.cancel()
 
     def close(self) -> None:
-        """Ask the process to end in an orderly way; it is up until it has."""
+        """Ask the process to shut down in an orderly way. It is up until it has."""
         if self.raft is not None:
             self._group.create_task(self.raft.close())
 
@@ -173,7 +173,7 @@ class DriverNode:
                 await self._take_part(store, group)
         except BaseException as error:
             if self._store is store and self._task is asyncio.current_task():
-                raise  # it was not killed: this is an error of its own
+                raise  # not killed: this is a genuine error
             if not isinstance(error, asyncio.CancelledError) and not is_simulated_crash(error):
                 raise
 
@@ -207,13 +207,13 @@ class DriverNode:
         workers = VirtualWorkers(rng.fork(), self.speed)
         return Runtime(self.clock, rng.fork(), unused, network, VirtualBlocking(self.speed), workers)
 
-    # -- the checker's eyes
+    # -- hooks of the checker
 
     def _applied(self, machine: RegisterMachine) -> None:
         self._world.invariants.applied(self.member, machine.applied_index, machine.digest)
 
     def _watch(self, core: RaftCore) -> None:
-        """Have the checker look at the core after each step, and at whatever it wants done."""
+        """Make the checker inspect the core after each step, and every `Ready` it returns."""
         invariants = self._world.invariants
 
         def watched(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,10 +234,10 @@ class DriverNode:
 
         for name in _STEPS:
             setattr(core, name, watched(getattr(core, name)))
-        setattr(core, "ready", ready)  # noqa: B010  (a method is replaced, which a type checker forbids)
+        setattr(core, "ready", ready)  # noqa: B010  (type checkers forbid replacing a method)
         invariants.started(core)
 
-    # -- what clients ask
+    # -- requests of clients
 
     def propose(self, data: bytes, answer: Answer) -> None:
         if self.raft is None:

@@ -1,7 +1,7 @@
-"""The promises of Raft, checked on every node after every step it takes. Pure.
+"""The invariants of Raft, checked on every node after each of its steps. Pure.
 
-The checker sees all nodes at once, which no node does. It keeps what was ever committed, said or elected, and compares
-each node's new state with that: the cost of a step is that of what the step changed.
+The checker sees all nodes at once, which no node does. It keeps everything ever committed, sent or elected, and
+compares each node's new state with that. The cost of a check is proportional to what the step changed.
 """
 
 from bisect import bisect_left
@@ -38,7 +38,7 @@ class Durable(Protocol):
 
     @property
     def first_index(self) -> int:
-        """After the snapshot."""
+        """The first index after the snapshot."""
         ...
 
     def term_at(self, index: int) -> int | None: ...
@@ -46,7 +46,7 @@ class Durable(Protocol):
 
 @dataclass(slots=True)
 class _Node:
-    """What was last seen of one incarnation of a node."""
+    """The last known state of one incarnation of a node."""
 
     term: int
     vote: Member | None
@@ -57,7 +57,7 @@ class _Node:
 
 
 class RaftInvariants:
-    """Tell it everything; it raises `InvariantBroken` when two things it was told cannot both be."""
+    """Report every event to it. It raises `InvariantBroken` when two reports contradict each other."""
 
     def __init__(
         self,
@@ -72,23 +72,23 @@ class RaftInvariants:
         self._leaders: dict[int, Member] = {}
         self._votes: dict[tuple[Member, int], Member] = {}
         self._spoken_terms: dict[Member, int] = {}
-        # The one log that all nodes agree on, from index 1; in which term each entry came to be committed; and the
-        # state it leads to, from index 0.
+        # The one log that all nodes agree on, from index 1; the term in which each entry was committed; and the state
+        # that the log leads to, from index 0.
         self.committed: list[Entry] = []
         self._committed_in: list[int] = []
         self._digests: list[Digest] = [Digest()]
         self._positions: dict[bytes, int] = {}
-        # For each (index, term) ever written: what came before, and what was written. Equal everywhere, these make
-        # logs that agree at one point agree up to it.
+        # For each (index, term) ever written: the term of the previous entry, and the entry. If these are equal on all
+        # nodes, logs that agree at one index agree up to it.
         self._written: dict[tuple[int, int], tuple[int | None, Entry]] = {}
         self.elections = 0
         self.truncations = 0
         self.configurations = 0
 
-    # -- what the simulation tells
+    # -- events of the simulation
 
     def started(self, core: RaftCore) -> None:
-        """A node starts from its disk, with nothing else."""
+        """Check a node that starts with only its disk."""
         member = core.member
         spoken = self._spoken_terms.get(member, 0)
         _require(
@@ -106,7 +106,7 @@ class RaftInvariants:
         self.stepped(core)
 
     def stepped(self, core: RaftCore) -> None:
-        """A node took something in: a message, a tick, a proposal, the end of a Ready."""
+        """Check a node after one input: a message, a tick, a proposal, or the end of a Ready."""
         node = self._nodes[core.member]
         log = core.log
         if core.term != node.term or core.vote != node.vote:
@@ -123,7 +123,7 @@ class RaftInvariants:
         node.is_leader = is_leader
 
     def prepared(self, core: RaftCore, ready: Ready) -> None:
-        """A node is about to save and send this."""
+        """Check what a node is about to save and send."""
         node, entries = self._nodes[core.member], ready.entries
         if not entries:
             return
@@ -143,7 +143,7 @@ class RaftInvariants:
             previous_term = entry.term
 
     def sent(self, envelope: Envelope) -> None:
-        """A message leaves its sender. What it promises must be durable by now."""
+        """Check a message as it leaves its sender. Everything it promises must be durable by now."""
         message = envelope.message
         sender = message.sender
         if isinstance(message, PreVoteRequest | PreVoteResponse):
@@ -170,7 +170,7 @@ class RaftInvariants:
         self._spoken_terms[sender] = max(self._spoken_terms.get(sender, 0), message.term)
 
     def applied(self, member: Member, index: int, digest: Digest) -> None:
-        """A node's state machine is at `index` now, by a command or by a snapshot."""
+        """Check a node's state machine, which is now at `index`, because of a command or a snapshot."""
         _require(index <= len(self.committed), "only committed is applied", lambda: f"{member} applied {index}")
         _require(
             digest == self._digests[index],
@@ -179,16 +179,16 @@ class RaftInvariants:
         )
 
     def acknowledged(self, index: int, data: bytes) -> None:
-        """A client was told that its command is at `index`."""
+        """Check an acknowledgement: a client received the answer that its command is at `index`."""
         position = self._positions.get(data)
         _require(position == index, "acknowledged is committed", lambda: f"{data!r} at {index} is found at {position}")
 
     def check_complete(self, member: Member, index: int, digest: Digest) -> None:
-        """At the end, a member of the cluster has applied all there is."""
+        """Check, at the end, that a member of the cluster has applied the whole log."""
         self.applied(member, index, digest)
         _require(index >= len(self.committed), "all is applied everywhere", lambda: f"{member} stands at {index}")
 
-    # -- the rules
+    # -- rules
 
     def _check_term(self, core: RaftCore, node: _Node) -> None:
         _require(core.term >= node.term, "terms never go back", lambda: f"{core.member}: {core.term} after {node.term}")
@@ -221,7 +221,7 @@ class RaftInvariants:
         self._on_leader(core.member, core.term)
         other = self._leaders.setdefault(core.term, core.member)
         _require(other == core.member, "one leader a term", lambda: f"{core.member} and {other} in term {core.term}")
-        # Log matching makes the last of them stand for all.
+        # By log matching, the last of these entries stands for all of them.
         must_have = bisect_left(self._committed_in, core.term)
         snapshot_index = core.log.snapshot.index
         has = core.log.term_at(must_have) if must_have > snapshot_index else self._term_of(must_have)
@@ -254,7 +254,7 @@ class RaftInvariants:
         node.commit_index = log.commit_index
 
     def _commit_first(self, core: RaftCore, entry: Entry, is_leader: bool) -> None:
-        """No node knew yet that this is committed, so a leader must just have counted."""
+        """Commit an entry that no node knew to be committed, which only the leader that counts it may do."""
         _require(is_leader, "only leaders decide", lambda: f"{core.member} commits {entry} before any leader")
         _require(
             core.configuration.is_majority(lambda voter: self._is_durable(voter, entry)),
@@ -279,7 +279,7 @@ class RaftInvariants:
         return entry.index < log.first_index or log.term_at(entry.index) == entry.term
 
     def _check_committed(self, core: RaftCore, index: int) -> None:
-        """The snapshot a node stands on is a beginning of what is committed."""
+        """Check that a node's snapshot ends within the committed log, at the right term."""
         _require(index <= len(self.committed), "committed prefixes agree", lambda: f"{core.member} stands on {index}")
         _require(
             core.log.term_at(index) == self._term_of(index),
@@ -297,7 +297,7 @@ class RaftInvariants:
         node.applied_index = log.applied_index
 
     def _check_configuration(self, core: RaftCore, node: _Node, is_leader: bool) -> None:
-        """A leader that had one already adds the next only when that one is committed."""
+        """Check that a leader adds a configuration only after its previous one is committed."""
         if is_leader and node.is_leader:
             _require(
                 node.configuration_index <= core.log.commit_index,

@@ -1,8 +1,8 @@
-"""Did the clients see what one copy of the data would have shown them? Histories, and the check. Pure.
+"""Checks that clients saw what a single copy of the data would have shown them: histories, and the check. Pure.
 
-An operation is linearizable if it can be thought to happen at one moment between its call and its return. One whose
-outcome is unknown may happen at any moment after its call, or never. Keys are independent, so each is checked alone
-(Herlihy and Wing's locality), by Wing and Gong's search with Lowe's memory of states already tried.
+An operation is linearizable if it can be placed at one moment between its call and its return. One with an unknown
+outcome may take place at any moment after its call, or never. Keys are independent, so each is checked alone (Herlihy
+and Wing's locality), by Wing and Gong's search with Lowe's memory of visited states.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ _MAX_STATES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call: `called` and `returned` are places in the order of all events. `seen` is the value after it."""
+    """One call. `called` and `returned` are positions in the order of all events. `seen` is the value after it."""
 
     client: int
     kind: Kind
@@ -31,7 +31,7 @@ class Operation:
 
 
 class OperationHistory:
-    """What clients asked and were told, in the order in which it happened."""
+    """The calls of clients and their results, in the order in which they happened."""
 
     def __init__(self) -> None:
         self._moment = 0
@@ -41,13 +41,13 @@ class OperationHistory:
         return len(self._operations)
 
     def call(self, client: int, kind: Kind, key: str, item: str = "") -> int:
-        """A client asks; the number is for `end`."""
+        """Record a call. Return its number, for `end`."""
         self._moment += 1
         self._operations.append(Operation(client, kind, key, item, self._moment))
         return len(self._operations) - 1
 
     def end(self, number: int, outcome: Outcome, seen: Value | None = None) -> None:
-        """The client knows what became of it, or gives up: then the outcome is unknown."""
+        """Record the outcome of a call. It is unknown if the client gave up."""
         self._moment += 1
         operation = self._operations[number]
         assert operation.returned is None
@@ -61,7 +61,7 @@ class OperationHistory:
 
 
 class RegisterAnomaly(Enum):
-    """Why a history is not linearizable, as well as can be told."""
+    """Why a history is not linearizable, as precisely as can be determined."""
 
     PHANTOM = "a value was seen that nobody wrote, or whose write was refused"
     DUPLICATE = "one write was seen twice"
@@ -72,7 +72,7 @@ class RegisterAnomaly(Enum):
 
 
 class NotLinearizable(Exception):
-    """The operations on one key that nothing explains."""
+    """Reports the operations on one key that no order explains."""
 
     def __init__(self, key: str, anomaly: RegisterAnomaly, operations: Sequence[Operation]) -> None:
         super().__init__("\n  ".join([f"key {key}: {anomaly.value}", *map(str, operations)]))
@@ -81,7 +81,7 @@ class NotLinearizable(Exception):
 
 
 def check_linearizable(operations: Iterable[Operation]) -> None:
-    """Raise `NotLinearizable` for the first key whose operations no single copy could have answered so."""
+    """Raise `NotLinearizable` for the first key with operations that no single copy could have answered that way."""
     by_key: dict[str, list[Operation]] = {}
     for operation in operations:
         by_key.setdefault(operation.key, []).append(operation)
@@ -90,11 +90,11 @@ def check_linearizable(operations: Iterable[Operation]) -> None:
             raise NotLinearizable(key, explain(of_key), of_key)
 
 
-# -- the search
+# -- search
 
 
 def is_linearizable(operations: Sequence[Operation]) -> bool:
-    """Is there an order, of the operations of one key, that respects time and explains all that was seen?"""
+    """Return whether some order of the operations on one key respects time and explains everything clients saw."""
     relevant = _relevant(operations)
     everything = sum(1 << place for place, operation in enumerate(relevant) if operation.outcome is Outcome.OK)
     tried: dict[tuple[int, Value], None] = {}
@@ -113,9 +113,9 @@ def is_linearizable(operations: Sequence[Operation]) -> bool:
 
 
 def _relevant(operations: Sequence[Operation]) -> list[Operation]:
-    """Without what explains nothing: failures, reads that saw nothing, and uncertain writes that nobody ever saw.
+    """Leave out operations that explain nothing: failures, reads without a result, and uncertain writes never seen.
 
-    Such a write can be thought to happen after everything else.
+    Such a write can be placed after all other operations.
     """
     seen = {item for operation in operations for item in operation.seen or ()}
     return [
@@ -127,7 +127,7 @@ def _relevant(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _next_places(operations: Sequence[Operation], done: int) -> list[int]:
-    """Those that may come next: called before any other that is left has returned."""
+    """Return the operations that may come next: those called before any other remaining one returned."""
     left = [(place, operation) for place, operation in enumerate(operations) if not done >> place & 1]
     returns = [operation.returned for _, operation in left if operation.outcome is Outcome.OK]
     first_return = min((moment for moment in returns if moment is not None), default=None)
@@ -135,7 +135,7 @@ def _next_places(operations: Sequence[Operation], done: int) -> list[int]:
 
 
 def _apply(operation: Operation, value: Value) -> Value | None:
-    """The value after `operation`; None if the operation saw something else."""
+    """Return the value after `operation`, or None if the operation saw another value."""
     match operation.kind:
         case Kind.READ:
             after = value
@@ -146,11 +146,11 @@ def _apply(operation: Operation, value: Value) -> Value | None:
     return after if operation.seen is None or operation.seen == after else None
 
 
-# -- names for what went wrong
+# -- names of anomalies
 
 
 def explain(operations: Sequence[Operation]) -> RegisterAnomaly:
-    """The plainest description of what is wrong with a history that is not linearizable."""
+    """Return the most specific description of a history that is not linearizable."""
     answered = [operation for operation in operations if operation.seen is not None]
     possible = {operation.item for operation in operations if operation.outcome is not Outcome.FAIL}
     for operation in answered:
@@ -160,12 +160,12 @@ def explain(operations: Sequence[Operation]) -> RegisterAnomaly:
         if len({*operation.seen}) < len(operation.seen):
             return RegisterAnomaly.DUPLICATE
     if any(operation.kind is Kind.WRITE for operation in operations):
-        return RegisterAnomaly.NOT_LINEARIZABLE  # a list that is replaced says less about what came before
+        return RegisterAnomaly.NOT_LINEARIZABLE  # a replaced list says less about earlier operations
     return _explain_lists(operations, answered)
 
 
 def _explain_lists(operations: Sequence[Operation], answered: Sequence[Operation]) -> RegisterAnomaly:
-    """Keys that are only appended to: every value seen is a beginning of every longer one."""
+    """Explain the history of an append-only key. There, each value seen must be a prefix of every longer one."""
     values = sorted((operation.seen for operation in answered if operation.seen is not None), key=len)
     if any(longer[: len(shorter)] != shorter for shorter, longer in pairwise(values)):
         return RegisterAnomaly.FORK

@@ -1,11 +1,11 @@
-"""The ways between simulated Raft nodes: how long a message takes, whether it arrives, and how often."""
+"""Links between simulated Raft nodes: delay, loss and duplication of messages."""
 
 from lograft.chaos.raft.weather import Weather
 from lograft.runtime.rng import Rng
 
 
 class RaftLinks:
-    """Between nodes by their ids; each direction for itself. No order is kept."""
+    """Links between nodes, by node id. Directions are independent, and messages may be reordered."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
@@ -32,5 +32,5 @@ class RaftLinks:
         return self._rng.random() < weather.duplicate_probability
 
     def is_noticed(self, node_id: int, other_id: int) -> bool:
-        """Does `node_id` notice at once that the other one is gone?"""
+        """Return whether `node_id` notices at once that the other node is gone."""
         return self._rng.random() < 0.7 and not self.is_cut(other_id, node_id)

@@ -1,4 +1,4 @@
-"""What connects simulated Raft nodes. Here: messages, as encoded bytes, each of which may be late, lost or doubled."""
+"""A fabric connects simulated Raft nodes. This one carries encoded messages that may be late, lost or duplicated."""
 
 import asyncio
 import functools
@@ -26,13 +26,13 @@ class FabricWorld(Protocol):
     def note(self, event: str, *details: Detail) -> None: ...
 
     def note_panic(self, node_id: int, error: BaseException) -> None:
-        """A handler of that node failed: the node is to fail with it."""
+        """Handle an error in a handler of that node. The node has to fail with it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What a node starts with. `follow` is to be told how to find out its configuration, once it runs."""
+    """A started node's transport and state. `follow` takes a function that returns the running node's configuration."""
 
     transport: Transport
     state: StoredState
@@ -40,20 +40,20 @@ class Joined:
 
 
 class Fabric(Protocol):
-    """What connects the nodes."""
+    """The connections between nodes."""
 
     def network(self, node_id: int) -> Network | None:
-        """For the runtime of a node that starts."""
+        """Return the network for the runtime of a node that starts."""
         ...
 
     async def join(self, runtime: Runtime, store: Store, state: StoredState, group: asyncio.TaskGroup) -> Joined:
-        """A node starts, as soon as it may. Tasks go into `group`."""
+        """Connect a node that starts, as soon as it may start. Its tasks go into `group`."""
         ...
 
     def crash(self, node_id: int) -> None: ...
 
     def hold(self, node_id: int, duration_ms: int) -> None:
-        """Nothing reaches or leaves the node for a while; then all of it does."""
+        """Hold back everything to and from the node for a while, then deliver it."""
         ...
 
     def cut(self, sender_id: int, receiver_id: int) -> None: ...
@@ -64,7 +64,7 @@ class Fabric(Protocol):
 
 
 class MessageFabric:
-    """Every message for itself."""
+    """Carries every message independently."""
 
     def __init__(self, world: FabricWorld, rng: Rng) -> None:
         self._world = world
@@ -110,7 +110,7 @@ class MessageFabric:
         self._later(self._links.delay_us(self._world.weather), notice)
 
     def carry(self, envelope: Envelope, report_to: "_MessageEnd | None" = None) -> None:
-        """The message, perhaps twice, perhaps not at all."""
+        """Deliver the message once, twice or not at all."""
         weather = self._world.weather
         copies = 2 if report_to is None and self._links.is_duplicated(weather) else 1
         message = envelope.message
@@ -162,7 +162,7 @@ class _MessageEnd:
         self.inbox = inbox
 
     def set_addresses(self, addresses: Mapping[int, str]) -> None:
-        """Nodes are known by their ids."""
+        """Do nothing: nodes are known by their ids."""
 
     def send(self, envelope: Envelope) -> None:
         self._fabric.carry(envelope)

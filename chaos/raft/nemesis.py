@@ -1,7 +1,7 @@
-"""What goes wrong in a simulated Raft cluster, and an operator who changes its membership meanwhile.
+"""The faults of a simulated Raft cluster, and an operator who meanwhile changes its membership.
 
-The nemesis may do anything from which the cluster must recover by itself. So its operator is a sane one: no disk is
-wiped, and no change asked for, that would leave some configuration without a majority of intact disks for ever.
+The nemesis may do anything that the cluster must recover from automatically. Therefore its operator is a sane one: it
+wipes no disk and requests no change that would permanently leave some configuration without a majority of intact disks.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from lograft.runtime.rng import Rng
 
 
 class RaftTarget(Protocol):
-    """What can be done to a cluster, whatever it is made of. Nodes go by their ids."""
+    """The faults that a cluster of any kind can undergo. Nodes are named by their ids."""
 
     weather: Weather
     invariants: RaftInvariants
@@ -35,11 +35,11 @@ class RaftTarget(Protocol):
     def note(self, event: str, *details: Detail) -> None: ...
 
     def core_of(self, node_id: int) -> RaftCore | None:
-        """None if the node is down, or does not take part yet."""
+        """Return the core of a node, or None if it is down or does not participate yet."""
         ...
 
     def is_up(self, node_id: int) -> bool:
-        """Its process runs, though it may not take part yet."""
+        """Return whether the node's process runs, even if it does not participate yet."""
         ...
 
     def member_of(self, node_id: int) -> Member: ...
@@ -47,7 +47,7 @@ class RaftTarget(Protocol):
     def crash(self, node_id: int) -> None: ...
 
     def stop_node(self, node_id: int) -> None:
-        """End its process in an orderly way, if it has one."""
+        """Shut down the node's process in an orderly way, if it has one."""
         ...
 
     def restart(self, node_id: int) -> None: ...
@@ -59,7 +59,7 @@ class RaftTarget(Protocol):
     def stall(self, node_id: int, duration_ms: int) -> None: ...
 
     def cut(self, sender_id: int, receiver_id: int) -> None:
-        """Nothing gets from one to the other any more."""
+        """Let nothing pass from one node to the other from now on."""
         ...
 
     def heal_network(self) -> None: ...
@@ -78,7 +78,7 @@ class RaftTarget(Protocol):
 
 
 class RaftNemesis:
-    """One fault at a time, drawn from those the weather allows."""
+    """Injects one fault at a time, drawn from those the weather allows."""
 
     def __init__(self, cluster: RaftTarget, rng: Rng) -> None:
         self._cluster = cluster
@@ -111,7 +111,7 @@ class RaftNemesis:
             self._faults[self._rng.choice(self._cluster.weather.faults)]()
 
     def heal(self) -> None:
-        """Everything works again: all nodes up, network whole, disks quick, clocks nearly right."""
+        """End all faults: all nodes up, the network whole, disks fast, clocks nearly right."""
         cluster = self._cluster
         cluster.heal_network()
         for node_id in cluster.node_ids:
@@ -186,7 +186,7 @@ class RaftNemesis:
             self._cluster.cut(*self._rng.sample(self._cluster.node_ids, 2))
 
     def _flap(self) -> None:
-        """Cut and healed again and again, faster than an election."""
+        """Cut and heal repeatedly, faster than an election."""
         for place in range(self._rng.randint(2, 6)):
             delay_ms = place * self._rng.randint(30, 400)
             self._cluster.call_later_ms(delay_ms, self._cut_one_way if place % 2 == 0 else self._cluster.heal_network)
@@ -217,7 +217,7 @@ class RaftNemesis:
             self._ask(RemoveMember(self._rng.choice(current.members)))
 
     def _replace(self) -> None:
-        """The next step of replacing a member whose disk is gone by the one that its node is now."""
+        """Take the next step in replacing a member whose disk is gone by its node's present member."""
         current = self._current()
         if current is None:
             return
@@ -253,7 +253,7 @@ class RaftNemesis:
     def _survives(self, configuration: Configuration, without: Member | None = None) -> bool:
         return configuration.is_majority(lambda voter: voter != without and self._is_intact(voter))
 
-    # -- who
+    # -- selection
 
     def _is_intact(self, member: Member) -> bool:
         return member.node_id in self._cluster.node_ids and self._cluster.member_of(member.node_id) == member
@@ -263,7 +263,7 @@ class RaftNemesis:
         return self._rng.choice(up) if up else None
 
     def _leader_id(self) -> int | None:
-        """One that leads, or believes so."""
+        """Return a node that leads, or believes that it does."""
         cores = [(node_id, self._cluster.core_of(node_id)) for node_id in self._cluster.node_ids]
         leaders = [node_id for node_id, core in cores if core is not None and isinstance(core.role, Leader)]
         return self._rng.choice(leaders) if leaders else None

@@ -1,6 +1,6 @@
-"""A whole Raft cluster of production parts, in virtual time, from one seed: drivers, codec, transport, first start.
+"""A complete Raft cluster of production parts on virtual time, from one seed: drivers, codec, transport, first start.
 
-run = simulate_nodes(seed)      raises as `simulate_cores` does, or whatever made a node fail
+run = simulate_nodes(seed)      raises as `simulate_cores` does, or the error that made a node fail
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _FIRST_START_MS = 3_000
 
 
 class NodeCluster:
-    """Make it on a virtual loop. With `is_streamed` the real transport is used, else single messages."""
+    """Create it on a virtual loop. If `is_streamed`, use the real transport, otherwise single messages."""
 
     def __init__(
         self, seed: int, group: asyncio.TaskGroup, *, weather: Weather | None = None, is_streamed: bool | None = None
     ) -> None:
         rng = Rng(seed)
         drawn = draw_weather(rng)
-        # All of it takes about ten times as long as bare cores do.
+        # This takes about ten times as long as with bare cores.
         self.weather = weather or replace(drawn, duration_ms=drawn.duration_ms // 2, clients=min(drawn.clients, 3))
         self.schedule = Schedule()
         self._loop = asyncio.get_running_loop()
@@ -77,10 +77,10 @@ class NodeCluster:
         raise error
 
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
-        """Unless the run is over by then: what is done in a world that is being cleared away would hide why."""
+        """Call `action` later, unless the run is over: errors during teardown would hide the cause of a failure."""
         self._loop.call_later(delay_ms / 1000, lambda: None if self.is_over else action())
 
-    # -- what the nemesis does
+    # -- called by the nemesis
 
     def core_of(self, node_id: int) -> RaftCore | None:
         return self.nodes[node_id].core
@@ -149,7 +149,7 @@ class NodeCluster:
     # -- a run
 
     async def start(self) -> None:
-        """With the real first start, which takes all voters and a while; or with their disks written by hand."""
+        """Start with the real first start, which needs all voters and some time, or write the voters to disk."""
         voters = self.invariants.committed_configuration[1]
         for node in self.nodes.values():
             if not self.is_streamed and node.member in voters.voters:
@@ -175,7 +175,7 @@ class NodeCluster:
         return await live_through(self, self._rng.fork())
 
     def stop(self) -> None:
-        """Crash whatever runs: nothing is left behind."""
+        """Crash all running nodes, so that nothing is left behind."""
         for node in self.nodes.values():
             if node.is_up:
                 node.crash()
@@ -188,7 +188,7 @@ async def _write_first_voters(node: DriverNode, metadata: SnapshotMetadata) -> N
 
 
 async def _regardless(request: Coroutine[Any, Any, Any]) -> None:
-    """The nemesis does not care what becomes of it."""
+    """Ignore failures of a request: the nemesis has no use for its outcome."""
     with contextlib.suppress(RaftError, InvalidChange):
         await request
 
@@ -200,7 +200,7 @@ def simulate_nodes(
     is_streamed: bool | None = None,
     on_made: Callable[[NodeCluster], None] = lambda cluster: None,
 ) -> RaftRun:
-    """Run a cluster of production parts from `seed`. `on_made` gets to see it, for whoever wants to print a failure."""
+    """Run a cluster of production parts from `seed`. Pass it to `on_made`, for callers that print failures."""
 
     async def main() -> RaftRun:
         async with asyncio.TaskGroup() as group:
@@ -220,7 +220,7 @@ def simulate_nodes(
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """What went wrong first, out of all the task groups it passed."""
+    """Return the first error, unwrapped from all the task groups it passed."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""The state machine that simulated Raft nodes run: values by key, and a digest of every command ever applied."""
+"""The state machine of simulated Raft nodes: values by key, and a digest of every command ever applied."""
 
 import json
 import zlib
@@ -9,7 +9,7 @@ Value = tuple[str, ...]
 
 
 class Kind(Enum):
-    """What can be done to a key: read it, add to its list, or replace it by a list of one."""
+    """Operations on a key: read it, append to its list, or replace the list by one item."""
 
     READ = "read"
     APPEND = "append"
@@ -18,7 +18,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Stands for a sequence of commands: how many, and a checksum of them in order."""
+    """Stands for a sequence of commands: their number, and a checksum in their order."""
 
     count: int = 0
     checksum: int = 0
@@ -28,13 +28,13 @@ class Digest:
 
 
 def command(kind: Kind, key: str, item: str) -> bytes:
-    """A command for the log. Items are unique, so that each command is recognised wherever it turns up."""
+    """Encode a command for the log. Items are unique, so that each command can be recognised wherever it appears."""
     assert kind is not Kind.READ
     return f"{kind.value} {key} {item}".encode()
 
 
 class RegisterMachine:
-    """Deterministic; `apply` gives the index and the key's value after the command."""
+    """A deterministic state machine. `apply` returns the index, and the key's value after the command."""
 
     def __init__(self) -> None:
         self.applied_index = 0

@@ -1,4 +1,4 @@
-"""The course of a simulated run, whatever the cluster is made of: trouble, recovery, calm; then a judgement."""
+"""The course of a simulated run, for any kind of cluster: faults, recovery, calm; then the checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _LONGEST_DELAY_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class RaftRun:
-    """What a run that went well was like."""
+    """The figures of a successful run."""
 
     schedule: Schedule
     virtual_ms: int
@@ -40,7 +40,7 @@ class RaftRun:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a live node stands."""
+    """The position of a live node."""
 
     core: RaftCore
     applied_index: int
@@ -68,20 +68,20 @@ class RaftRunTarget(Protocol):
         ...
 
     async def pass_ms(self, duration_ms: int) -> None:
-        """Let time pass, and happen what happens."""
+        """Let time pass, and let events happen."""
         ...
 
     def standings(self) -> list[Standing]:
-        """Of the nodes that are up."""
+        """Return the standings of the nodes that are up."""
         ...
 
     def propose(self, core: RaftCore, data: bytes) -> None:
-        """To the node of that core."""
+        """Propose to the node with that core."""
         ...
 
 
 async def live_through(stage: RaftRunTarget, rng: Rng) -> RaftRun:
-    """Faults and clients for a while; then none, and the cluster must recover, work and be quiet."""
+    """Run faults and clients for a while. Then end the faults: the cluster must recover, work and stay calm."""
     await stage.start()
     stage.clients.start()
     _trouble(stage, rng, stage.now_us + stage.weather.duration_ms * 1000)
@@ -92,7 +92,7 @@ async def live_through(stage: RaftRunTarget, rng: Rng) -> RaftRun:
     stage.note("recovery")
     stage.nemesis.heal()
     await stage.pass_ms(_LONGEST_DELAY_MS)
-    stage.nemesis.heal()  # what the nemesis had still planned happened meanwhile
+    stage.nemesis.heal()  # meanwhile the nemesis's planned faults have happened
     stage.clients.stop()
     await stage.pass_ms(stage.weather.timeout_ms)
     await _await_recovery(stage)
@@ -113,13 +113,13 @@ def _trouble(stage: RaftRunTarget, rng: Rng, until_us: int) -> None:
 
 
 def _members(stage: RaftRunTarget) -> list[Standing]:
-    """Those who belong to the cluster as it is now, with the disk they have now."""
+    """Return the standings of the present members of the cluster that run with their present disk."""
     members: tuple[Member, ...] = stage.invariants.committed_configuration[1].members
     return [standing for standing in stage.standings() if standing.core.member in members]
 
 
 async def _await_recovery(stage: RaftRunTarget) -> None:
-    """A leader that commits anew, and everybody has it."""
+    """Wait until a leader commits a new entry and every member has applied it."""
     target = len(stage.invariants.committed) + 1
     for _ in range(_RECOVERY_MS // 100):
         for standing in stage.standings():
@@ -133,7 +133,7 @@ async def _await_recovery(stage: RaftRunTarget) -> None:
 
 
 async def _expect_calm(stage: RaftRunTarget) -> None:
-    """Nothing is wrong, so whoever leads goes on leading."""
+    """Check that the leader keeps leading while nothing is wrong."""
     await stage.pass_ms(_SETTLE_MS)
     elections, term = stage.invariants.elections, max(standing.core.term for standing in _members(stage))
     await stage.pass_ms(_CALM_MS)

@@ -1,4 +1,4 @@
-"""Connects simulated Raft nodes by the real transport, over virtual connections that keep order, and break."""
+"""Connects simulated Raft nodes by the real transport, over virtual connections that keep order and can break."""
 
 import asyncio
 

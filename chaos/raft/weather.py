@@ -7,7 +7,7 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """The conditions of one run. Times in milliseconds; probabilities per message or per moment of the nemesis."""
+    """The conditions of one run: times in milliseconds, probabilities per message or action of the nemesis."""
 
     voters: int = 3
     spares: int = 1  # nodes that start empty, for membership changes
@@ -20,7 +20,7 @@ class Weather:
     disk_ms: tuple[float, float] = (0.1, 2.0)
     clock_rates: tuple[float, float] = (0.9, 1.1)
     fault_every_ms: int = 300
-    faults: tuple[str, ...] = ()  # which the nemesis chooses from; named more than once: more often
+    faults: tuple[str, ...] = ()  # the nemesis draws from these; repeated names are drawn more often
     snapshot_every: int = 20
     max_append_bytes: int = 4096
     max_in_flight: int = 8
@@ -38,7 +38,7 @@ SAFE_FAULTS = (
 MEMBERSHIP_FAULTS = ("add_learner", "promote", "promote", "remove", "wipe", "replace", "replace", "replace")
 
 
-# Leaders come and go, and each leaves something behind that not all have.
+# Leaders change often, and each leaves entries behind that not all nodes have.
 RESTLESS = Weather(
     voters=5,
     spares=0,
@@ -55,7 +55,7 @@ RESTLESS = Weather(
 
 
 def draw_weather(rng: Rng) -> Weather:
-    """From nearly calm to all at once."""
+    """Draw weather between nearly calm and all faults at once."""
     return draw_restless(rng) if rng.random() < 0.3 else draw_mixed(rng)
 
 
