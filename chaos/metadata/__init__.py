@@ -1,1 +1,1 @@
-"""The simulator of controllers and brokers."""
+"""Simulator of controllers and brokers."""

@@ -1,4 +1,4 @@
-"""A simulated broker: the production membership in the cluster, around a broker in miniature."""
+"""A simulated broker: the production cluster membership, around a miniature broker."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ _IDS_PROBABILITY = 0.01
 
 
 class SimulatedBroker(SimulatedNode):
-    """Its disks outlive it. Down: `stub` is None."""
+    """A broker whose disks outlive it. `stub` is None while it is down."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class SimulatedBroker(SimulatedNode):
         return f"{self.host}:{PORT}"
 
     def stop(self) -> None:
-        """Ask the process to end in an orderly way; it is up until it has."""
+        """Ask the process to shut down in an orderly way. It is up until it has."""
         self._wants_to_stop.set()
 
     def _gone(self) -> None:
@@ -72,7 +72,7 @@ class SimulatedBroker(SimulatedNode):
                 for task in tasks:
                     task.cancel()
         except* ControllerError as errors:
-            # Refused for good: another process took its place, or it was unregistered. It stops.
+            # Refused permanently: another process took its place, or it was unregistered. It stops.
             self.world.note("refused", self.process, str(errors.exceptions[0]))
 
     def _registration(self) -> Registration:
@@ -126,15 +126,15 @@ class _Life(MachineListener):
         keys = [(record.topic_id, record.number) for record in records if isinstance(record, PartitionChanged)]
         self.stub.image_changed(image, None if is_large else keys)
 
-    # -- coming and going
+    # -- start and shutdown
 
     async def be_ready(self) -> None:
         await self.membership.until_registered()
         epoch = self.membership.broker_epoch
         self._world.note("registered", self._process, epoch)
         self.stub.registered(epoch)
-        await self._clock.sleep_ms(self._rng.uniform(1, 300))  # to recover its logs
-        while any(self.stub.failures()):  # what is found corrupt is told before anything is relied on
+        await self._clock.sleep_ms(self._rng.uniform(1, 300))  # time to recover its logs
+        while any(self.stub.failures()):  # report corruption before anything relies on the data
             await self._clock.sleep_ms(_WORK_MS)
         self.membership.session.set_wanted(Wanted.READY)
 
@@ -155,7 +155,7 @@ class _Life(MachineListener):
             self.stub.tick(self._clock.monotonic_ms(), append_probability=weather.append_probability)
 
     async def work(self) -> None:
-        """Tell the controller what is to change, one request at a time."""
+        """Send changes to the controller, one request at a time."""
         await self.membership.until_registered()
         while not self._has_stopped:
             await self._clock.sleep_ms(self._rng.uniform(0.5, 1.5) * _WORK_MS)
@@ -165,7 +165,7 @@ class _Life(MachineListener):
                     if self._world.weather.faults and self._rng.random() < _IDS_PROBABILITY:
                         self._world.ledger.allocated(await self.membership.allocate_producer_ids())
             except (ControllerError, TimeoutError):
-                continue  # it is tried again
+                continue  # try again later
             if alterations := self.stub.alterations(self._clock.monotonic_ms()):
                 await self._alter(alterations)
 

@@ -1,4 +1,4 @@
-"""A client of a simulated cluster: it asks any node, and asks again while that can help, as a real one would."""
+"""A client of a simulated cluster. Like a real one, it calls any node, and retries while that can help."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _PATIENCE_MS = 6_000
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[R]):
-    """FAIL: nothing was done, and nothing will be. `error` is the last there was."""
+    """The outcome of a request. FAIL: nothing was done, and nothing will be. `error` is the last error."""
 
     outcome: Outcome
     response: R | None = None
@@ -32,7 +32,7 @@ class Answer(Generic[R]):
 
 
 class SimulatedClient:
-    """Its network is that of its own host. `brokers` are addresses."""
+    """A client with the network of its own host. `brokers` are addresses."""
 
     def __init__(self, runtime: Runtime, brokers: Sequence[str], controllers: Mapping[int, str]) -> None:
         self._runtime = runtime
@@ -47,7 +47,7 @@ class SimulatedClient:
         response_type: type[R],
         refusal: Callable[[R], ErrorDetail | None] = lambda response: None,
     ) -> Answer[R]:
-        """`refusal` finds the error of the one item asked for."""
+        """Send a request, and retry it for a while. `refusal` extracts the error of a response's only item."""
         clock, rng = self._runtime.clock, self._runtime.rng
         give_up_ms = clock.monotonic_ms() + _PATIENCE_MS
         may_be_done = False
@@ -74,14 +74,14 @@ class SimulatedClient:
         return Answer(Outcome.UNKNOWN if may_be_done else Outcome.FAIL, None, error)
 
     async def _attempt(self, method: str, request: Message, response_type: type[R]) -> R:
-        """By a broker, which hands it on, or straight to the controllers."""
+        """Call a broker, which forwards the request, or call the controllers directly."""
         if self._runtime.rng.random() < 0.4:
             return await self._line.call(method, request, response_type)
         address = self._runtime.rng.choice(self._brokers)
         return await self.ask_node(address, method, request, response_type)
 
     async def ask_node(self, address: str, method: str, request: Message, response_type: type[R]) -> R:
-        """Once, of this node."""
+        """Call this node once."""
         connection = await self._runtime.network.connect(address, 1000)
         try:
             return await call(connection, method, request, response_type)

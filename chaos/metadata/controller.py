@@ -1,4 +1,4 @@
-"""A simulated controller: the production node, with a store in memory, watched by the checker."""
+"""A simulated controller: the production node with an in-memory store, watched by the checker."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ PORT = 9093
 
 
 class _Watch(MachineListener):
-    """The checker's eyes in one controller's life."""
+    """Reports the metadata changes of one controller process to the checker."""
 
     def __init__(self, world: MetadataEnvironment, process: str, machine: MetadataMachine) -> None:
         self._world = world
@@ -34,7 +34,7 @@ class _Watch(MachineListener):
 
 
 class SimulatedController(SimulatedNode):
-    """Its disk outlives it. Down: `node` is None."""
+    """A controller whose disk outlives it. `node` is None while it is down."""
 
     def __init__(self, node_id: int, world: MetadataEnvironment, rng: Rng, group: asyncio.TaskGroup) -> None:
         super().__init__(f"controller{node_id}", world, rng, group)
@@ -74,6 +74,6 @@ class SimulatedController(SimulatedNode):
             self._store = None
 
     def close(self) -> None:
-        """Ask the process to end in an orderly way; it is up until it has."""
+        """Ask the process to shut down in an orderly way. It is up until it has."""
         if self.node is not None:
             self._group.create_task(self.node.close())

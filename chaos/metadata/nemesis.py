@@ -1,6 +1,6 @@
-"""What goes wrong in a simulated metadata cluster: anything from which it must recover by itself.
+"""Faults of a simulated metadata cluster, limited to those it must recover from automatically.
 
-A disk that is lost may take the last copy of a partition with it; the disks of the controllers stay.
+A lost disk may take the last copy of a partition with it. Controllers keep their disks.
 """
 
 from collections.abc import Callable
@@ -23,21 +23,21 @@ class MetadataTarget(Protocol):
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
 
     def pause(self, node: SimulatedBroker | SimulatedController, duration_ms: int) -> None:
-        """Nothing of it runs for a while; its connections stay."""
+        """Let none of the node's code run for a while. Its connections remain."""
         ...
 
     def resume_all(self) -> None:
-        """Those that are paused go on."""
+        """Resume all paused nodes."""
         ...
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from one host to the other any more."""
+        """Let nothing pass from one host to the other from now on."""
         ...
 
     def heal_network(self) -> None: ...
 
     def slow(self, host: str, slowest_ms: float) -> None:
-        """All that comes from or goes to this host takes up to so long."""
+        """Delay traffic from and to this host by up to `slowest_ms`."""
         ...
 
     def break_connections(self, one: str, other: str) -> None: ...
@@ -46,7 +46,7 @@ class MetadataTarget(Protocol):
 
 
 class MetadataNemesis:
-    """One fault at a time, drawn from those the weather allows."""
+    """Injects one fault at a time, drawn from those the weather allows."""
 
     def __init__(self, cluster: MetadataTarget, rng: Rng) -> None:
         self._cluster = cluster
@@ -84,8 +84,7 @@ class MetadataNemesis:
             self._faults[self._rng.choice(self._cluster.weather.faults)]()
 
     def heal(self) -> None:
-        """Everything works again, and whatever was planned is not: all nodes up, network whole and quick, disks quick,
-        clocks right."""
+        """End all faults and cancel planned ones: nodes up, network whole and fast, disks fast, clocks right."""
         cluster = self._cluster
         self._is_over = True
         cluster.resume_all()
@@ -100,7 +99,7 @@ class MetadataNemesis:
         self.start_all()
 
     def start_all(self) -> None:
-        """Whoever is down."""
+        """Start every node that is down."""
         for controller in self._cluster.quorum:
             if not controller.is_up:
                 self._start_one(controller)
@@ -112,12 +111,12 @@ class MetadataNemesis:
     # -- brokers
 
     def _kill(self) -> None:
-        """The process dies; what the kernel has stays."""
+        """Kill a broker's process. Data in the kernel remains."""
         if (broker := self._any_up()) is not None:
             self._end(broker, "kill")
 
     def _kill_leader(self) -> None:
-        """One that leads something, as the metadata has it."""
+        """Kill a broker that leads a partition, according to the metadata."""
         up = [broker for broker in self._cluster.brokers if broker.is_up and broker.follower is not None]
         leading = [one for one in up if one.follower is not None and one.follower.image.leader_count(one.broker_id)]
         if leading:
@@ -132,7 +131,7 @@ class MetadataNemesis:
         broker.disks.lose_power()
 
     def _blink(self) -> None:
-        """The power is back at once."""
+        """Interrupt a broker's power. It is back at once."""
         if (broker := self._any_up()) is not None:
             self._cluster.note("blink", broker.process)
             broker.kill()
@@ -140,7 +139,7 @@ class MetadataNemesis:
             self._restart(broker)
 
     def _wipe(self) -> None:
-        """One of its disks is replaced by an empty one."""
+        """Replace one disk of a broker by an empty one."""
         broker = self._rng.choice(self._cluster.brokers)
         if broker.is_up:
             self._end(broker, "wipe")
@@ -186,14 +185,14 @@ class MetadataNemesis:
             self._restart(self._rng.choice(down))
 
     def _pause(self) -> None:
-        """For less than a session, or for longer."""
+        """Pause a broker for less than a session, or for longer."""
         if (broker := self._any_up()) is not None:
             self._cluster.pause(broker, self._rng.choice([300, 1200, 2500, 4000, 7000]))
 
     def _fail_directory(self) -> None:
         broker = self._any_up()
         if broker is None or broker.stub is None or len(broker.disks.healthy) < 2:
-            return  # without any directory left a process ends
+            return  # a process without a usable directory ends
         directory = self._rng.choice(broker.disks.healthy)
         self._cluster.note("fail_directory", broker.process, str(directory.directory_id)[:4])
         broker.stub.fail_directory(directory)
@@ -256,7 +255,7 @@ class MetadataNemesis:
             self._cluster.transfer(active, self._rng.choice(self._cluster.quorum))
 
     def _active(self) -> SimulatedController | None:
-        """One that leads the quorum, or believes so."""
+        """Return a controller that leads the quorum, or believes that it does."""
         leading = [controller for controller in self._cluster.quorum if controller.leads]
         return self._rng.choice(leading) if leading else None
 
@@ -268,13 +267,13 @@ class MetadataNemesis:
         self._separate([broker.host], [controller.host for controller in whom])
 
     def _cut_from_brokers(self) -> None:
-        """Others cannot replicate from or to it, though the controllers know it as alive."""
+        """Cut a broker off from others: replication stops, although the controllers see the broker as alive."""
         broker = self._rng.choice(self._cluster.brokers)
         others = [other for other in self._cluster.brokers if other is not broker and self._rng.random() < 0.7]
         self._separate([broker.host], [other.host for other in others])
 
     def _isolate_active(self) -> None:
-        """From the other controllers; brokers may go on believing in it."""
+        """Cut the active controller off from the others. Brokers may still believe in it."""
         if (active := self._active()) is not None:
             others = [other.host for other in self._cluster.quorum if other is not active]
             if self._rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""What all simulated nodes of a metadata cluster have: a host, a clock, a life that can end at any moment."""
+"""Base of the simulated nodes of a metadata cluster: a host, a clock, and a life that can end at any moment."""
 
 import asyncio
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 
 
 class MetadataEnvironment(Protocol):
-    """What a node needs of the world around it."""
+    """The simulation around a node."""
 
     weather: MetadataWeather
     network: VirtualNetwork
@@ -40,7 +40,7 @@ class MetadataEnvironment(Protocol):
 
 
 class PausableClock(VirtualClock):
-    """A clock whose timers do not fire while the node is paused; its time goes on."""
+    """A clock whose timers do not fire while the node is paused, although its time continues."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -58,7 +58,7 @@ class PausableClock(VirtualClock):
 
 
 class SimulatedNode:
-    """One node, at one host. Each of its lives is a task; `life` counts them."""
+    """One node on one host. Each of its lives is a task; `life` counts them."""
 
     def __init__(self, host: str, world: MetadataEnvironment, rng: Rng, group: asyncio.TaskGroup) -> None:
         self.host = host
@@ -76,7 +76,7 @@ class SimulatedNode:
 
     @property
     def process(self) -> str:
-        """The name of its present life."""
+        """The name of the present life."""
         return f"{self.host}#{self.life}"
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class SimulatedNode:
         self._task = self._group.create_task(self._live(), name=self.process)
 
     def kill(self) -> None:
-        """The process is gone: nothing of it runs any more, and no one is told but by the network."""
+        """Kill the process: none of its code runs from now on, and only the network lets others notice."""
         assert self._task is not None
         task, self._task = self._task, None
         self._gone()
@@ -97,7 +97,7 @@ class SimulatedNode:
             await self._run(self._runtime())
         except BaseException as error:
             if self._task is asyncio.current_task():
-                raise  # it was not killed: this is an error of its own
+                raise  # not killed: this is a genuine error
             if not isinstance(error, asyncio.CancelledError) and not is_simulated_crash(error):
                 raise
         else:
@@ -108,11 +108,11 @@ class SimulatedNode:
                 self.world.network.crash(self.host)
 
     async def _run(self, runtime: Runtime) -> None:
-        """One life, until it ends by itself."""
+        """Run one life, until it ends on its own."""
         raise NotImplementedError
 
     def _gone(self) -> None:
-        """What is left to do when a life has ended, in whatever way."""
+        """Clean up after a life that ended in any way."""
 
     def _runtime(self) -> Runtime:
         unused: Any = None

@@ -1,4 +1,4 @@
-"""The course of a simulated run of a metadata cluster: trouble, recovery, calm; then a judgement."""
+"""The course of a simulated run of a metadata cluster: faults, recovery, calm; then the checks."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ _LOOK_EVERY_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class MetadataRun:
-    """What a run that went well was like."""
+    """The figures of a successful run."""
 
     schedule: Schedule
     virtual_ms: int
@@ -68,7 +68,7 @@ class MetadataRunTarget(Protocol):
 
 
 async def live_through(stage: MetadataRunTarget) -> MetadataRun:
-    """Faults and operators for a while; then none, and the cluster must recover, work and be quiet."""
+    """Run faults and operators for a while. Then end the faults: the cluster must recover, work and stay calm."""
     await stage.start()
     await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
     operators = [stage.group.create_task(stage.workload.run(client)) for client in stage.clients]
@@ -94,7 +94,7 @@ def _trouble(stage: MetadataRunTarget, until_us: int) -> None:
         stage.call_later_ms(stage.rng.uniform(0, 2 * stage.weather.fault_every_ms), lambda: _trouble(stage, until_us))
 
 
-# -- what is still to come
+# -- conditions to wait for
 
 
 async def _until(stage: MetadataRunTarget, missing: Callable[[], str], at_most_ms: int) -> None:
@@ -102,12 +102,12 @@ async def _until(stage: MetadataRunTarget, missing: Callable[[], str], at_most_m
         if not missing():
             return
         await stage.pass_ms(_LOOK_EVERY_MS)
-        stage.nemesis.start_all()  # those that were about to stop
+        stage.nemesis.start_all()  # nodes whose requested shutdown has finished meanwhile
     raise NotLive(f"{at_most_ms} ms after the last fault: {missing()}")
 
 
 def _unready(stage: MetadataRunTarget) -> str:
-    """There is an active controller, all brokers are unfenced, and everybody has the same image."""
+    """Return what a ready cluster lacks: one active controller, no fenced broker, and the same image everywhere."""
     active = [controller for controller in stage.quorum if controller.is_active]
     if len(active) != 1:
         return f"{len(active)} active controllers"
@@ -135,7 +135,7 @@ def _partitions(stage: MetadataRunTarget) -> list[tuple[PartitionKey, Partition]
 
 
 def _unfinished(stage: MetadataRunTarget) -> str:
-    """Whatever has its data has a leader, all its replicas in sync, and is where it was to be."""
+    """Return a partition that has data but no leader, not all replicas in sync, or an unfinished reassignment."""
     for key, partition in _partitions(stage):
         if partition.leader is None:
             if stage.ledger.is_anywhere(key, partition):
@@ -151,7 +151,7 @@ def _leaderless(stage: MetadataRunTarget) -> str:
 
 
 async def _give_up_what_is_lost(stage: MetadataRunTarget) -> None:
-    """An operator elects whoever is left for what has no complete copy any more."""
+    """Act as an operator who elects any remaining replica where no complete copy exists."""
     for _ in range(20):
         lost = [key for key, partition in _partitions(stage) if partition.leader is None]
         if not lost:
@@ -163,12 +163,12 @@ async def _give_up_what_is_lost(stage: MetadataRunTarget) -> None:
 
 
 async def _expect_calm(stage: MetadataRunTarget) -> None:
-    """Leaders go back to where they are preferred; then nothing changes any more."""
+    """Wait until preferred leaders lead. From then on, expect no changes."""
     await _until(stage, lambda: _away(stage), _RECOVERY_MS)
     before = stage.invariants.index
     await stage.pass_ms(_CALM_MS)
     for index, records in stage.invariants.operations.items():
-        # Producer ids may have been asked for long ago, by who waited for the controller since.
+        # A request for producer ids may be old: its caller may have waited for the controller since.
         if index > before and not isinstance(records[0], ProducerIdsAllocated):
             raise NotLive(f"nothing is wrong, and still the metadata changes: {records}")
 
@@ -179,7 +179,7 @@ def _away(stage: MetadataRunTarget) -> str:
 
 
 async def _expect_progress(stage: MetadataRunTarget) -> None:
-    """Every partition takes writes, and they are acknowledged."""
+    """Expect every partition to accept and acknowledge writes."""
     before = {key: len(stage.ledger.acknowledged.get(key, [])) for key, _ in _partitions(stage)}
     stage.weather = replace(stage.weather, append_probability=0.5)
 

@@ -1,6 +1,6 @@
-"""A whole metadata cluster of production parts, in virtual time, from one seed: controllers, brokers, operators.
+"""A complete metadata cluster of production parts on virtual time, from one seed: controllers, brokers, operators.
 
-run = simulate_metadata(seed)       raises `InvariantBroken`, `NotLive`, or whatever made a node fail
+run = simulate_metadata(seed)       raises `InvariantBroken`, `NotLive`, or the error that made a node fail
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _LONGEST_HELD_BACK_MS = 6_000
 
 
 class MetadataCluster:
-    """Make it on a virtual loop."""
+    """Create it on a virtual loop."""
 
     def __init__(self, seed: int, group: asyncio.TaskGroup, weather: MetadataWeather | None = None) -> None:
         rng = Rng(seed)
@@ -59,7 +59,7 @@ class MetadataCluster:
         low_ms, high_ms = self.weather.delay_ms
         self.network = VirtualNetwork(rng.fork(), delays=Delays(low_ms, high_ms))
         self._paused: dict[str, SimulatedNode] = {}
-        self._cuts: dict[tuple[str, str], dict[str, None]] = {}  # why each way is cut
+        self._cuts: dict[tuple[str, str], dict[str, None]] = {}  # the reasons why each direction is cut
         self.controllers = {number: f"controller{number}:{PORT}" for number in range(1, self.weather.controllers + 1)}
         self.quorum = [SimulatedController(number, self, rng.fork(), group) for number in self.controllers]
         self.broker_ids = [BrokerId(number) for number in range(1, self.weather.brokers + 1)]
@@ -98,7 +98,7 @@ class MetadataCluster:
     async def pass_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000)
 
-    # -- what the metadata says
+    # -- metadata
 
     def _judged(self, index: int, records: tuple[Record, ...], old: ClusterImage, new: ClusterImage) -> None:
         for record in records:
@@ -122,7 +122,7 @@ class MetadataCluster:
         elif target.stub is not None:
             target.stub.receive(message, target.clock.monotonic_ms())
 
-    # -- what the nemesis does
+    # -- called by the nemesis
 
     def pause(self, node: SimulatedBroker | SimulatedController, duration_ms: int) -> None:
         if node.host in self._paused:
@@ -191,14 +191,14 @@ class MetadataCluster:
             node.start()
 
     def stop(self) -> None:
-        """Kill whatever runs: nothing is left behind."""
+        """Kill all running nodes, so that nothing is left behind."""
         for node in (*self.quorum, *self.brokers):
             if node.is_up:
                 node.kill()
 
 
 def _told(record: Record, image: ClusterImage) -> list[str]:
-    """One line for people."""
+    """Describe a record for the schedule."""
     match record:
         case PartitionChanged(topic_id=topic_id, number=number, partition=partition):
             elr = [replica.broker_id for replica in partition.elr]
@@ -226,7 +226,7 @@ def _told(record: Record, image: ClusterImage) -> list[str]:
 
 
 async def _regardless(request: Any) -> None:
-    """The nemesis does not care what becomes of it."""
+    """Ignore failures of a request: the nemesis has no use for its outcome."""
     with contextlib.suppress(RaftError):
         await request
 
@@ -237,7 +237,7 @@ def simulate_metadata(
     *,
     on_made: Callable[[MetadataCluster], None] = lambda cluster: None,
 ) -> MetadataRun:
-    """Run a cluster from `seed`. `on_made` gets to see it, for whoever wants to print a failure."""
+    """Run a cluster from `seed`. Pass it to `on_made`, for callers that print failures."""
 
     async def main() -> MetadataRun:
         async with asyncio.TaskGroup() as group:
@@ -254,7 +254,7 @@ def simulate_metadata(
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """What went wrong first, out of all the task groups it passed."""
+    """Return the first error, unwrapped from all the task groups it passed."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""What a simulated run of a metadata cluster is like: it follows from its seed."""
+"""The conditions of a simulated run of a metadata cluster, drawn from its seed."""
 
 from dataclasses import dataclass
 
@@ -12,28 +12,28 @@ WISHES = (
 
 @dataclass(frozen=True, slots=True)
 class MetadataWeather:
-    """The conditions of one run. Times in milliseconds."""
+    """The conditions of one run. Times are in milliseconds."""
 
     controllers: int = 3
     brokers: int = 4
-    racks: int = 0  # none: no broker names one
-    directories: int = 1  # at most, a broker
+    racks: int = 0  # 0: brokers name no rack
+    directories: int = 1  # at most, per broker
     duration_ms: int = 20_000
     delay_ms: tuple[float, float] = (0.3, 5.0)
     fault_every_ms: int = 600
-    faults: tuple[str, ...] = ()  # which the nemesis chooses from; named more than once: more often
+    faults: tuple[str, ...] = ()  # the nemesis draws from these; repeated names are drawn more often
     snapshot_every: int = 40  # entries
-    max_deltas: int = 1000  # that a controller keeps for those who follow it
+    max_deltas: int = 1000  # kept by a controller for nodes that follow the metadata
     clients: int = 3
     think_ms: tuple[float, float] = (20.0, 600.0)
     topics: int = 5  # at most, at a time
-    wishes: tuple[str, ...] = WISHES  # what operators ask for; named more than once: more often
+    wishes: tuple[str, ...] = WISHES  # operators draw from these; repeated names are drawn more often
     replication_factors: tuple[int, ...] = (0, 1, 2, 3, 3)  # 0: the cluster's default
-    append_probability: float = 0.1  # a partition, a tick
+    append_probability: float = 0.1  # per partition and tick
     tick_ms: int = 40
     lag_ms: int = 1500
-    os_flush_probability: float = 0.3  # that a topic trusts the page cache
-    unclean_probability: float = 0.05  # that a topic allows unclean elections
+    os_flush_probability: float = 0.3  # of topics that trust the page cache
+    unclean_probability: float = 0.05  # of topics that allow unclean elections
 
 
 BROKER_FAULTS = (
@@ -49,7 +49,7 @@ NETWORK_FAULTS = ("heal", "heal", "heal")
 
 
 def draw_metadata_weather(rng: Rng) -> MetadataWeather:
-    """From a few restarts to all at once."""
+    """Draw weather between a few restarts and all faults at once."""
     brokers = rng.choice([3, 4, 5, 6])
     faults = tuple(fault for fault in BROKER_FAULTS if rng.random() < 0.7)
     if rng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""What operators of a simulated cluster ask for, and whether they got what they were told they had."""
+"""Requests of operators in a simulated cluster, and checks that acknowledged requests took effect."""
 
 import asyncio
 from collections import Counter
@@ -35,7 +35,7 @@ class WorkloadTarget(Protocol):
 
 
 class Workload:
-    """One operator after the other asks for something; what came of it is written down, and checked."""
+    """Makes random requests on behalf of operators, records their outcomes, and checks them."""
 
     def __init__(self, stage: WorkloadTarget, rng: Rng) -> None:
         self._stage = stage
@@ -63,7 +63,7 @@ class Workload:
         }
 
     def stop(self) -> None:
-        """Ask for nothing more."""
+        """Make no more requests."""
         self._is_over = True
 
     async def run(self, client: SimulatedClient) -> None:
@@ -154,7 +154,7 @@ class Workload:
         return await self._alter(client, resource, "all", "min.insync.replicas", self._rng.choice([None, "1", "2"]))
 
     async def _set_retention(self, client: SimulatedClient) -> Outcome | None:
-        """A value that nobody else sets: by it this change is recognised."""
+        """Set a unique value, which identifies this change."""
         topic = self._any_topic()
         if topic is None:
             return None
@@ -197,9 +197,9 @@ class Workload:
     def _target(self, partition: Partition) -> tuple[int, ...]:
         rng, brokers = self._rng, self._stage.broker_ids
         match rng.randrange(4):
-            case 0:  # the same, in another order
+            case 0:  # the same replicas, in another order
                 return tuple(rng.sample(partition.final_replicas, len(partition.final_replicas)))
-            case 1:  # one instead of another
+            case 1:  # one replica replaced
                 others = [broker for broker in brokers if broker not in partition.final_replicas]
                 if others:
                     return (*partition.final_replicas[1:], rng.choice(others))
@@ -229,8 +229,8 @@ class Workload:
         return await self._give_up(client, found[0])
 
     async def rescue(self, client: SimulatedClient, key: PartitionKey) -> None:
-        """Have somebody lead what has no complete copy any more: who has most; else, if no copy is left at all, another
-        broker; if there is none, the topic goes."""
+        """Give a partition without a complete copy a leader: the replica with the most data. If no copy is left, add
+        another broker. If there is none, eventually delete the topic."""
         if await self._give_up(client, key) is Outcome.OK:
             return
         topic = self._stage.invariants.image.topics[key[0]]
@@ -238,7 +238,7 @@ class Workload:
         others = [broker for broker in self._stage.broker_ids if broker not in replicas]
         if others:
             await self._move(client, key, (*replicas, self._rng.choice(others)))
-        elif self._rng.random() < 0.3:  # it may be that not all have said yet what they have
+        elif self._rng.random() < 0.3:  # some brokers may not have reported their logs yet
             await self._drop(client, topic)
 
     async def _give_up(self, client: SimulatedClient, key: PartitionKey) -> Outcome:
@@ -265,10 +265,10 @@ class Workload:
             self._stage.facts.unregistrations[broker_id] -= 1
         return answer.outcome
 
-    # -- reading
+    # -- reads
 
     async def _read(self, client: SimulatedClient) -> Outcome | None:
-        """Whoever asks for the latest gets at least what was acknowledged before."""
+        """Check that a linearizable read includes everything acknowledged before it."""
         must_be = [topic for topic, outcome in self._created.items() if outcome is Outcome.OK]
         must_not_be = list(self._deleted)
         try:
@@ -288,10 +288,10 @@ class Workload:
             require(is_gone, "what was deleted is not seen", topic_id, "at", description.metadata_index)
         return Outcome.OK
 
-    # -- the end
+    # -- final checks
 
     def check_all(self) -> None:
-        """All that was acknowledged is there, and nothing that was refused is."""
+        """Check that everything acknowledged took effect, and nothing refused did."""
         invariants = self._stage.invariants
         for topic_id, outcome in self._created.items():
             was_created = topic_id in invariants.created
@@ -300,7 +300,7 @@ class Workload:
                 kept = is_there or topic_id in self._delete_attempts
                 require(kept, "nothing acknowledged is missing", "topic", topic_id)
             if outcome is Outcome.FAIL:
-                # A retry of what was done comes too late if it was deleted meanwhile.
+                # A retry of a creation that succeeded is refused if the topic was deleted meanwhile.
                 nothing = not was_created or topic_id in self._delete_attempts
                 require(nothing, "what is refused changes nothing", "topic", topic_id, "was created")
         for topic_id in self._rehearsed:
@@ -312,7 +312,7 @@ class Workload:
             nothing = outcome is not Outcome.FAIL or not was_set
             require(nothing, "what is refused changes nothing", f"retention.ms {value} was set")
 
-    # -- what there is
+    # -- selection
 
     def _any_topic(self) -> Topic | None:
         topics = list(self._stage.invariants.image.topics.values())

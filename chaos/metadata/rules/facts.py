@@ -1,6 +1,6 @@
-"""What only the simulated world knows of a metadata cluster: what was asked for, and what became of disks. Pure.
+"""Facts about a metadata cluster that only its simulation knows: requests made, and the condition of disks. Pure.
 
-The records of the metadata say what is so from now on, not why. The checker asks here whether there was a reason.
+Metadata records state what holds from now on, but not why. The checker looks up the reasons here.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ Target = tuple[int, ...]
 
 
 class Facts:
-    """Told by whoever does a thing, before it is done; what was refused for sure is taken back."""
+    """Callers report an action here before they take it, and withdraw a request that was certainly refused."""
 
     def __init__(self) -> None:
         self.corrupt_replicas: dict[tuple[PartitionKey, BrokerId], None] = {}  # reported, or about to be
-        self.clean_epochs: dict[UUID, int | None] = {}  # of each process: what its clean-shutdown marker said
-        self.starts: dict[UUID, int] = {}  # of each process: its place in the order in which they were started
-        self.chosen_topics: dict[TopicId, None] = {}  # whose replicas somebody named, instead of the controller
+        self.clean_epochs: dict[UUID, int | None] = {}  # by process: the epoch in its clean-shutdown marker
+        self.starts: dict[UUID, int] = {}  # by process: its position in the order of starts
+        self.chosen_topics: dict[TopicId, None] = {}  # topics whose replicas a client chose instead of the controller
         self.targets: Counter[tuple[PartitionKey, Target]] = Counter()
         self.cancels: Counter[PartitionKey] = Counter()
         self.unclean_elections: Counter[PartitionKey] = Counter()

@@ -1,7 +1,7 @@
-"""The promises of the metadata, checked at every operation that any replica applies. Pure.
+"""The invariants of the metadata, checked at every operation that any replica applies. Pure.
 
-The first replica to apply an operation has it judged: the image before, the records, the image after. All others,
-controllers and brokers alike, must come to the same image at the same index.
+The first replica to apply an operation has it checked: the image before, the records, the image after. All other
+replicas, controllers and brokers alike, must reach the same image at the same index.
 """
 
 from bisect import bisect_right
@@ -30,9 +30,9 @@ _SAME = "the same image at the same index"
 
 
 class MetadataInvariants:
-    """Tell it everything; it raises `InvariantBroken` when two things it was told cannot both be.
+    """Report every event to it. It raises `InvariantBroken` when two reports contradict each other.
 
-    `image` is the latest that any replica has. `judged` hears of each operation, once, after it was found in order.
+    `image` is the latest that any replica has. `judged` is called once for each operation, after it passed the checks.
     """
 
     def __init__(self, facts: Facts, judged: Judged = lambda index, records, old, new: None) -> None:
@@ -43,17 +43,17 @@ class MetadataInvariants:
         self._judged = judged
         self._images: dict[int, ClusterImage] = {0: ClusterImage()}
         self._indexes = [0]
-        self._replicas: dict[str, int] = {}  # how far each process is
+        self._replicas: dict[str, int] = {}  # the index each process has reached
         self._leaders: dict[tuple[PartitionKey, LeaderEpoch], BrokerId | None] = {}
         self._last_broker_epoch = BrokerEpoch(0)
         self.created: dict[TopicId, str] = {}
         self.deleted: dict[TopicId, None] = {}
-        self.config_values: dict[str, int] = {}  # each value that a setting ever had, and since when
+        self.config_values: dict[str, int] = {}  # every value of any setting, and the image sequence that set it first
 
-    # -- what the simulation tells
+    # -- events of the simulation
 
     def applied(self, process: str, index: int, records: tuple[Record, ...], image: ClusterImage) -> None:
-        """`process`, which is one life of one node, applied the operation at `index`: its image is now this."""
+        """Check the operation at `index`, applied by `process` (one life of one node), and the resulting `image`."""
         self._advance(process, index, index - 1)
         if index > self.index:
             self._judge(process, index, records)
@@ -67,12 +67,12 @@ class MetadataInvariants:
             self._compare_changed(process, index, records, image)
 
     def restored(self, process: str, index: int, image: ClusterImage) -> None:
-        """`process` took a whole image, as of `index`: after the last operation up to there."""
+        """Check a complete image that `process` took, as of the last operation up to `index`."""
         self._advance(process, index, index)
         self.check_same(process, index, image)
 
     def check_same(self, process: str, index: int, image: ClusterImage) -> None:
-        """A replica that says it has applied all up to `index` has this image."""
+        """Check the image of a replica that has applied everything up to `index`."""
         self._compare(process, self._indexes[bisect_right(self._indexes, index) - 1], image)
 
     def _advance(self, process: str, index: int, at_most: int) -> None:
@@ -87,7 +87,7 @@ class MetadataInvariants:
         require(image == ours, _SAME, f"{process} at {index}:", _Difference(image, ours))
 
     def _compare_changed(self, process: str, index: int, records: tuple[Record, ...], image: ClusterImage) -> None:
-        """What these records touched; the rest is compared now and then."""
+        """Compare only what these records changed. The rest is compared occasionally."""
         ours = self._images[index]
         for record in records:
             if isinstance(record, PartitionChanged):
@@ -99,7 +99,7 @@ class MetadataInvariants:
                 same = image == ours
             require(same, _SAME, f"{process} at {index}:", _Difference(image, ours))
 
-    # -- judgement
+    # -- checks of an operation
 
     def _judge(self, process: str, index: int, records: tuple[Record, ...]) -> None:
         old, new = self.image, self.image.copy()
@@ -127,7 +127,7 @@ class MetadataInvariants:
         return keys
 
     def _check_record(self, record: Record, image: ClusterImage) -> None:
-        """`image` is as it is before this record, in the middle of its operation."""
+        """Check one record. `image` is the state just before it, within its operation."""
         match record:
             case BrokerRegistered(broker=broker):
                 self._check_registration(broker, image.brokers.get(broker.broker_id))
@@ -189,7 +189,7 @@ class MetadataInvariants:
 
 
 def _racks(image: ClusterImage) -> list[str] | None:
-    """Those that replicas can be placed on; None if some broker is in none."""
+    """Return the racks that replicas can be placed on, or None if some broker has no rack."""
     racks = [
         broker.rack for broker in image.brokers.values() if broker.state is BrokerState.ACTIVE and broker.directories
     ]
@@ -198,7 +198,7 @@ def _racks(image: ClusterImage) -> list[str] | None:
 
 
 class _Difference:
-    """Between an image and ours, in words."""
+    """Describes the differences between an image and ours."""
 
     def __init__(self, image: ClusterImage, ours: ClusterImage) -> None:
         self._image = image

@@ -1,7 +1,6 @@
-"""What may become of a partition in one operation, by the design alone. Pure.
+"""The changes that one operation may make to a partition, derived from the design alone. Pure.
 
-Written without a look at how the controller decides: the two must agree, and a mistake must be made twice to go
-unnoticed.
+Written without reference to the controller's code. The two must agree, so only a mistake made twice goes unnoticed.
 """
 
 from dataclasses import dataclass
@@ -18,19 +17,19 @@ _CLUSTER = ConfigResource(ResourceKind.CLUSTER)
 
 
 def require(holds: bool, rule: str, *what: object) -> None:
-    """`what`: the evidence, put into words only if it is needed."""
+    """Raise `InvariantBroken` unless `holds`. The evidence, `what`, is only formatted in that case."""
     if not holds:
         raise InvariantBroken(rule, " ".join(str(part) for part in what))
 
 
 def setting_of(image: ClusterImage, topic_id: TopicId, key: str) -> str | None:
-    """The topic's, else the cluster's, else none."""
+    """Return the topic's setting, else the cluster's, else None."""
     own = image.configs.get(ConfigResource(ResourceKind.TOPIC, str(topic_id)), {}).get(key)
     return own if own is not None else image.configs.get(_CLUSTER, {}).get(key)
 
 
 def least_in_sync(image: ClusterImage, topic_id: TopicId, partition: Partition) -> int:
-    """The effective minimum ISR: during a reassignment the lower of before and after."""
+    """Return the effective minimum ISR: during a reassignment, the lower of the values before and after it."""
     factors = [len(partition.target) or len(partition.replicas)]
     if partition.target:
         factors.append(len(partition.replicas) - len(partition.adding))
@@ -65,7 +64,7 @@ class Change:
         return tuple(broker for broker in self.after.isr if broker not in self.before.isr)
 
 
-# -- how a partition may be, at any time
+# -- valid states
 
 
 def check_state(image: ClusterImage, key: PartitionKey, partition: Partition) -> None:
@@ -99,7 +98,7 @@ def check_state(image: ClusterImage, key: PartitionKey, partition: Partition) ->
         holds(not partition.adding, "nothing is added but by a reassignment")
 
 
-# -- what may become of it
+# -- valid changes
 
 
 def check_change(change: Change) -> None:
@@ -122,7 +121,7 @@ def _check_epochs(change: Change) -> None:
 
 
 def _check_kept(change: Change) -> None:
-    """Below the minimum, ISR ∪ ELR loses nobody without a reason; and who is kept is tied to the directory it had."""
+    """Check that below the minimum, ISR ∪ ELR loses no replica without a reason, and keeps each replica's directory."""
     before, after = change.before, change.after
     if len(after.isr) >= least_in_sync(change.new, change.key[0], after):
         return
@@ -146,7 +145,7 @@ def _may_be_dropped(change: Change, broker: BrokerId, directory: UUID) -> bool:
     if started.incarnation == stopped.incarnation or setting_of(change.old, change.key[0], "flush.mode") != "os":
         return False
     if directory in started.directories and directory not in stopped.directories:
-        return True  # nobody knows what it went through while it was away
+        return True  # nobody knows the data's history while it was away
     was_clean = change.facts.clean_epochs[started.incarnation] == stopped.epoch
     return started.boot_id != stopped.boot_id and not was_clean
 
@@ -172,12 +171,12 @@ def _check_unclean(change: Change) -> None:
 
 
 def _check_joined(change: Change) -> None:
-    """Only a leader knows who is in sync; only who is active may be found so."""
+    """Check new members: only a leader knows which replicas are in sync, and only active brokers may join."""
     before, after = change.before, change.after
     if not change.joined or (before.leader is None and after.isr == (after.leader,)):
         return
     if before.leader is not None and after.isr == (after.leader,) and after.leader in change.eligible_before:
-        return  # the ISR is gone, and one of those eligible is elected, in one operation
+        return  # the ISR is gone, and an eligible replica is elected in the same operation
     require(before.leader is not None, "who joins was found in sync by a leader", change)
     for broker in change.joined:
         state = change.new.brokers[broker].state
@@ -191,7 +190,7 @@ def _check_leader(change: Change) -> None:
         return
     is_finished = before.is_reassigning and not after.is_reassigning
     if leader in before.isr or (is_finished and before.leader is not None and leader in change.joined):
-        _check_not_leaving(change, leader)  # from the ISR, or just found in sync by the leader before
+        _check_not_leaving(change, leader)  # from the ISR, or just found in sync by the previous leader
         return
     eligible = {replica.broker_id: replica.directory_id for replica in before.elr}
     require(leader in eligible, "a leader was in sync, or is eligible", change)
@@ -217,7 +216,7 @@ def _cannot_lead(change: Change, broker: BrokerId) -> bool:
 
 
 def _check_moved(change: Change) -> None:
-    """Replicas come and go only as was asked; what is removed goes only when what is added is in sync."""
+    """Check that replicas change only as requested, and that none is removed before the added ones are in sync."""
     key, before, after, facts = change.key, change.before, change.after, change.facts
     if after.target:
         require(facts.is_target(key, after.target), "a reassignment was asked for", change)

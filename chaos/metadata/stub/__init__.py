@@ -1,1 +1,1 @@
-"""Brokers without a disk, for the simulator of the metadata."""
+"""Brokers without a disk, for the metadata simulator."""

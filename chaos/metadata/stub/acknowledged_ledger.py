@@ -1,7 +1,7 @@
-"""What was acknowledged to producers, and whether it is where it has to be. Pure.
+"""The entries acknowledged to producers, and checks that the right replicas have them. Pure.
 
-The strongest check of the metadata: whatever a leader acknowledges must at that moment, and from then on, be with
-everybody who may be elected cleanly: all of the ISR and the ELR. Unless an unclean election gave it up.
+This is the strongest check of the metadata. From the moment of its acknowledgement, an entry must be on every replica
+that can be elected cleanly, which is all of ISR and ELR, unless an unclean election gave it up.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _EMPTY = StubLog()
 
 
 class Ledger:
-    """Told of every operation and of every step of a high watermark."""
+    """Checks every operation, and every advance of a high watermark."""
 
     def __init__(self, disks: Mapping[BrokerId, StubDisks], image: Callable[[], ClusterImage]) -> None:
         self._disks = disks
@@ -29,15 +29,15 @@ class Ledger:
         self.given_up = 0
         self.unclean_elections = 0
 
-    # -- what brokers tell
+    # -- reports of brokers
 
     def appended(self, key: PartitionKey, position: int, entry: Entry) -> None:
-        """A leader wrote it: nobody else writes in its epoch, and itself only once at each place."""
+        """Check an append by a leader: only one broker writes in an epoch, and only once at each position."""
         written = self._written.setdefault((key, entry.epoch, position), entry.value)
         require(written == entry.value, "one leader writes in an epoch", key, f"at {position}:", entry, written)
 
     def committed(self, key: PartitionKey, log: StubLog, epoch: LeaderEpoch) -> None:
-        """The high watermark of the leader of `epoch` rose: all below it is acknowledged."""
+        """Note that the high watermark of the leader of `epoch` rose: all entries below it are acknowledged."""
         partition = self._image().partition(*key)
         if partition is None or _is_given_up(partition, epoch):
             return
@@ -47,8 +47,8 @@ class Ledger:
         self._check_members(key, partition)
 
     def leads(self, key: PartitionKey, log: StubLog, broker_id: BrokerId, epoch: LeaderEpoch) -> None:
-        """A broker begins to lead: it must have everything acknowledged. Unless it learns so late of its election that
-        another leads already."""
+        """Check that a new leader has every acknowledged entry. A broker that learns of its election so late that
+        another one already leads is exempt."""
         partition = self._image().partition(*key)
         if partition is None or partition.leader_epoch > epoch:
             return
@@ -58,19 +58,19 @@ class Ledger:
         require(has_all, "a leader has all that was acknowledged", who, key, log.entries, "not", ours, partition)
 
     def truncated(self, key: PartitionKey, log: StubLog, end: int, partition: Partition) -> None:
-        """A follower, whose image has `partition`, is about to cut its log."""
+        """Check that a follower, whose image has `partition`, may cut its log at `end`."""
         is_allowed = partition.unclean_epoch is not None and log.last_epoch < partition.unclean_epoch
         is_kept = end >= log.high_watermark or is_allowed
         where = f"to {end}, with {log.high_watermark} of {log.end}"
         require(is_kept, "nothing below a high watermark is cut", key, where, partition)
 
     def allocated(self, block: ProducerIdBlock) -> None:
-        """A broker got producer ids."""
+        """Check that a block of producer ids is new."""
         is_new = block.first % block.count == 0 and block.first not in self._blocks
         require(is_new, "nobody gets the same producer ids", block)
         self._blocks[block.first] = None
 
-    # -- what the metadata tells
+    # -- changes of the metadata
 
     def judged(self, index: int, records: tuple[Record, ...], old: ClusterImage, new: ClusterImage) -> None:
         for record in records:
@@ -98,7 +98,7 @@ class Ledger:
         self._check_members(key, partition)
 
     def _give_up(self, key: PartitionKey, partition: Partition) -> None:
-        """An unclean election: only what the elected has is left."""
+        """Forget acknowledged entries given up by an unclean election: only the elected replica's entries remain."""
         assert partition.leader is not None
         ours = self.acknowledged.get(key, [])
         log = self._log_of(key, partition, partition.leader) or _EMPTY
@@ -108,7 +108,7 @@ class Ledger:
         self.given_up += len(ours) - kept
         del ours[kept:]
 
-    # -- who must have it
+    # -- replicas that must have acknowledged entries
 
     def _check_members(self, key: PartitionKey, partition: Partition) -> None:
         ours = self.acknowledged.get(key)
@@ -120,7 +120,7 @@ class Ledger:
                 self._check_log(key, log, len(ours), f"broker {broker_id}")
 
     def _check_log(self, key: PartitionKey, log: StubLog, end: int, who: str) -> None:
-        """The last stands for all before it."""
+        """Check the last entry, which stands for all entries before it."""
         if end > 0:
             ours = self.acknowledged[key][:end]
             has_all = log.end >= end and log.entries[end - 1] == ours[-1]
@@ -128,7 +128,7 @@ class Ledger:
             require(has_all, "who may be elected has all that was acknowledged", *evidence)
 
     def _log_of(self, key: PartitionKey, partition: Partition, broker_id: BrokerId) -> StubLog | None:
-        """None if it is known to the world, and will be to the metadata, that it counts for nothing."""
+        """Return the replica's log, or None if it is known not to count, even if the metadata does not say so yet."""
         eligible = {replica.broker_id: replica.directory_id for replica in partition.elr}
         directory = self._disks[broker_id].find(eligible.get(broker_id) or partition.directory_of(broker_id))
         if directory is None:
@@ -137,11 +137,11 @@ class Ledger:
         return None if log.is_corrupt or log.is_doubtful else log
 
     def is_anywhere(self, key: PartitionKey, partition: Partition) -> bool:
-        """Is there a disk with the data of one that may be elected cleanly?"""
+        """Return whether a replica that can be elected cleanly still has its data."""
         members = (*partition.isr, *(replica.broker_id for replica in partition.elr))
         return any(self._log_of(key, partition, broker_id) is not None for broker_id in members)
 
 
 def _is_given_up(partition: Partition, epoch: LeaderEpoch) -> bool:
-    """What a leader from before an unclean election says does not count."""
+    """Return whether a leader precedes an unclean election, so that its reports do not count."""
     return partition.unclean_epoch is not None and epoch < partition.unclean_epoch

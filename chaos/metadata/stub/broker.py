@@ -1,4 +1,4 @@
-"""What a simulated broker does with its partitions: it leads and follows as its own image says."""
+"""The partitions of a simulated broker, which leads and follows as its own image says."""
 
 from collections.abc import Callable, Iterable
 from uuid import UUID
@@ -22,7 +22,7 @@ Post = Callable[[BrokerId, StubMessage], None]
 
 
 class StubBroker:
-    """Of one process. It acts only on images in which its own registration is the latest of its broker."""
+    """The partitions of one process. It acts only on images in which its own registration is its broker's latest."""
 
     def __init__(
         self, broker_id: BrokerId, disks: StubDisks, ledger: Ledger, facts: Facts, post: Post, rng: Rng, *, lag_ms: int
@@ -39,16 +39,16 @@ class StubBroker:
         self._roles: dict[PartitionKey, Leading | Following] = {}
         self._values = 0
         self._unreported: dict[UUID, None] = {}
-        self._reported: dict[PartitionKey, None] = {}  # what is corrupt, and known to be by the controller
+        self._reported: dict[PartitionKey, None] = {}  # corrupt replicas that the controller knows of
 
-    # -- what it is told
+    # -- events
 
     def registered(self, epoch: BrokerEpoch) -> None:
         self._epoch = epoch
         self.image_changed(self._image, None)
 
     def image_changed(self, image: ClusterImage, keys: Iterable[PartitionKey] | None) -> None:
-        """The image of this process is now this; `keys`: the partitions that changed, or None for all."""
+        """Replace this process's image. `keys` names the partitions that changed; None means all."""
         was_current, self._image = self.is_current, image
         if not self.is_current:
             self._roles.clear()
@@ -61,7 +61,7 @@ class StubBroker:
             self._take_role(key)
         for role in list(self._roles.values()):
             if isinstance(role, Leading):
-                role.advance(image, self._ledger)  # the minimum may be another
+                role.advance(image, self._ledger)  # the minimum ISR may have changed
 
     @property
     def is_current(self) -> bool:
@@ -94,7 +94,7 @@ class StubBroker:
             self._roles[key] = Leading(self.broker_id, key, partition.leader_epoch, log.end, directory, log, partition)
 
     def _place(self, key: PartitionKey, partition: Partition) -> tuple[StubDirectory, StubLog] | None:
-        """Where the replica is, or is to be. None: it cannot be used."""
+        """Return the directory and log of the replica, created if necessary, or None if it cannot be used."""
         named = self.disks.find(partition.directory_of(self.broker_id))
         if named is None:
             is_out = self.broker_id not in partition.isr
@@ -108,16 +108,16 @@ class StubBroker:
             if key not in self._reported or partition.leader is None:
                 return None
             if not self._counts(partition):
-                log = named.logs[key] = StubLog()  # another has it all
+                log = named.logs[key] = StubLog()  # another replica has all its data
             elif partition.leader == self.broker_id and partition.unclean_epoch == partition.leader_epoch:
-                log.is_corrupt = False  # it was known to be damaged, and elected all the same: it is all there is
+                log.is_corrupt = False  # elected although known to be damaged: no better data exists
             else:
                 return None
             self._reported.pop(key, None)
             self._facts.corrupt_replicas.pop((key, self.broker_id), None)
         return named, log
 
-    # -- what it does
+    # -- replication
 
     def tick(self, now_ms: int, *, append_probability: float) -> None:
         for key, role in list(self._roles.items()):
@@ -195,15 +195,15 @@ class StubBroker:
         log.truncate(end)
         self._fetch(key, role, now_ms)
 
-    # -- what it asks of the controller
+    # -- requests to the controller
 
     def proposed(self, key: PartitionKey) -> list[BrokerId]:
-        """Who may be in the ISR by its leader's wish, though its image does not say so."""
+        """Return the brokers that the leader has proposed for the ISR, but that the image does not include yet."""
         role = self._roles.get(key)
         return list(role.proposed) if isinstance(role, Leading) else []
 
     def alterations(self, now_ms: int) -> list[Alteration]:
-        """The ISRs that are to be others."""
+        """Return the ISR changes to request."""
         wanted = []
         for role in self._roles.values():
             if isinstance(role, Leading) and not role.is_asking and self._is_up_to_date(role):
@@ -222,7 +222,7 @@ class StubBroker:
             role.advance(self._image, self._ledger)
 
     def log_ends(self) -> list[ReplicaEnd]:
-        """Of the partitions without a leader."""
+        """Return the log ends of the partitions without a leader."""
         ends = []
         if self.is_current:
             for topic_id, number, partition in self._image.hosted_by(self.broker_id):
@@ -232,7 +232,7 @@ class StubBroker:
                     ends.append(ReplicaEnd(topic_id, number, log.last_epoch, log.end))
         return ends
 
-    # -- what breaks
+    # -- faults
 
     def fail_directory(self, directory: StubDirectory) -> None:
         directory.has_failed = True
@@ -247,7 +247,7 @@ class StubBroker:
         log.rot(self._rng)
 
     def failures(self) -> tuple[list[UUID], list[PartitionKey]]:
-        """What the controller is to be told: directories, and replicas."""
+        """Return the failed directories and corrupt replicas to report to the controller."""
         corrupt = []
         for directory in self.disks.healthy:
             for key, log in directory.logs.items():
@@ -263,7 +263,7 @@ class StubBroker:
         return self.broker_id in partition.isr or partition.is_eligible(self.broker_id)
 
     def reported(self, directories: Iterable[UUID], corrupt: Iterable[PartitionKey]) -> None:
-        """The controller was told, and the image here is as of then."""
+        """Note that the controller has received a report. The image already includes its effects."""
         for directory_id in directories:
             self._unreported.pop(directory_id, None)
         for key in corrupt:

@@ -1,4 +1,4 @@
-"""The logs of simulated brokers, in miniature: what is written, what a power failure takes, what rots. Pure."""
+"""Miniature logs of simulated brokers: writes, power failures and corruption. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ NO_EPOCH = LeaderEpoch(-1)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at one position. Two that are equal at one position follow equal ones at all before it."""
+    """The entry at one position. If two logs have equal entries at a position, they are equal up to it."""
 
     epoch: LeaderEpoch
     value: str
 
 
 class StubLog:
-    """Of one replica, in one directory. It outlives the process."""
+    """The log of one replica in one directory. It outlives the process."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.high_watermark = 0
-        self.synced = 0  # so many are on the disk; the rest is in the page cache
-        self.is_corrupt = False  # what is left of it is a part, and counts for nothing
+        self.synced = 0  # entries on disk; later ones are in the page cache
+        self.is_corrupt = False  # only part of it is left, which does not count
         self.is_doubtful = False  # the power failed, and no process has registered since
 
     @property
@@ -49,11 +49,11 @@ class StubLog:
         self.high_watermark = min(self.high_watermark, end)
 
     def has(self, end: int, last_epoch: LeaderEpoch) -> bool:
-        """Is a log that ends so a beginning of this one?"""
+        """Return whether a log with this end is a prefix of this log."""
         return end == 0 or (end <= self.end and self.entries[end - 1].epoch == last_epoch)
 
     def end_of(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, int]:
-        """The latest epoch up to that one that has entries, and where it ends."""
+        """Return the latest epoch up to `epoch` that has entries, and the end of its entries."""
         end = self.end
         while end > 0 and self.entries[end - 1].epoch > epoch:
             end -= 1
@@ -65,14 +65,14 @@ class StubLog:
         self.is_doubtful = True
 
     def rot(self, rng: Rng) -> None:
-        """Something that was on the disk cannot be read any more."""
+        """Make some data on the disk unreadable."""
         self.truncate(rng.randint(0, self.end))
         self.is_corrupt = True
 
 
 @dataclass(slots=True)
 class StubDirectory:
-    """One data directory. `clean_epoch` is in the marker that a clean shutdown left."""
+    """One data directory. `clean_epoch` is from the marker of a clean shutdown."""
 
     directory_id: UUID
     logs: dict[PartitionKey, StubLog] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class StubDirectory:
 
 
 class StubDisks:
-    """The machine of one broker: its directories, and the id of its boot. It outlives the processes."""
+    """The machine of one broker: its directories and boot id. It outlives the processes."""
 
     def __init__(self, broker_id: BrokerId, directories: int, rng: Rng) -> None:
         self.broker_id = broker_id
@@ -101,23 +101,23 @@ class StubDisks:
         return next((one for one in self.directories if one.directory_id == directory_id), None)
 
     def lose_power(self) -> None:
-        """Nothing of the kernel survives."""
+        """Lose everything in the kernel's memory."""
         self._boots += 1
         for directory in self.directories:
             for log in directory.logs.values():
                 log.lose_power(self._rng)
 
     def wipe(self, number: int) -> None:
-        """A new disk takes the place of one of them."""
+        """Replace one of the disks by a new one."""
         self.directories[number % len(self.directories)] = StubDirectory(self._rng.uuid())
 
     def repair(self) -> None:
-        """Directories that could not be used can be, with what is in them."""
+        """Make failed directories usable again, with their contents."""
         for directory in self.directories:
             directory.has_failed = False
 
     def take_clean_epoch(self) -> BrokerEpoch | None:
-        """What the markers say, if all agree; they are removed, as whatever is written next makes them untrue."""
+        """Return the epoch in the markers if all agree. Remove them, because the next write invalidates them."""
         epochs = [directory.clean_epoch for directory in self.healthy]
         for directory in self.healthy:
             directory.clean_epoch = None
@@ -130,7 +130,7 @@ class StubDisks:
             directory.clean_epoch = epoch
 
     def registered(self) -> None:
-        """A process that started after the last power failure is registered: the metadata knows of what may be lost."""
+        """Note that a process started after the last power failure has registered: the metadata knows of the risk."""
         for directory in self.directories:
             for log in directory.logs.values():
                 log.is_doubtful = False

@@ -1,4 +1,4 @@
-"""What simulated brokers say to each other: a follower asks, its leader answers. Pure."""
+"""Messages between simulated brokers: a follower fetches, its leader answers. Pure."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,8 +11,8 @@ from lograft.metadata.image.partition import BrokerEpoch, BrokerId, LeaderEpoch,
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A follower has all up to `end`, and its last entry is of `last_epoch`: if that is so at the leader, too, this is
-    an acknowledgement. `partition_epoch` is that of the partition as the follower knows it."""
+    """The follower's log ends at `end`, with an entry of `last_epoch`. If the leader's log agrees, this is also an
+    acknowledgement. `partition_epoch` is from the follower's image."""
 
     key: PartitionKey
     leader_epoch: LeaderEpoch
@@ -26,7 +26,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What follows `asked`."""
+    """The entries that follow the follower's log."""
 
     asked: Fetch
     entries: tuple[Entry, ...]
@@ -35,8 +35,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Diverged:
-    """A log that ends as `asked` says is no beginning of the leader's, where `epoch` is the last that both may have,
-    and ends at `end`."""
+    """The follower's log is not a prefix of the leader's. `epoch` is the last one that both may have; in the leader's
+    log it ends at `end`."""
 
     asked: Fetch
     epoch: LeaderEpoch

@@ -1,4 +1,4 @@
-"""What a simulated broker is to a partition: its leader, or a follower; the rules of replication in miniature. Pure."""
+"""The roles of a simulated broker: a partition's leader or follower, with miniature replication rules. Pure."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -18,7 +18,7 @@ _MAX_ENTRIES_IN_AN_ANSWER = 5
 
 @dataclass(slots=True)
 class Following:
-    """Of the leader in `epoch`. `asked_ms`: when it was last asked, and has not answered yet."""
+    """A follower of the leader in `epoch`. `asked_ms` is the time of the fetch that is not answered yet."""
 
     leader: BrokerId
     epoch: LeaderEpoch
@@ -29,7 +29,7 @@ class Following:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a follower's process is, and when it last had all there was."""
+    """The progress of a follower's process, and the time at which it last had all entries."""
 
     broker_epoch: BrokerEpoch
     partition_epoch: PartitionEpoch
@@ -40,13 +40,13 @@ class Progress:
 
 @dataclass(slots=True)
 class Leading:
-    """In `epoch`, which began at position `start`.
+    """The leader in `epoch`, which began at position `start`.
 
-    - `partition`: as the broker's own image has it. The ISR in it is what counts, and the leader's word for it is not
-      taken before it is there: whatever changed the minimum before it is met before it, too.
-    - `proposed`: who may be in the ISR by now, though the image does not say so.
-    - `is_uncertain`: something was asked for in this partition epoch, and is not known to have been refused. It may
-      still be on its way, so even a refusal of the next attempt does not undo it.
+    - `partition`: from the broker's own image. Only the ISR in it counts, even if the leader already knows of a newer
+      one: the image then also includes every change of the minimum before that.
+    - `proposed`: brokers that may be in the ISR by now, although the image does not include them.
+    - `is_uncertain`: a request in this partition epoch is not known to have been refused. It may still be on its way,
+      so even a refusal of the next attempt does not undo it.
     """
 
     me: BrokerId
@@ -60,7 +60,7 @@ class Leading:
     proposed: dict[BrokerId, None] = field(default_factory=dict)
     is_uncertain: bool = False
     is_asking: bool = False
-    expected_epoch: PartitionEpoch | None = None  # what came of the last request; the image is to get there
+    expected_epoch: PartitionEpoch | None = None  # the result of the last request, which the image has yet to reach
 
     def update(self, partition: Partition) -> None:
         if partition.partition_epoch > self.partition.partition_epoch:
@@ -68,7 +68,7 @@ class Leading:
             self.is_uncertain = False
         self.partition = partition
 
-    # -- what followers say
+    # -- fetches of followers
 
     def fetched(self, asked: Fetch, now_ms: int) -> Fetched | Diverged | None:
         if asked.sender not in self.partition.replica_ids:
@@ -87,7 +87,7 @@ class Leading:
         if known is not None:
             ours, theirs = (known.broker_epoch, known.partition_epoch), (asked.broker_epoch, asked.partition_epoch)
             if ours > theirs:
-                return  # overtaken by what it said later, or its successor
+                return  # overtaken by a later fetch of this process, or of its successor
             end = max(known.end, asked.end) if ours == theirs else asked.end
         if end >= self.log.end:
             caught_up_ms = now_ms
@@ -120,7 +120,7 @@ class Leading:
     # -- the ISR
 
     def wanted_isr(self, image: ClusterImage, now_ms: int, lag_ms: int) -> tuple[BrokerId, ...]:
-        """Who is in sync: of those who were, who has kept up; of the others, who has caught up."""
+        """Return the in-sync replicas: members of the ISR that have kept up, and others that have caught up."""
         isr = []
         for broker_id in self.partition.replica_ids:
             known = self.progress.get(broker_id)
@@ -137,13 +137,14 @@ class Leading:
         return tuple(isr)
 
     def _unheard(self, image: ClusterImage, broker_id: BrokerId, now_ms: int) -> Progress:
-        """It has a while to be heard of."""
+        """Return the initial progress of a member that has not fetched yet: it gets some time to do so."""
         directory_id = self.partition.directory_of(broker_id)
         assert directory_id is not None
         return Progress(image.brokers[broker_id].epoch, PartitionEpoch(0), directory_id, 0, now_ms)
 
     def _is_caught_up(self, image: ClusterImage, broker_id: BrokerId, known: Progress) -> bool:
-        """And knows the partition as it is: what it had before some change it may have had to throw away since."""
+        """Return whether a replica has caught up, and knows the partition's present state: data from before the last
+        change may have been discarded since."""
         broker = image.brokers[broker_id]
         return (
             known.end >= self.log.high_watermark
@@ -154,7 +155,7 @@ class Leading:
         )
 
     def propose(self, image: ClusterImage, isr: tuple[BrokerId, ...]) -> Alteration:
-        """Ask for this ISR. Whoever would be added counts from now on."""
+        """Request this ISR. Brokers to be added count from now on."""
         members = []
         for broker_id in isr:
             if broker_id in self.partition.isr:
@@ -169,7 +170,7 @@ class Leading:
         return Alteration(*self.key, self.epoch, self.partition.partition_epoch, tuple(members))
 
     def answered(self, asked: Alteration, *, is_refused: bool, partition_epoch: PartitionEpoch | None) -> None:
-        """None and not refused: the outcome is unknown."""
+        """Handle the controller's answer. Without an epoch or a refusal, the outcome is unknown."""
         self.is_asking = False
         if asked.partition_epoch != self.partition.partition_epoch:
             return  # the image has it, or something else, already
