@@ -1,1 +1,1 @@
-"""The live harness: what clients of real processes did and were told, and the checkers that judge it."""
+"""The live harness: stories for clusters of real processes, and the clients whose histories are judged."""

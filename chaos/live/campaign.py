@@ -1,4 +1,4 @@
-"""All stories, one after the other; what was run, and how it ended, is kept: a campaign goes on where it was."""
+"""A campaign runs all stories in sequence. It records each run and its outcome, so that it can be resumed."""
 
 import json
 import os
@@ -15,12 +15,12 @@ _STATE = "campaign.json"
 
 
 class CampaignRefused(Exception):
-    """There is another one in that place."""
+    """The directory holds another campaign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one run did. `verdict`: in words."""
+    """The outcome of one run. `verdict` is text."""
 
     name: str
     seed: int
@@ -35,8 +35,8 @@ class Ended:
 
 
 class LiveCampaign:
-    """In `directory`: the state, and the report of each run. The files of nodes stay only where something did not
-    hold."""
+    """Runs stories in `directory`, which holds the state and each run's report. The files of nodes are kept only for
+    runs that did not hold."""
 
     def __init__(
         self, directory: Path, names: tuple[str, ...], seed: int, rounds: int, duration: str, duration_ms: float
@@ -76,7 +76,7 @@ class LiveCampaign:
         return [one for one in self.ended if (one.name, one.seed) in self._plan]
 
     def run(self, make_view: Callable[[], LiveView]) -> Iterator[str]:
-        """What is left of it; a line for each that has ended."""
+        """Run the remaining stories. Yield a line for each that has ended."""
         while left := self.left:
             name, seed = left[0]
             ended = self._run_one(name, seed, make_view())
@@ -87,7 +87,7 @@ class LiveCampaign:
     def _run_one(self, name: str, seed: int, view: LiveView) -> Ended:
         place = self._directory / f"{name}-{seed}"
         if place.exists():
-            shutil.rmtree(place)  # of a run that was not finished
+            shutil.rmtree(place)  # left by an unfinished run
         replay = f"lograft chaos run {name} --seed {seed} --duration {self._duration}"
         judged = judge_run(SCENARIOS[name], seed, self._seconds, place, replay, view=view)
         verdict, known = judged.verdict, judged.verdict.availability
@@ -111,7 +111,7 @@ class LiveCampaign:
         )
 
     def summary(self) -> Iterator[str]:
-        """A table of all that was run."""
+        """Yield a table of all runs."""
         planned = self._planned()
         width = max([len(one.name) for one in planned], default=8)
         head = f"{'story':<{width}}  {'seed':>6}  {'faults':>6}  {'sent':>8}  {'acknowledged':>12}"

@@ -1,4 +1,4 @@
-"""`lograft chaos ...`: real processes put through stories, and judged; simulated clusters (`chaos/simulate`)."""
+"""`lograft chaos ...`: stories for real processes, which are then judged, and simulated clusters (`chaos/simulate`)."""
 
 import sys
 import tempfile
@@ -109,7 +109,7 @@ def campaign(seed: int, duration: str, rounds: int, only: tuple[str, ...], direc
 
 
 def _check_empty(place: Path) -> None:
-    """The files of an earlier run would be taken for this one's."""
+    """Raise `CommandError` unless `place` is empty: files of an earlier run would be taken for this run's."""
     place.mkdir(parents=True, exist_ok=True)
     if any(place.iterdir()):
         raise CommandError(f"{place} is not empty", "give --report another folder, or empty that one")

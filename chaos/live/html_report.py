@@ -1,5 +1,4 @@
-"""A run as one page that stands by itself: the verdict, a picture of what happened when, the evidence, how to do it
-again. Pure."""
+"""A run as a self-contained page: the verdict, a timeline, the evidence, and the command to repeat it. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,8 +25,8 @@ svg { width: 100%; height: auto }
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run was. `replay`: the command that does it again. `holds`: what must, in this scenario; `always`: in each
-    of them."""
+    """A description of a run. `replay` is the command that repeats it. `holds` says what must hold in this scenario,
+    and `always` what must hold in all of them."""
 
     scenario: str
     tells: str
@@ -41,7 +40,7 @@ class RunReport:
 
 
 def html_report(run: RunReport, history: History, verdict: Verdict, trouble: str | None = None) -> str:
-    """`trouble`: why the run did not come to its end, if it did not."""
+    """Return the page. `trouble` is the reason why the run did not complete, if it did not."""
     has_held = verdict.is_sound and trouble is None
     headline = "everything held" if has_held else "something was broken" if verdict.anomalies else "nothing is proved"
     parts = [
@@ -96,7 +95,7 @@ def _operations(verdict: Verdict) -> str:
 
 
 def _faults(history: History, verdict: Verdict) -> str:
-    """How many of which; and what was noted besides."""
+    """Return a table of the faults by kind, and the notes."""
     kinds: dict[str, list[float]] = {}
     for each in verdict.faults:
         kinds.setdefault(each.fault, []).append((each.end_s if each.end_s is not None else each.begin_s) - each.begin_s)
@@ -123,7 +122,7 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
     return f"<table>{cells}</table>"
 
 
-# -- the picture
+# -- picture
 
 
 def _picture(history: History, verdict: Verdict) -> Picture:
@@ -143,7 +142,7 @@ def _picture(history: History, verdict: Verdict) -> Picture:
 
 
 def _leaders(history: History) -> dict[str, list[tuple[float, str]]]:
-    """By partition: from when on whom clients saw lead."""
+    """Return by partition the leaders that clients saw, each with the time from which it led."""
     begin_us = began(history.entries[0]).monotonic_us if history.entries else 0
     seen: dict[str, list[tuple[float, str]]] = {}
     latest: dict[str, int] = {}

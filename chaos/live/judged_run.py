@@ -1,4 +1,4 @@
-"""A run from its beginning to its report."""
+"""A complete run, from its start to its report."""
 
 import platform
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _VERSIONS = ("grpcio", "lmdb", "protobuf")
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """`trouble`: why it did not come to its end, if it did not."""
+    """The result of a run. `trouble` is the reason why it did not complete, if it did not."""
 
     verdict: Verdict
     trouble: str | None
@@ -45,7 +45,7 @@ def judge_run(
     view: LiveView | None = None,
     effort: Effort | None = None,
 ) -> JudgedRun:
-    """Blocks. All there is to see afterwards is in `place`."""
+    """Run a scenario, blocking, and judge it. Everything to inspect afterwards is in `place`."""
     trouble: str | None = None
     try:
         history = run_scenario(scenario, seed, seconds, place, effort, view)

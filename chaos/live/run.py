@@ -1,4 +1,4 @@
-"""One run: real processes are put through a story while clients use them; then all is healed, and looked at."""
+"""One run: real processes go through a story while clients use them. Then all faults end, and replicas are read."""
 
 import asyncio
 import signal
@@ -36,7 +36,7 @@ _COMPACTED = "chaos-compacted"
 _REPLICAS = 3
 _DRAINED_SECONDS = 90
 
-# Small segments, so that there are many to roll, to compact and to damage.
+# Small segments, so that many are rolled, compacted and damaged.
 _SEGMENTS = {"segment.bytes": "65536"}
 _COMPACTION = {
     "cleanup.policy": "compact",
@@ -48,7 +48,7 @@ _COMPACTION = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is asked of the cluster."""
+    """The load on the cluster."""
 
     partitions: int = 6
     senders: int = 3
@@ -56,8 +56,8 @@ class Effort:
     members: int = 2
     askers: int = 2
     per_second: int = 100  # of each sender
-    session_ms: int = 6000  # of members: for as long as that nobody has what one had that was killed
-    healed_seconds: int = 120  # to be ready and in sync again once nothing is wrong any more
+    session_ms: int = 6000  # of members: partitions of a killed one have no owner for that long
+    healed_seconds: int = 120  # to be ready and in sync again after the last fault
 
 
 def run_scenario(
@@ -68,8 +68,8 @@ def run_scenario(
     effort: Effort | None = None,
     view: LiveView | None = None,
 ) -> History:
-    """Blocks. What happened, which is in `directory`, too, with all files and all output of the nodes. `NotInTime` if
-    the cluster does not recover when nothing is wrong any more. `view` is told how it goes."""
+    """Run a scenario, blocking, and show its progress in `view`. Return its history, which is also in `directory`, with
+    all files and all output of the nodes. Raise `NotInTime` if the cluster does not recover after the last fault."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / HISTORY).open("w", buffering=1) as sink:
         run = _Run(scenario, seed, duration_seconds, directory, effort or Effort(), sink, view or LiveView())
@@ -83,7 +83,7 @@ def run_scenario(
 
 
 async def _until_asked_to_end(run: "_Run") -> None:
-    """With SIGTERM, in good order: processes that were started do not stay behind."""
+    """Run until done or SIGTERM, which shuts down in an orderly way: no process that was started stays behind."""
     task = asyncio.ensure_future(run.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
@@ -93,7 +93,7 @@ async def _until_asked_to_end(run: "_Run") -> None:
 
 
 def read_run(directory: Path) -> History:
-    """Of all processes that took part."""
+    """Read the histories of all processes that took part."""
 
     def lines() -> Iterator[str]:
         for path in [directory / HISTORY, *sorted(directory.glob("history-*.jsonl"))]:
@@ -104,7 +104,7 @@ def read_run(directory: Path) -> History:
 
 
 def _cause(failure: BaseException) -> BaseException:
-    """What ended a run. What the cluster refuses, though nothing is wrong, is what it did not do in time."""
+    """Return the error that ended a run. If a healthy cluster refuses a request, that counts as `NotInTime`."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return NotInTime(str(failure)) if isinstance(failure, LograftError) else failure
@@ -159,7 +159,7 @@ class _Run:
             self._own.happened(TopicDeclared, topic=place.topic, is_compacted=place.is_compacted)
 
     async def _live(self, admin: Admin) -> None:
-        """Clients go on through the story, and until they have read all."""
+        """Run clients throughout the story, and until the readers have read everything."""
         effort, rng, place = self._effort, self._rng, self._place
         writers: list[LiveClient] = [
             Sender(self._recorder(f"sender{n}"), place, rng.fork(), effort.per_second) for n in range(effort.senders)
@@ -229,7 +229,7 @@ class _Run:
     async def _drained(
         self, ends: Mapping[TopicPartition, int], readers: list[Reader], members: list[Member] | None
     ) -> None:
-        """All readers, and the members together, are where the partitions end."""
+        """Wait until each reader, and the members together, have reached the ends of the partitions."""
 
         def is_so() -> bool:
             read_to: list[Mapping[TopicPartition, int]] = [reader.positions for reader in readers]

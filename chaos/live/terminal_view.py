@@ -1,4 +1,4 @@
-"""How a run goes, while it does: on a terminal a few lines that are drawn anew, elsewhere one line now and then."""
+"""The progress of a run: on a terminal a few lines that are redrawn, elsewhere an occasional line."""
 
 from collections.abc import Mapping
 from typing import TextIO
@@ -16,7 +16,7 @@ _CLEAR_RIGHT, _UP = "\x1b[K", "\x1b[{}A"
 
 
 class Tally:
-    """What clients saw, as it is written down."""
+    """Totals of the outcomes that clients recorded."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
@@ -53,7 +53,7 @@ class TalliedWriter(HistoryWriter):
 
 
 class LiveView:
-    """`out` None: nobody looks."""
+    """The view of a run. Without `out`, it shows nothing."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self.tally = Tally()
@@ -67,19 +67,19 @@ class LiveView:
         self._per_second: list[float] = []
 
     def begins(self, under_way: Mapping[int, str], seconds: float) -> None:
-        """The story does. `under_way`: the faults there are, at any time."""
+        """Note that the story begins. `under_way` holds the present faults at any time."""
         self._under_way = under_way
         self._began_ms, self._lasts_ms = LoopClock().monotonic_ms(), seconds * 1000
         self.says("")
 
     def says(self, text: str) -> None:
-        """What is done beside the story."""
+        """Show a step of the run outside the story."""
         self._says = text
         if text and self._out is not None and not self._is_drawn:
             print(text, file=self._out, flush=True)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Update the view until cancelled."""
         if self._out is None:
             return
         period_ms = _DRAWN_MS if self._is_drawn else _PLAIN_MS
@@ -99,7 +99,7 @@ class LiveView:
                 self._draw([])
 
     def _draw(self, lines: list[str]) -> None:
-        """Over what was drawn before."""
+        """Draw over the previous lines."""
         assert self._out is not None
         up = _UP.format(self._drawn_lines) if self._drawn_lines else ""
         blank = [""] * max(self._drawn_lines - len(lines), 0)

@@ -1,4 +1,4 @@
-"""Faults against what clients saw, drawn as SVG over one axis of time. Pure."""
+"""Faults and the figures that clients saw, drawn as SVG over a common time axis. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ _INK, _FAINT, _FAULT = "#1d2330", "#d9dde3", "#e9a5a0"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that lasted, in seconds from the beginning. Those of one `kind` are drawn beside each other."""
+    """Something with a duration, in seconds from the beginning. Spans of one `kind` are drawn together."""
 
     name: str
     begin_s: float
@@ -22,7 +22,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A figure for each second; None where there is none."""
+    """A value for each second; None where there is none."""
 
     name: str
     values: Sequence[float | None]
@@ -30,7 +30,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`leaders`: by partition, from when on who."""
+    """The content of a timeline. `leaders` lists by partition each leader, with the time from which it led."""
 
     length_s: float
     faults: Sequence[Span] = ()
@@ -39,7 +39,7 @@ class Picture:
 
 
 def draw(picture: Picture) -> str:
-    """An SVG element."""
+    """Return an SVG element."""
     rows = _rows(picture.faults)
     fault_height = len(rows) * _FAULT_HEIGHT
     lanes_at = _GAP + fault_height + _GAP
@@ -65,7 +65,7 @@ def _x(picture: Picture, seconds: float) -> float:
 
 
 def _rows(faults: Sequence[Span]) -> list[list[Span]]:
-    """Each kind has its own; those of one kind that overlap are below each other."""
+    """Assign the faults to rows. Each kind has its own rows, one below the other if its faults overlap."""
     kinds: dict[str, list[list[Span]]] = {}
     for fault in sorted(faults, key=lambda each: each.begin_s):
         rows = kinds.setdefault(fault.kind, [])

@@ -1,4 +1,4 @@
-"""What all clients of a live cluster have in common: they go on until they are told to end."""
+"""The common part of all clients of a live cluster, which run until they are asked to end."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from lograft.storage.batch.codec import Record
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the cluster is, and what of it is used."""
+    """The address of a cluster, and the topic used there."""
 
     bootstrap: str
     topic: str
@@ -19,7 +19,7 @@ class Place:
 
 
 class LiveClient(Protocol):
-    """`run` returns soon after `ending` is set, when all that it had begun is known, or given up."""
+    """A client. `run` returns soon after `ending` is set, once each operation it began has ended or is given up."""
 
     recorder: Recorder
 
@@ -27,18 +27,18 @@ class LiveClient(Protocol):
 
 
 MARK = "value"
-"""The header by which a record that deletes its key is known: it has no value."""
+"""The header that identifies a record that deletes its key, because such a record has no value."""
 
 
 def value_of(record: Record) -> str:
-    """What the sender made it known by."""
+    """Return the value by which the sender identifies a record."""
     if record.value is not None:
         return record.value.decode()
     return next((content or b"").decode() for name, content in record.headers if name == MARK)
 
 
 async def pause(ending: asyncio.Event, milliseconds: float) -> None:
-    """For a while, or until it is to end."""
+    """Wait for a while, or until `ending` is set."""
     resting = asyncio.ensure_future(LoopClock().sleep_ms(milliseconds))
     told = asyncio.ensure_future(ending.wait())
     try:

@@ -1,4 +1,4 @@
-"""What each broker has of each partition in the end, read from its own log, not from the leader's."""
+"""The final content of each replica, read from its broker's own log, not from the leader's."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ _AGAIN_MS = 200
 
 
 async def note_final_replicas(admin: Admin, cluster: ClusterClient, recorder: Recorder, topic: str) -> None:
-    """Of every replica in sync. Nothing is written any more; but leaders still move back to where they are preferred:
-    a partition whose leader does that meanwhile is looked at again."""
+    """Record every in-sync replica of `topic`. No client writes by now, but leadership may still move back to preferred
+    leaders. If a partition's leader changes meanwhile, it is read again."""
     deadline_ms = LoopClock().monotonic_ms() + _PATIENCE_MS
     for number in range(len((await admin.describe_topic(topic)).partitions)):
         while True:
@@ -37,7 +37,7 @@ async def note_final_replicas(admin: Admin, cluster: ClusterClient, recorder: Re
 
 
 async def _replicas_of(admin: Admin, cluster: ClusterClient, topic: str, number: int) -> list[dict[str, Any]]:
-    """What is to be noted of each."""
+    """Return the fields to record for each replica."""
     partition = (await admin.describe_topic(topic)).partitions[number]
     view = await cluster.topic_as_of_now(topic)
     replicas = {(each.partition, each.broker): each for each in await admin.describe_replicas([topic])}

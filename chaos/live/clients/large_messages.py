@@ -15,7 +15,7 @@ _AT_ONCE = 8
 
 @asynccontextmanager
 async def large_messages(address: str, *, to_clients_port: bool) -> AsyncIterator[None]:
-    """A few streams at a time, each on a connection of its own, again and again."""
+    """Keep opening streams during the block, a few at a time, each on its own connection."""
     method = APPEND if to_clients_port else PROVE
 
     async def send() -> None:

@@ -1,4 +1,4 @@
-"""A member of a group as a process of its own, so that it can be killed: what it does is written to its own history.
+"""A group member in its own process, so that it can be killed. It writes its own history.
 
 python -m lograft.chaos.live.clients.member_process BOOTSTRAP TOPIC GROUP NAME HISTORY SEED SESSION_MS
 """
@@ -16,7 +16,7 @@ from lograft.runtime.rng import Rng
 
 
 async def live(member: Member) -> None:
-    """Until it is asked to end."""
+    """Run the member until SIGTERM."""
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
     await member.run(ending)

@@ -1,4 +1,4 @@
-"""Members of a group that are processes of their own: they come, leave in good order, and are killed."""
+"""Group members in their own processes: they join, leave in an orderly way, and are killed."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ _END_SECONDS = 30
 
 
 class Crowd:
-    """What each of them does is in a history of its own, in `directory`."""
+    """The present members. Each writes its own history in `directory`."""
 
     def __init__(
         self, cluster: LiveCluster, directory: Path, place: Place, group: str, rng: Rng, session_ms: int
@@ -30,7 +30,7 @@ class Crowd:
 
     @property
     def members(self) -> list[str]:
-        """Those there are."""
+        """The names of the members that still run."""
         reap_children()
         self._members = {
             name: process for name, process in self._members.items() if process.state is not ProcessState.GONE
@@ -42,7 +42,7 @@ class Crowd:
         return sorted(self._directory.glob("history-*.jsonl"))
 
     def come(self) -> str:
-        """Another one."""
+        """Start another member."""
         self._count += 1
         name = f"crowd{self._count}"
         self._members[name] = start_process(
@@ -58,14 +58,14 @@ class Crowd:
         return name
 
     def leave(self, name: str) -> None:
-        """In good order; it may take a while."""
+        """Ask a member to leave in an orderly way, which may take a while."""
         self._members[name].send(signal.SIGTERM)
 
     def kill(self, name: str) -> None:
         self._members[name].send(signal.SIGKILL)
 
     async def end(self) -> None:
-        """All of them, in good order; those that do not are killed."""
+        """Ask all members to leave, and kill those that do not."""
         for name in self.members:
             self.leave(name)
         try:

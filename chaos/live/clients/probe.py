@@ -1,5 +1,5 @@
-"""Asks a live cluster about itself: where partitions end, who leads them; and reads and writes a setting, which is to
-behave like one register."""
+"""Queries a live cluster for partition ends, leaders and committed offsets. Also reads and writes a setting, which has
+to behave like a single register."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ from lograft.clients.errors import LograftError
 from lograft.runtime.rng import Rng
 
 REGISTER = "index.interval.bytes"
-"""A setting that changes nothing that is checked here, and takes any number."""
+"""A setting that does not affect any check, and accepts any number."""
 
 _LEAST_VALUE = 10_000
 _PAUSE_MS = 300
@@ -32,7 +32,7 @@ _TIMEOUT_MS = 8000
 
 
 class Asker:
-    """Values that it writes are its own: `number` is among how many askers it is."""
+    """A client that queries. `number` distinguishes the askers, so that each writes its own values."""
 
     def __init__(self, recorder: Recorder, place: Place, group: str, rng: Rng, number: int) -> None:
         self.recorder = recorder
@@ -67,7 +67,7 @@ class Asker:
         try:
             topic = await admin.describe_topic(self._place.topic)
         except LograftError:
-            return  # nothing was seen
+            return  # no leader seen
         for partition in topic.partitions:
             if partition.leader is not None:
                 self.recorder.happened(

@@ -1,4 +1,4 @@
-"""Consumers of a live cluster: alone, or as members of a group; what they are given is written down."""
+"""Consumers of a live cluster, alone or as members of a group. They record everything they receive."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -19,17 +19,17 @@ _COMMIT_PROBABILITY = 0.3
 
 
 class Polling:
-    """The polls of one consumer, one after the other."""
+    """The polls of one consumer, in sequence."""
 
     def __init__(self, recorder: Recorder, consumer: Consumer, group: str | None = None) -> None:
         self.consumer = consumer
-        self.fresh: dict[TopicPartition, None] = {}  # given, or sought, since the last poll
-        self.after: dict[TopicPartition, int] = {}  # where it is in each partition that it has
+        self.fresh: dict[TopicPartition, None] = {}  # assigned or sought since the last poll
+        self.after: dict[TopicPartition, int] = {}  # the position in each assigned partition
         self._recorder = recorder
         self._group = group
 
     async def poll(self) -> None:
-        """What is raised by the client is written down, and not raised again."""
+        """Poll once. Record an error of the client instead of raising it."""
         recorder = self._recorder
         async with recorder.doing(Poll, consumer=recorder.process, group=self._group) as pending:
             records = await self.consumer.poll(_POLL_SECONDS)
@@ -42,7 +42,7 @@ class Polling:
         positions = {name: position.offset for name, position in self.consumer._reader.positions().items()}
         for name in sorted({*given, *positions}):
             some = given.get(name, [])
-            # Who lost a partition and got it back within a poll begins where the group is, not where it was itself.
+            # A member that loses a partition and regains it within a poll starts at the group's offset, not at its own.
             is_fresh = name in self.fresh or name not in self.after
             yield PolledPartition(
                 name,
@@ -57,7 +57,7 @@ class Polling:
 
 
 class Reader:
-    """Reads all partitions of the topic, from the beginning, again and again from where it was."""
+    """Reads all partitions of the topic from the beginning, poll after poll."""
 
     def __init__(self, recorder: Recorder, place: Place) -> None:
         self.recorder = recorder
@@ -82,7 +82,7 @@ class Reader:
 
 
 class Member(RebalanceListener):
-    """Of a group; it commits now and then what it was given."""
+    """A member of a group, which occasionally commits its positions."""
 
     def __init__(self, recorder: Recorder, place: Place, group: str, rng: Rng, session_ms: int) -> None:
         self.recorder = recorder
@@ -116,7 +116,7 @@ class Member(RebalanceListener):
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """In what it has."""
+        """Its positions in the partitions it owns."""
         after = {} if self._polling is None else self._polling.after
         return {name: offset for name, offset in after.items() if name in self._owned}
 
@@ -147,7 +147,7 @@ class Member(RebalanceListener):
         self._tell(lost=tuple(partitions))
 
     def _epoch_now(self) -> int | None:
-        """In which it has what it has; None: in none."""
+        """Return the epoch of its assignment, or None if it has none."""
         session = None if self._consumer is None else self._consumer._group
         return session.epoch if session is not None and session.epoch > 0 else None
 

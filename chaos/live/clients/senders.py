@@ -1,4 +1,4 @@
-"""A producer of a live cluster: every record has a value of its own, and its fate is written down."""
+"""A producer of a live cluster. Each record has a unique value, and its outcome is recorded."""
 
 import asyncio
 
@@ -13,12 +13,12 @@ from lograft.runtime.rng import Rng
 _MOST_OPEN = 500
 _KEYS = 20
 _KEYED = 0.7
-_DELETING = 0.1  # where that has a meaning
+_DELETING = 0.1  # in compacted topics
 
 
 class Sender:
-    """About `per_second` records, with keys or without, to wherever the producer puts them. In a compacted topic all
-    have keys, which some of them delete."""
+    """Sends about `per_second` records, with or without keys, to the partitions that the producer chooses. In a
+    compacted topic all records have keys, and some delete them."""
 
     def __init__(self, recorder: Recorder, place: Place, rng: Rng, per_second: int) -> None:
         self.recorder = recorder

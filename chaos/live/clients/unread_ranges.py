@@ -14,7 +14,7 @@ _MESSAGE_BYTES = 16 * 1024 * 1024
 
 @asynccontextmanager
 async def unread_ranges(address: str, topic: str, partitions: int, count: int) -> AsyncIterator[None]:
-    """Streams, each on a connection of its own, that ask for all of a partition and read nothing of it."""
+    """Open streams, each on its own connection, that request a whole partition and read nothing of it."""
     network = GrpcNetwork()
     async with AsyncExitStack() as connections:
         streams = []

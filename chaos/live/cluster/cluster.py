@@ -1,4 +1,4 @@
-"""A cluster of real processes, each reached through relays, for as long as a block lasts."""
+"""A cluster of real processes, each reached through relays, which runs for the duration of a block."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from lograft.runtime.process.host import is_port_free
 from lograft.runtime.production.threads import ThreadBlocking
 from lograft.runtime.rng import Rng
 
-# Below the ephemeral ports, so that no outgoing connection takes one while a node is restarted.
+# Below the ephemeral ports, so that no outgoing connection takes one while a node restarts.
 _FIRST_PORT, _LAST_PORT = 12_100, 31_000
 _LOOK_MS = 50
 _END_SECONDS = 40
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class NotInTime(Exception):
-    """Something did not come to be. The message says what, and how far it got."""
+    """A condition was not met in time. The message names the condition, and the progress made."""
 
 
 class LiveCluster:
-    """`directory`: for the nodes' files, which stay. Its own dice are `rng`."""
+    """A cluster whose nodes keep their files in `directory`, even after they end."""
 
     def __init__(self, directory: Path, nodes: int, rng: Rng) -> None:
         self._clock = LoopClock()
@@ -75,13 +75,13 @@ class LiveCluster:
         await self._blocking.close()
 
     async def beside(self, work: Callable[[], T]) -> T:
-        """What blocks: the relays must go on meanwhile."""
+        """Run blocking work on a thread, because the relays must keep running meanwhile."""
         return await self._blocking.run_blocking(work)
 
     # -- waiting
 
     async def until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """`NotInTime` if it does not come to be."""
+        """Wait until `condition` holds. Raise `NotInTime` if that takes longer than `seconds`."""
         deadline_ms = self._clock.monotonic_ms() + seconds * 1000
         while not condition():
             if self._clock.monotonic_ms() >= deadline_ms:
@@ -89,7 +89,7 @@ class LiveCluster:
             await self._clock.sleep_ms(_LOOK_MS)
 
     async def wait_ready(self, seconds: float) -> None:
-        """For all nodes."""
+        """Wait until all nodes are ready. Raise `NotInTime` if that takes longer than `seconds`."""
         deadline_ms = self._clock.monotonic_ms() + seconds * 1000
         while reasons := await self._why_not_ready():
             if self._clock.monotonic_ms() >= deadline_ms:
@@ -98,7 +98,7 @@ class LiveCluster:
             await self._clock.sleep_ms(_LOOK_MS)
 
     async def _why_not_ready(self) -> dict[int, str]:
-        """By node. Asking blocks, and the relays must go on meanwhile."""
+        """Return reasons by node. Requests block, and the relays must keep running, so a thread makes them."""
         reasons = {}
         for number, node in self.nodes.items():
             reason = await self._blocking.run_blocking(node.why_not_ready)
@@ -108,7 +108,7 @@ class LiveCluster:
 
 
 def _free_ports(rng: Rng) -> int:
-    """The first of as many in a row as are needed."""
+    """Return the first port of a sufficiently long range of free ones."""
     while True:
         first = rng.randrange(_FIRST_PORT, _LAST_PORT - PORTS)
         if all(is_port_free(HOST, port) for port in range(first, first + PORTS)):

@@ -1,4 +1,4 @@
-"""Files of a node that is down, spoilt: a bit is flipped, a file is cut short, or files are gone."""
+"""Damages files of a node that is down: flips a bit, truncates a file, or removes files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Damage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spoilable:
-    """A file, the first `size_bytes` of which may be spoilt, in these ways."""
+    """A file whose first `size_bytes` may be damaged, in the given ways."""
 
     path: Path
     size_bytes: int
@@ -37,15 +37,16 @@ class Spoilable:
 
 
 def damage_files(data: Path, rng: Rng, *, is_careful: bool) -> str | None:
-    """One file of one partition; what was done to which, or None if there is nothing to spoil.
+    """Damage one file of one partition. Return a description, or None if there is nothing to damage.
 
-    What lies above a log's recovery point cannot be told from a write that a crash has torn, and is cut like one. That
-    is no loss while others have it. Where they may be away, `is_careful` leaves that part alone.
+    Damage above a log's recovery point cannot be distinguished from a write torn by a crash, and is truncated in the
+    same way. No record is lost while other replicas have it. `is_careful` leaves that part intact, for cases in which
+    the others may be down.
     """
     found = [each for each in _spoilable(data, is_careful) if each.size_bytes]
     if not found:
         return None
-    # There are many partitions of some topics, and many files of some kinds: each gets its share.
+    # Some topics have many partitions, and some kinds many files: give each topic and kind its share.
     for share in (_topic_of, _kind_of):
         chosen_share = rng.choice(sorted({share(each) for each in found}))
         found = [each for each in found if share(each) == chosen_share]
@@ -72,9 +73,8 @@ def damage_files(data: Path, rng: Rng, *, is_careful: bool) -> str | None:
 
 
 def lose_files(data: Path, rng: Rng) -> str | None:
-    """Remove some files of one partition, of one kind, at the beginning, in the middle or at the end, or all of them;
-    what was removed, or None if there is nothing to remove. Sometimes what the node notes of all its partitions goes
-    with them."""
+    """Remove some files of one partition: those of one kind, from the beginning, the middle or the end, or all of them.
+    Sometimes remove the node's watermark file, too. Return a description, or None if there is nothing to remove."""
     directories = [path for path in sorted(data.iterdir()) if PartitionName.parse(path.name) is not None]
     topics = sorted({path.name.rpartition("-")[0] for path in directories})
     if not topics:
@@ -147,7 +147,7 @@ def _recovery_point(path: Path) -> int:
 
 
 def _vouched_for_bytes(content: bytes, recovery_point: int) -> int:
-    """How much of a segment lies below the recovery point."""
+    """Return how many bytes of a segment lie below the recovery point."""
     size_bytes = 0
     try:
         for position, header in iterate_batches(memoryview(content)):
@@ -155,5 +155,5 @@ def _vouched_for_bytes(content: bytes, recovery_point: int) -> int:
                 break
             size_bytes = position + header.total_bytes
     except InvalidBatch:
-        pass  # the last write was torn
+        pass  # torn last write
     return size_bytes

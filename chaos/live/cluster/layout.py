@@ -1,11 +1,11 @@
-"""A live cluster on paper: a local one, whose nodes are reached through relays. Pure."""
+"""The layout of a live cluster: a local one whose nodes are reached through relays. Pure."""
 
 from dataclasses import dataclass
 
 from lograft.clients.local.layout import HOST, Layout
 
 PORTS = 90
-"""A layout's are below sixty; the relays' follow."""
+"""A layout's own ports are the first sixty; those of the relays follow."""
 
 _CLIENT_RELAYS = 60
 _CONTROLLER_RELAYS = 70
@@ -14,7 +14,7 @@ _NODE_RELAYS = 80
 
 @dataclass(frozen=True, slots=True)
 class LiveLayout:
-    """`own`: where nodes really are."""
+    """A layout with relays. `own` has the real addresses of the nodes."""
 
     own: Layout
 
@@ -24,7 +24,7 @@ class LiveLayout:
 
     @property
     def bootstrap(self) -> str:
-        """For clients."""
+        """The addresses for clients."""
         return ",".join(map(self.client_relay, self.numbers))
 
     def client_relay(self, number: int) -> str:
@@ -37,12 +37,12 @@ class LiveLayout:
         return f"{HOST}:{self.own.port + _NODE_RELAYS + number - 1}"
 
     def node_config(self, number: int, data_directory: str, secret_file: str) -> dict[str, object]:
-        """As a user would write it: all that others are told of a node is where its relays are."""
+        """Return a configuration as a user would write it. It advertises only the node's relays."""
         return self.own.node_config(number, data_directory, secret_file) | {
             "advertised": self.client_relay(number),
             "nodes_advertised": self.nodes_relay(number),
             "controllers": [f"{one}@{self.controller_relay(one)}" for one in self.numbers],
-            # So few that floods need not be large.
+            # Low limits, so that floods need not be large.
             "max_connections": 300,
             "max_connections_per_address": 200,
             "network_buffer_bytes": 16 * 1024 * 1024,

@@ -1,7 +1,7 @@
-"""The ways between the processes of a live cluster, each of which can be cut, slowed, made lossy or broken by itself.
+"""The links between the processes of a live cluster. Each can be cut, slowed, made lossy or broken independently.
 
-Every node is reached through relays only. A relay knows who connects by looking which process has the other end of the
-connection; whoever is no node is one of the clients.
+Every node is reached only through relays. A relay identifies a caller by the process that owns the other end of the
+connection. A process that is not a node counts as a client.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -15,14 +15,14 @@ from lograft.runtime.faults.tcp_relay import LinkState, RelayDirection, TcpRelay
 from lograft.runtime.rng import Rng
 
 CLIENTS = 0
-"""All that is no node."""
+"""Every process that is not a node."""
 
 Place: TypeAlias = int
 """A node's number, or CLIENTS."""
 
 
 class Door(Enum):
-    """Where a node is reached."""
+    """The server of a node that a connection is for."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
@@ -31,8 +31,8 @@ class Door(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trouble:
-    """What is wrong with the ways from some place to another, as long as it lasts. `door` None: with all of them, else
-    with connections to that side of whichever of the two is called."""
+    """A fault of some directions between places, while it lasts. With a `door`, it affects only connections to that
+    door of whichever place is called."""
 
     ways: tuple[tuple[Place, Place], ...]
     cuts: bool = False
@@ -48,7 +48,7 @@ def both_ways(one: Iterable[Place], others: Iterable[Place]) -> tuple[tuple[Plac
 
 
 class LiveLinks:
-    """Between each pair of places. `processes` says which node has which process at the moment."""
+    """The links between all pairs of places. `processes` returns the present process id of each node."""
 
     def __init__(self, processes: Callable[[], dict[int, int]], rng: Rng) -> None:
         self._processes = processes
@@ -59,7 +59,7 @@ class LiveLinks:
         self._troubles: list[Trouble] = []
 
     async def add_relay(self, target: Place, door: Door, listen: str, address: str) -> None:
-        """From `listen` to where the node really is."""
+        """Relay connections from `listen` to the node's real address."""
         own_port = int(listen.rpartition(":")[2])
         relay = TcpRelay(
             listen,
@@ -91,11 +91,11 @@ class LiveLinks:
     def _all_relays(self) -> Iterable[TcpRelay]:
         return [relay for relays in self._relays.values() for relay in relays]
 
-    # -- what is wrong
+    # -- faults
 
     @asynccontextmanager
     async def trouble(self, trouble: Trouble) -> AsyncIterator[None]:
-        """For as long as the block lasts. There may be others at the same time, on the same ways."""
+        """Apply a fault for the duration of the block. Faults may overlap, even in the same directions."""
         await self.begin(trouble)
         try:
             yield
@@ -107,27 +107,27 @@ class LiveLinks:
         await self._tell()
 
     async def end(self, trouble: Trouble) -> None:
-        """Also if it is over already."""
+        """End a fault, unless it is over already."""
         if trouble in self._troubles:
             self._troubles.remove(trouble)
             await self._tell()
 
     async def cut(self, source: Place, target: Place) -> None:
-        """Nothing gets from one to the other any more, whoever of the two connected; the other way it does."""
+        """Let nothing pass in this direction, whichever place connected. The opposite direction still works."""
         await self.begin(Trouble(((source, target),), cuts=True))
 
     async def slow(self, source: Place, target: Place, delay_ms: float, bytes_per_second: int | None = None) -> None:
-        """All that goes between the two is so late, and no more than that at a time."""
+        """Delay all traffic between the two places, and limit its rate."""
         ways = both_ways([source], [target])
         await self.begin(Trouble(ways, delay_ms=delay_ms, bytes_per_second=bytes_per_second))
 
     async def heal(self) -> None:
-        """All is as it should be."""
+        """End all faults."""
         self._troubles.clear()
         await self._tell()
 
     def break_connections(self, source: Place, target: Place) -> int:
-        """Those there are between the two; how many there were. New ones work."""
+        """Break the present connections between two places, and return their number. New ones work."""
         return sum(
             relay.break_connections(lambda who, near=near: who == near)  # type: ignore[misc]
             for near, far in ((source, target), (target, source))
@@ -147,7 +147,7 @@ class LiveLinks:
         self._make(state.back, (called, caller), door)
 
     def _make(self, way: RelayDirection, direction: tuple[Place, Place], door: Door) -> None:
-        """All that is wrong with it at once."""
+        """Combine all faults of one direction."""
         troubles = [one for one in self._troubles if direction in one.ways and one.door in (None, door)]
         narrow = [one.bytes_per_second for one in troubles if one.bytes_per_second is not None]
         way.passes = not any(one.cuts for one in troubles)

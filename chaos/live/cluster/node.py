@@ -1,5 +1,4 @@
-"""One node of a live cluster: a real process, started as a user starts one, and what can be done to it and its
-machine."""
+"""One node of a live cluster: a real process, started as a user starts it, with faults of its process and machine."""
 
 import os
 import shutil
@@ -27,7 +26,7 @@ _PAGE_SECONDS = 1.0
 
 
 class LiveNode:
-    """Node `number`. Its files and its output stay when it ends."""
+    """Node `number`. Its files and output remain after it ends."""
 
     def __init__(self, directory: Path, layout: LiveLayout, number: int) -> None:
         self.number = number
@@ -42,7 +41,7 @@ class LiveNode:
 
     @property
     def process_id(self) -> int | None:
-        """None: it is down."""
+        """The process id, or None if the node is down."""
         return self._process.process_id if self._process is not None and self.is_up else None
 
     @property
@@ -70,7 +69,7 @@ class LiveNode:
         )
 
     def kill(self) -> bool:
-        """kill -9. False if there was nothing to kill."""
+        """Send SIGKILL. Return False if there was no process."""
         return self._send(signal.SIGKILL)
 
     def pause(self) -> bool:
@@ -80,7 +79,7 @@ class LiveNode:
         return self._send(signal.SIGCONT)
 
     def ask_to_stop(self) -> bool:
-        """An orderly end; one that is paused goes on, to hear it."""
+        """Ask for an orderly shutdown. A paused process is resumed, so that it receives the signal."""
         asked = self._send(signal.SIGTERM)
         self._send(signal.SIGCONT)
         return asked
@@ -91,31 +90,31 @@ class LiveNode:
     # -- its machine
 
     def change_machine(self, **changes: object) -> None:
-        """What is wrong with its disk or its clocks from now on: fields of `FaultSettings`."""
+        """Change the faults of its disk and clocks from now on. `changes` are fields of `FaultSettings`."""
         self._settings = replace(self._settings, **changes)  # type: ignore[arg-type]
         self._faults.mkdir(parents=True, exist_ok=True)
         write_settings(str(self._faults), self._settings)
 
     def mend_machine(self) -> None:
-        """Nothing is wrong with it any more; its memory is still what it was."""
+        """End all faults. The boot id remains, because the machine has not restarted."""
         self.change_machine(**{name: value for name, value in _SOUND.items() if name != "boot_id"})
 
     def lose_power(self, rng: Rng) -> Lost:
-        """What it had not synced is gone, and another kernel runs. It was killed at that moment."""
+        """Lose unsynced data, and start another kernel. The process must have been killed at that moment."""
         assert not self.is_up
         lost = lose_power(self.data, self._faults, rng, durable=self.data / METADATA_FOLDER)
-        # Whoever restarts the machine has looked at the disk, too.
+        # An operator who restarts the machine has inspected its disk, too.
         (self.data / FAILED_FILE).unlink(missing_ok=True)
         self.change_machine(boot_id=f"boot-{rng.uuid()}")
         return lost
 
     def damage(self, rng: Rng, *, is_careful: bool) -> str | None:
-        """Spoil something in its files; what that was. See `damage_files`."""
+        """Damage one of its files. Return a description. See `damage_files`."""
         assert not self.is_up
         return damage_files(self.data, rng, is_careful=is_careful)
 
     def lose_files(self, rng: Rng) -> str | None:
-        """Remove files of one of its partitions; which these were. See `damage.lose_files`."""
+        """Remove files of one of its partitions. Return a description. See `damage.lose_files`."""
         assert not self.is_up
         return lose_files(self.data, rng)
 
@@ -126,18 +125,18 @@ class LiveNode:
         shutil.copytree(self.data, self._copy)
 
     def put_data_back(self) -> None:
-        """What was copied is there again, and nothing that came after it."""
+        """Restore the copied data, without anything newer."""
         assert not self.is_up
         shutil.rmtree(self.data)
         shutil.copytree(self._copy, self.data)
 
     def lose_store(self) -> None:
-        """The disk with the metadata is replaced by an empty one."""
+        """Replace the disk with the metadata by an empty one."""
         assert not self.is_up
         shutil.rmtree(self.data / METADATA_FOLDER)
 
     def why_not_ready(self) -> str | None:
-        """None: it is."""
+        """Return the reason, or None if the node is ready."""
         if not self.is_up:
             return "down"
         page = get_page(self._layout.own.http_address(self.number), "/readyz", _PAGE_SECONDS)
@@ -147,5 +146,5 @@ class LiveNode:
 
 
 def _inherited() -> dict[str, str]:
-    """What is meant for us is not meant for a node."""
+    """Return the environment without lograft's variables, which are meant for this process only."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LOGRAFT_")}

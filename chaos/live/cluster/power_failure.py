@@ -1,7 +1,7 @@
-"""A machine loses power: all that its node changed on the disk and did not sync meets its fate, as in simulation.
+"""Power failure of a machine: each change its node did not sync is kept or lost, as in simulation.
 
-The node is dead already. What it left is read with its journal (`runtime.fault_journal`), and made into the model of a
-disk that simulations use; that loses what it may, and the directory is made what the model is then.
+The node is already dead. Its files and its journal (`runtime.faults.undo_journal`) are turned into the disk model of
+the simulations. After that model has lost what it may, it replaces the directory.
 """
 
 import os
@@ -27,8 +27,8 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """How much was not durable: files with changes, and changes of names; and how many of those files are not as they
-    were."""
+    """The size of a loss: the numbers of files with unsynced changes, of unsynced name changes, and of changed
+    files."""
 
     unsynced_files: int
     unsynced_names: int
@@ -36,8 +36,8 @@ class Lost:
 
 
 def lose_power(root: Path, faults: Path, rng: Rng, durable: Path | None = None) -> Lost:
-    """Of what is under `root`, whose own name is safe. `faults`: where the node kept its journal. The content of files
-    in `durable` is left as it is: LMDB, which writes them, has its own ways, and they count as durable."""
+    """Apply a power failure to everything under `root`, whose own name is safe. The node kept its journal in `faults`.
+    Files directly in `durable` keep their content: LMDB writes them in its own way, and they count as durable."""
     ledger = read_journal(str(faults))
     disk = _Disk(root, faults, ledger, durable)
     changed_files = disk.lose_power(rng)
@@ -61,15 +61,15 @@ def _remove(path: Path) -> None:
 
 
 class _Disk:
-    """Everything there is, by inode number: first as it was before all that is not durable, then with what came."""
+    """All files and directories by inode number: first in their last durable state, then with the later changes."""
 
     def __init__(self, root: Path, faults: Path, ledger: UndoLedger, durable: Path | None) -> None:
         self._durable = durable
         self._directories: dict[int, DirectoryNode] = {}
         self._files: dict[int, FileNode] = {}
-        self._paths: dict[int, Path] = {}  # where the content is
+        self._paths: dict[int, Path] = {}  # of the content
         self._names: dict[int, dict[str, int]] = {}
-        self._numbers: dict[int, int] = {}  # of each node, by its identity
+        self._numbers: dict[int, int] = {}  # inode of each node, by its `id()`
         self._root = self._read(root)
         graves = faults / GRAVEYARD
         for grave in sorted(graves.iterdir()) if graves.is_dir() else ():
@@ -80,7 +80,7 @@ class _Disk:
     def _read(self, path: Path) -> int:
         inode = path.stat().st_ino
         if inode in self._names or inode in self._files:
-            return inode  # it has a name, and is buried under another
+            return inode  # it has a name, and another one in the graveyard
         self._paths[inode] = path
         if path.is_dir():
             self._directories[inode] = DirectoryNode()
@@ -124,12 +124,12 @@ class _Disk:
         for inode in ledger.files:
             if inode in self._files and self._paths[inode].parent != self._durable:
                 _replay(self._files[inode], self._paths[inode].read_bytes(), ledger.events_of(inode))
-                del self._paths[inode]  # what is there is not what will be
+                del self._paths[inode]  # the present content is not the final one
 
-    # -- what becomes of it
+    # -- the power failure
 
     def lose_power(self, rng: Rng) -> int:
-        """How many files are not as they were."""
+        """Apply the power failure. Return how many files changed."""
         before = [bytes(file.content) for file in self._files.values()]
         for directory in self._directories.values():
             directory.keep_some(rng)
@@ -140,7 +140,7 @@ class _Disk:
         return sum(file.content != content for file, content in zip(self._files.values(), before, strict=True))
 
     def write(self, path: Path, inode: int | None = None) -> None:
-        """All that has a name, and is of some directory that has one."""
+        """Write everything that can be reached by names."""
         inode = self._root if inode is None else inode
         path.mkdir()
         for name, node in self._directories[inode].entries.items():
@@ -154,7 +154,7 @@ class _Disk:
 
 
 def _replay(file: FileNode, content: bytes, events: list[FileEvent]) -> None:
-    """Make a file what it was before all of these, then have them happen."""
+    """Rewind a file to its state before all events, then apply them in order."""
     changes: list[tuple[tuple[int, int, int], Write | Truncate | int | None]] = []
     now = bytearray(content)
     for event in reversed(events):

@@ -1,1 +1,1 @@
-"""The stories that `lograft chaos run` can tell."""
+"""The stories that `lograft chaos run` knows."""

@@ -1,4 +1,4 @@
-"""The stories that a live cluster is put through, by name. Each says what it does and what must hold."""
+"""The stories for live clusters, by name. Each says what it does and what must hold."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ ALWAYS = (
     "in sync are the same; settings behave like one register; groups get all there is. When nothing is wrong any more, "
     "all nodes are ready and in sync again."
 )
-"""What must hold in each of them."""
+"""The properties that must hold in each story."""
 
 _STORIES: tuple[Scenario, ...] = (
     Scenario("control", "nothing goes wrong", "nothing fails, and writes do not pause", processes.control),

@@ -9,7 +9,7 @@ from lograft.clients.producer.aio_producer import Producer
 from lograft.runtime.limits.idle_connections import idle_connections
 from lograft.runtime.observability.process_stats import resident_bytes
 
-_CONNECTIONS = 500  # more than a node of these clusters takes
+_CONNECTIONS = 500  # more than a node of these clusters accepts
 _READERS = 60
 _FILLER = "chaos-filler"
 _FILLER_PARTITIONS = 3
@@ -19,7 +19,7 @@ _MOST_BYTES = 1024 * 1024 * 1024
 
 
 async def connection_flood(stage: StoryContext) -> None:
-    """On the port for clients, and on that for nodes and controllers."""
+    """Flood the port for clients, nodes or controllers."""
     while not stage.is_over:
         await stage.pass_ms(200, 1000)
         number, own = await stage.leader(), stage.nemesis.cluster.layout.own
@@ -50,7 +50,7 @@ async def connection_flood(stage: StoryContext) -> None:
 
 
 async def slow_readers(stage: StoryContext) -> None:
-    """They hold what was sent to them until they are cut off; then others come."""
+    """Readers request data and leave it unread until they are cut off. Then others follow."""
     await _fill(stage)
     own, nodes = stage.nemesis.cluster.layout.own, stage.nemesis.cluster.nodes
     while not stage.is_over:
@@ -68,7 +68,7 @@ async def slow_readers(stage: StoryContext) -> None:
 
 
 async def _fill(stage: StoryContext) -> None:
-    """A topic with more than nodes may hold for clients."""
+    """Fill a topic with more data than a node may hold for clients."""
     try:
         await stage.admin.create_topic(_FILLER, partitions=_FILLER_PARTITIONS, replicas=len(stage.nodes))
         async with Producer(stage.nemesis.cluster.bootstrap, delivery_timeout_ms=60_000) as producer:

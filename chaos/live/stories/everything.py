@@ -1,4 +1,4 @@
-"""The story of everything at once: round after round, several faults at a time, of all kinds, on all nodes."""
+"""The story of everything at once: in each round several faults at a time, of all kinds, on all nodes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ async def _kill_controller(stage: StoryContext) -> None:
 
 
 async def _power_failure(stage: StoryContext) -> None:
-    """Of one machine, or of several at one moment."""
+    """Cut the power of one machine, or of several at one moment."""
     numbers = stage.rng.sample(stage.nodes, stage.rng.choice([1, 1, 2, len(stage.nodes)]))
     async with stage.nemesis.powerless(*numbers):
         await stage.pass_ms(100, 2500)
@@ -88,7 +88,7 @@ async def _wrong_clock(stage: StoryContext) -> None:
 
 
 async def _damage(stage: StoryContext) -> None:
-    """Careful, as whoever has the rest may be away; and no more than once a round."""
+    """Damage a file, carefully, because nodes with intact copies may be down. Run at most once per round."""
     async with stage.nemesis.damaged(stage.rng.choice(stage.nodes), is_careful=True):
         await stage.pass_ms(200, 1000)
 
@@ -99,7 +99,7 @@ async def _reassign(stage: StoryContext) -> None:
 
 
 async def _members(stage: StoryContext) -> None:
-    """One comes, and another leaves or is killed."""
+    """Let a member join, and another one leave or be killed."""
     crowd = stage.crowd
     if len(crowd.members) < _MOST_MEMBERS:
         async with stage.nemesis.fault("member comes", crowd.come()):
@@ -120,7 +120,7 @@ _ACTS: tuple[Act, ...] = (
 
 
 async def everything(stage: StoryContext) -> None:
-    """What is damaged in a round is made good before the next: a majority is always sound."""
+    """Run rounds of faults. Damage is repaired before the next round, so that a majority is always intact."""
     while not stage.is_over:
         is_damaging = stage.rng.random() < 0.3
         one_round = stage.part(_ROUND_MS)
@@ -136,7 +136,7 @@ async def everything(stage: StoryContext) -> None:
 
 
 async def _strand(stage: StoryContext) -> None:
-    """One fault after the other."""
+    """Inject one fault after another."""
     while not stage.is_over:
         await stage.rng.choice(_ACTS)(stage)
         await stage.pass_ms(100, 1500)

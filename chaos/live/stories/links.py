@@ -1,4 +1,4 @@
-"""Stories of links that are cut, slow and lossy."""
+"""Stories of links that are cut, slow or lossy."""
 
 from lograft.chaos.live.cluster.links import CLIENTS, Door
 from lograft.chaos.live.stories.story import StoryContext
@@ -22,8 +22,8 @@ async def cut_leader_from_clients(stage: StoryContext) -> None:
 
 
 async def cut_broker_from_controller(stage: StoryContext) -> None:
-    """Brokers and clients still reach each other. A node has both sides, so another than the active controller is
-    chosen."""
+    """Cut a broker off from controllers, while brokers and clients still reach each other. Every node is both, so a
+    node other than the active controller is chosen."""
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         controller = await stage.controller()

@@ -28,7 +28,7 @@ async def corrupt_minority(stage: StoryContext) -> None:
 
 
 async def lost_files(stage: StoryContext) -> None:
-    """Mostly of a node that led, and leads again as the preferred leader when it is back in sync."""
+    """Remove files, mostly of a node that led and, as preferred leader, leads again once it is back in sync."""
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         async with stage.nemesis.without_files(await stage.leader()):

@@ -1,4 +1,4 @@
-"""What can be done to a live cluster, each with a way back. What was done, and how long it lasted, is written down."""
+"""Faults of a live cluster, each with its repair. The nemesis records each fault, and how long it lasted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterable
@@ -16,8 +16,8 @@ _LAST_SYNC_MS = 400.0
 
 
 class LiveNemesis:
-    """Each method is a block: the fault lasts as long as that does. Several may last at once; but what ends a process,
-    or is wrong with one part of its machine, waits until the like is over."""
+    """Each method is a context manager whose fault lasts as long as its block. Faults may overlap, but two that end the
+    same process, or affect the same part of its machine, wait for each other."""
 
     def __init__(self, cluster: LiveCluster, recorder: Recorder, rng: Rng) -> None:
         self.cluster = cluster
@@ -28,7 +28,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def fault(self, name: str, target: object) -> AsyncIterator[None]:
-        """Anything that is done to the cluster: noted, and nothing else."""
+        """Record a fault of any kind. Do nothing else."""
         number = self._recorder.begin(Fault, fault=name, target=str(target))
         self.under_way[number] = f"{name} {target}"
         try:
@@ -39,7 +39,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def _hold(self, numbers: Iterable[int], what: str) -> AsyncIterator[None]:
-        """In order, so that nobody waits for who waits for them."""
+        """Take locks in a fixed order, to prevent deadlocks."""
         async with AsyncExitStack() as stack:
             for number in sorted(numbers):
                 await stack.enter_async_context(self._held.setdefault((number, what), asyncio.Lock()))
@@ -49,7 +49,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def _down(self, numbers: Iterable[int], name: str, target: str) -> AsyncIterator[None]:
-        """Killed, and started again."""
+        """Kill nodes, and start them again after the block."""
         numbers = list(numbers)
         async with self._hold(numbers, "process"), self.fault(name, target):
             await self._end(numbers)
@@ -70,13 +70,13 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def killed(self, *numbers: int) -> AsyncIterator[None]:
-        """kill -9, and started again."""
+        """Send SIGKILL to nodes, and start them again after the block."""
         async with self._down(numbers, "kill", _listed(numbers)):
             yield
 
     @asynccontextmanager
     async def stopped(self, number: int) -> AsyncIterator[None]:
-        """An orderly end, and started again."""
+        """Shut a node down in an orderly way, and start it again after the block."""
         async with self._hold([number], "process"), self.fault("stop", f"node {number}"):
             self.cluster.nodes[number].ask_to_stop()
             await self._until_down([number])
@@ -87,7 +87,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def paused(self, *numbers: int) -> AsyncIterator[None]:
-        """In the middle of whatever it does: it keeps its connections, and answers nobody."""
+        """Stop processes at an arbitrary point. They keep their connections, but answer nothing."""
         async with self._hold(numbers, "process"), self.fault("pause", _listed(numbers)):
             for number in numbers:
                 self.cluster.nodes[number].pause()
@@ -105,8 +105,8 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def powerless(self, *numbers: int) -> AsyncIterator[None]:
-        """Machines lose power at one moment, and all that was not synced; then they are started again. Their disks take
-        their time before that: else there is hardly ever anything that was written and is not synced."""
+        """Cut the power of machines at one moment, which loses unsynced data, and start them again after the block.
+        Slow their disks before that, because otherwise there is hardly ever any unsynced data."""
         nodes = [self.cluster.nodes[number] for number in numbers]
         async with self._hold(numbers, "disk"):
             for node in nodes:
@@ -127,7 +127,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def damaged(self, number: int, *, is_careful: bool) -> AsyncIterator[None]:
-        """Something in the files of a node is spoilt while it is down; the block begins when it is started again."""
+        """Damage files of a node while it is down. The block begins once it is started again."""
         async with self._hold([number], "process"):
             await self._end([number])
             node, rng = self.cluster.nodes[number], self._rng.fork()
@@ -138,7 +138,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def without_files(self, number: int) -> AsyncIterator[None]:
-        """Files of one partition of a node are removed while it is down; the block begins when it is started again."""
+        """Remove files of one partition of a node while it is down. The block begins once it is started again."""
         async with self._hold([number], "process"):
             await self._end([number])
             node, rng = self.cluster.nodes[number], self._rng.fork()
@@ -149,8 +149,8 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def without_store(self, number: int) -> AsyncIterator[None]:
-        """The disk with a controller's metadata is replaced by an empty one while it is down; the block begins when it
-        is started again."""
+        """Replace a controller's metadata disk by an empty one while it is down. The block begins once it is up
+        again."""
         async with self._hold([number], "process"), self.fault("lose metadata", f"node {number}"):
             await self._end([number])
             await self.cluster.beside(self.cluster.nodes[number].lose_store)
@@ -158,13 +158,13 @@ class LiveNemesis:
             yield
 
     async def copied(self, number: int, *, is_orderly: bool) -> None:
-        """Somebody copies all data of a node, which is down for that."""
+        """Copy all data of a node, which is down meanwhile."""
         async with self.stopped(number) if is_orderly else self.killed(number):
             await self.cluster.beside(self.cluster.nodes[number].copy_data)
 
     @asynccontextmanager
     async def put_back(self, number: int) -> AsyncIterator[None]:
-        """And puts the copy back, in the place of all that came since; the block begins when it is started again."""
+        """Replace all data of a node by its copy. The block begins once it is started again."""
         async with self._hold([number], "process"), self.fault("put back a copy", f"node {number}"):
             await self._end([number])
             await self.cluster.beside(self.cluster.nodes[number].put_data_back)
@@ -173,7 +173,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def full_disk(self, number: int) -> AsyncIterator[None]:
-        """No more fits. Then somebody makes room, and the node, which lives on, finds that out."""
+        """Let a disk have no free space during the block. The node must stay up, and notices the new space itself."""
         async with self._hold([number], "process"), self.fault("disk full", f"node {number}"):
             self.cluster.nodes[number].change_machine(is_full=True)
             try:
@@ -186,7 +186,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def failing_syncs(self, number: int) -> AsyncIterator[None]:
-        """The disk does not take what is to be synced. Then somebody looks at it, and restarts the machine."""
+        """Make syncs of a disk fail. After the block, an operator inspects it, and restarts the machine."""
         async with self._hold([number], "process"), self.fault("fsync error", f"node {number}"):
             self.cluster.nodes[number].change_machine(fails_syncs=True)
             try:
@@ -199,7 +199,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def slow_disk(self, number: int, sync_ms: float, write_ms: float = 0.0) -> AsyncIterator[None]:
-        """Each sync, and each write, takes up to so much longer."""
+        """Delay each sync and each write by up to these times."""
         async with self._hold([number], "disk"), self.fault("slow disk", f"node {number} by {sync_ms:g} ms"):
             self.cluster.nodes[number].change_machine(sync_delay_ms=sync_ms, write_delay_ms=write_ms)
             try:
@@ -209,7 +209,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def wrong_clock(self, number: int, offset_ms: int, rate: float) -> AsyncIterator[None]:
-        """Its calendar jumps by so much, and its time goes at that rate; then all is right again, with another jump."""
+        """Make a clock jump, and run at `rate`. After the block another jump sets it right."""
         target = f"node {number} by {offset_ms / 1000:+g} s, {rate:g} times as fast"
         async with self._hold([number], "clock"), self.fault("clock", target):
             self.cluster.nodes[number].change_machine(wall_offset_ms=offset_ms, clock_rate=rate)
@@ -224,8 +224,7 @@ class LiveNemesis:
     async def cut(
         self, one: Iterable[int], others: Iterable[int], *, one_way: bool = False, door: Door | None = None
     ) -> AsyncIterator[None]:
-        """Nothing gets from these to those; nor back, unless it is `one_way`. With `door`: on the way to that side of
-        any of them alone."""
+        """Cut nodes off from others, in both directions unless `one_way`. With a `door`, cut only connections to it."""
         one, others = list(one), list(others)
         ways = tuple((source, target) for source in one for target in others)
         trouble = Trouble(ways if one_way else both_ways(one, others), cuts=True, door=door)
@@ -236,7 +235,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def slowed(self, number: int, delay_ms: float, bytes_per_second: int | None = None) -> AsyncIterator[None]:
-        """All that comes from a node, or goes there, is late; and no more than that gets through."""
+        """Delay all traffic from and to a node, and limit its rate."""
         narrow = "" if bytes_per_second is None else f", {bytes_per_second // 1000} kB/s"
         trouble = Trouble(self._all_ways(number), delay_ms=delay_ms, bytes_per_second=bytes_per_second)
         async with self.fault("slow", f"node {number} by {delay_ms:g} ms{narrow}"), self.cluster.links.trouble(trouble):
@@ -244,7 +243,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def lossy(self, number: int, loss: float) -> AsyncIterator[None]:
-        """A part of all that comes from a node, or goes there, is lost on the way."""
+        """Lose a share of all traffic from and to a node."""
         trouble = Trouble(self._all_ways(number), loss=loss)
         async with self.fault("lose", f"{loss:.0%} to and from node {number}"), self.cluster.links.trouble(trouble):
             yield
@@ -253,7 +252,7 @@ class LiveNemesis:
         return both_ways([number], [CLIENTS, *self.cluster.nodes])
 
     async def break_connections(self, number: int) -> None:
-        """Of a node, with all others and with clients."""
+        """Break all connections of a node with other nodes and clients."""
         async with self.fault("break", f"connections of node {number}"):
             for other in (CLIENTS, *self.cluster.nodes):
                 self.cluster.links.break_connections(number, other)

@@ -1,4 +1,4 @@
-"""Stories of operators who change the cluster while it is used, and is being tormented."""
+"""Stories of operators who change the cluster while it is in use and under fault injection."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ _PATIENCE_MS = 90_000
 
 
 async def reassign_under_fire(stage: StoryContext) -> None:
-    """Replicas move from broker to broker while some of those are killed."""
+    """Move replicas from broker to broker while some of those are killed."""
     while not stage.is_over:
         await stage.pass_ms(500, 1500)
         async with reassigned(stage):
@@ -26,7 +26,7 @@ async def reassign_under_fire(stage: StoryContext) -> None:
 
 @asynccontextmanager
 async def reassigned(stage: StoryContext) -> AsyncIterator[None]:
-    """Some partition gets other replicas, until they are there; or, now and then, it is called off."""
+    """Reassign a random partition. After the block, wait until its replicas have moved, or sometimes cancel."""
     topic = stage.rng.choice(stage.topics)
     try:
         described = await stage.admin.describe_topic(topic)
@@ -54,7 +54,7 @@ async def reassigned(stage: StoryContext) -> AsyncIterator[None]:
 
 
 async def _until_moved(stage: StoryContext, topic: str) -> None:
-    """Not longer than a while: what is under way may need somebody who is down."""
+    """Wait, but not for long: the reassignment may need a node that is down."""
     ends_ms = LoopClock().monotonic_ms() + _WHILE_MS
     while LoopClock().monotonic_ms() < ends_ms:
         try:
@@ -66,7 +66,7 @@ async def _until_moved(stage: StoryContext, topic: str) -> None:
 
 
 async def change_quorum(stage: StoryContext) -> None:
-    """Voters are taken out and put back, lose their disks and are replaced; leadership is handed over."""
+    """Remove voters and add them again, replace voters that lost their disks, and transfer leadership."""
     while not stage.is_over:
         await stage.pass_ms(500, 2000)
         action = stage.rng.choice([hand_over, _remove_and_add, _replace])
@@ -98,14 +98,14 @@ async def _replace(stage: StoryContext) -> None:
 
 
 async def restored_backup(stage: StoryContext) -> None:
-    """All data of a node are put back from a copy. It catches up; as a voter it is refused until it is replaced."""
+    """Restore an old copy of all data of a node. It catches up, but as a voter it is refused until it is replaced."""
     while not stage.is_over:
         number = stage.rng.choice(stage.nodes)
         await stage.nemesis.copied(number, is_orderly=stage.rng.random() < 0.5)
         await stage.recovered()
         await stage.pass_ms(500, 4000)
         async with stage.nemesis.put_back(number):
-            if stage.rng.random() < 0.7:  # a chance for it to be elected, or to vote
+            if stage.rng.random() < 0.7:  # a chance for the node to be elected, or to vote
                 async with stage.nemesis.killed(stage.rng.choice(stage.others(number))):
                     await stage.pass_ms(300, 3000)
             await stage.pass_ms(0, 2000)
@@ -115,7 +115,7 @@ async def restored_backup(stage: StoryContext) -> None:
 
 
 async def vote_again(stage: StoryContext) -> None:
-    """All nodes vote, which is what an operator sees to when some were taken out."""
+    """Make all nodes voters, as an operator does after some were removed."""
 
     async def add_missing() -> None:
         voters = [member.node_id for member in (await stage.admin.describe_quorum()).members if member.is_voter]
@@ -127,7 +127,7 @@ async def vote_again(stage: StoryContext) -> None:
 
 
 async def _repeat(action: Callable[[], Awaitable[object]]) -> None:
-    """Until it is done, as somebody does who was told that it may be repeated."""
+    """Repeat an action until it succeeds, as an operator does who knows that it is safe to repeat."""
     ends_ms = LoopClock().monotonic_ms() + _PATIENCE_MS
     while True:
         try:

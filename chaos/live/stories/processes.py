@@ -1,4 +1,4 @@
-"""Stories of processes that die, stand still and are restarted."""
+"""Stories of processes that die, stall and restart."""
 
 from lograft.chaos.live.stories.story import SESSION_MS, StoryContext
 
@@ -60,7 +60,7 @@ async def rolling_restart(stage: StoryContext) -> None:
 
 
 async def rebalance_storm(stage: StoryContext) -> None:
-    """Members come, leave and are killed; now and then with whoever coordinates them."""
+    """Members join, leave and are killed. Sometimes a leader is killed, which may be their coordinator."""
     crowd = stage.crowd
     while not stage.is_over:
         members = crowd.members

@@ -1,4 +1,4 @@
-"""What a story that a live cluster is put through has to do with."""
+"""The context in which a story runs against a live cluster."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,14 +12,15 @@ from lograft.clients.errors import LograftError
 from lograft.runtime.clock import LoopClock
 from lograft.runtime.rng import Rng
 
-SESSION_MS = 3000  # of a broker: whoever is silent for longer leads nothing any more
+SESSION_MS = 3000  # of a broker: one that is silent for longer stops leading
 _RECOVERY_SECONDS = 90
 _AGAIN_MS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class StoryContext:
-    """`ends_ms`: when it is to be over, by the loop's clock. `crowd`: members of the group that come and go."""
+    """The cluster as a story sees it. The story ends at `ends_ms` on the loop's clock. `crowd` holds members of the
+    group that join and leave."""
 
     nemesis: LiveNemesis
     admin: Admin
@@ -44,17 +45,17 @@ class StoryContext:
         return [node for node in self.nodes if node != number]
 
     def part(self, milliseconds: float) -> "StoryContext":
-        """A beginning of what is left, with dice of its own."""
+        """Return a context for the first `milliseconds` of the time left, with its own random numbers."""
         return replace(self, rng=self.rng.fork(), ends_ms=min(self.ends_ms, self.ends_ms - self.left_ms + milliseconds))
 
     async def pass_ms(self, least: float, most: float) -> None:
-        """Some time, but not much longer than there is."""
+        """Wait for a random time, limited by the time left."""
         await LoopClock().sleep_ms(max(min(self.rng.uniform(least, most), self.left_ms), 0.0))
 
-    # -- looking
+    # -- queries
 
     async def leader(self) -> int:
-        """Of some partition; if nobody can tell, any node."""
+        """Return the leader of a random partition, or any node if none is known."""
         try:
             topic = await self.admin.describe_topic(self.rng.choice(self.topics))
         except LograftError:
@@ -63,7 +64,7 @@ class StoryContext:
         return self.rng.choice(leaders or self.nodes)
 
     async def controller(self) -> int:
-        """The active one; if nobody can tell, any node."""
+        """Return the active controller, or any node if none is known."""
         try:
             found = (await self.admin.describe_quorum()).leader_id
         except LograftError:
@@ -73,11 +74,11 @@ class StoryContext:
     # -- waiting
 
     async def recovered(self) -> None:
-        """All nodes are ready again."""
+        """Wait until all nodes are ready again."""
         await self.nemesis.cluster.wait_ready(_RECOVERY_SECONDS)
 
     async def verified(self) -> None:
-        """All replicas are in sync, were read from their disks, and are the same: what was damaged is made anew."""
+        """Wait until all replicas are in sync and equal when read from disk: damage has been repaired."""
         for topic in self.topics:
             await self._until_sound(topic)
 
@@ -99,7 +100,7 @@ class StoryContext:
 
     @asynccontextmanager
     async def attempt(self, name: str, target: object, action: Callable[[], Awaitable[object]]) -> AsyncIterator[bool]:
-        """Something that an operator asks for, noted like a fault; whether it was granted."""
+        """Make an operator's request, recorded like a fault. Yield whether it succeeded."""
         async with self.nemesis.fault(name, target):
             try:
                 await action()
@@ -114,8 +115,8 @@ Story = Callable[[StoryContext], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`tells`: what is done; `holds`: what must hold beside what must always, both for people. `nodes`: how many it
-    takes."""
+    """A named story. `tells` says what happens, and `holds` what must hold in addition to `ALWAYS`, both for people.
+    `nodes` is the number of nodes needed."""
 
     name: str
     tells: str
